@@ -30,6 +30,7 @@ FILES = ("tests/file/test_reader.py", "tests/file/test_writer.py", "tests/file/t
 TABLES = (
     *("tests/table/rows/test_deletion_vector.py", "tests/table/rows/test_row_ids.py", "tests/table/row_level"),
     *("tests/partitioned/test_table.py", "tests/partitioned/test_hashing.py", "tests/partitioned/test_prune.py"),
+    *("tests/table_verbs/test_exchange.py", "tests/table/blobs/test_blobs.py"),
 )
 STORES = ("tests/storage/test_local.py", "tests/storage/test_s3.py", "tests/storage/test_gcs.py")
 EXTRA = ("tests/namespace/test_rest.py", "tests/partitioned/test_expression.py", "tests/storage/test_azure.py")

@@ -30,6 +30,7 @@ from lance_spark.errors import (
 from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.dataset import open_table as open  # noqa: A004
+from lance_spark.progress import set_progress
 from lance_spark.schema.blob import blob_field
 from lance_spark.table.access import write_dataset as write
 from lance_spark.table.bases import BasePath
@@ -46,6 +47,9 @@ def __getattr__(name: str) -> Any:
     # Imported lazily: Spark may not be installed.
     if name in _OF_SPARK:
         return getattr(import_module(f"lance_spark.spark.{_OF_SPARK[name]}"), name)
+    if name == "torch":
+        # Not in __all__: a star import must not hide PyTorch.
+        return import_module("lance_spark.torch")
     raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
 
 
@@ -84,5 +88,6 @@ __all__ = [
     "install",
     "open",
     "search",
+    "set_progress",
     "write",
 ]

@@ -63,6 +63,7 @@ def test_the_public_names() -> None:
         "install",
         "open",
         "search",
+        "set_progress",
         "write",
     }
     for name in lance_spark.__all__:

@@ -31,30 +31,13 @@ REFUSED = {
     r"^\W*so many\b": "the number of",
     r"\bstand-ins?\b": "placeholder columns",
     r"\bkeys of keys\b(?!\")": "transitive pruning",
-}
-"""Patterns, and what to say."""
-
-REFUSED_IN_REVISED = {
     r"\bgone\b": "was removed, was deleted, no longer exists",
     r"\bmakes? no sense\b": "is invalid",
     r"\bso many\b": "this many, the number of",
     r"\bit is (?-i:none)\b|\bnone's\b": "is not one",
     r"\b(?:only|which|that) tells\b": "reports, says, has",
 }
-"""The same, for all files but those below `UNREVISED`."""
-
-UNREVISED = (
-    "lance_spark/index/",
-    "lance_spark/spark/connector/streaming/",
-    "lance_spark/spark/streaming/",
-    "lance_spark/table/indexes/",
-    "lance_spark/table/search/",
-    "lance_spark/table/vector_search/",
-    "docs/streaming.md",
-    "docs/vector-search.md",
-    "docs/design/030-streaming.md",
-)
-"""Folders and pages whose words are still to be revised."""
+"""Patterns, and what to say."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -82,17 +65,15 @@ def files() -> list[str]:
     return [name for name in listed.stdout.split() if "_pb2" not in name and name != "docs/glossary.md"]
 
 
-@pytest.mark.parametrize("pattern", REFUSED | REFUSED_IN_REVISED)
+@pytest.mark.parametrize("pattern", REFUSED)
 def test_private_words_do_not_come_back(pattern: str) -> None:
     names = files()
     if not names:
         pytest.skip("there is no git checkout to list the files of")
-    if pattern in REFUSED_IN_REVISED:
-        names = [name for name in names if not name.startswith(UNREVISED)]
     found = [
         f"{name}:{line + text[: match.start()].count(chr(10))}: {match.group()!r}"
         for name in names
         for line, text in texts(ROOT / name)
         for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE)
     ]
-    assert not found, f"say {(REFUSED | REFUSED_IN_REVISED)[pattern]}:\n" + "\n".join(found)
+    assert not found, f"say {REFUSED[pattern]}:\n" + "\n".join(found)

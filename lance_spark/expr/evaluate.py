@@ -22,7 +22,10 @@ from lance_spark.expr.array_match import array_contains
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
+from lance_spark.expr.geo.columns import intersecting
+from lance_spark.expr.geo.nodes import Intersects
 from lance_spark.expr.json_path.nodes import JsonValue
+from lance_spark.expr.json_path.path_tests import JsonTest
 from lance_spark.expr.json_path.values import json_values
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.membership import constant_options, is_member, options_of
@@ -254,6 +257,20 @@ def _(expr: JsonValue, rows: Rows) -> Operand:
     documents = _evaluate(expr.value, rows)
     with _named(expr):
         return json_values(documents, expr.steps, expr.kind)
+
+
+@_evaluate.register
+def _(expr: JsonTest, rows: Rows) -> Operand:
+    documents = _evaluate(expr.value, rows)
+    with _named(expr):
+        return expr.evaluated(documents)
+
+
+@_evaluate.register
+def _(expr: Intersects, rows: Rows) -> Operand:
+    values = _evaluate(expr.value, rows)
+    with _named(expr):
+        return intersecting(as_array(values, rows.batch.num_rows), expr.geometry.shape)
 
 
 @_evaluate.register

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import pyarrow.compute as pc
+
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.arrow_filter import from_arrow
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.nodes import Expr, depth
 from lance_spark.expr.sql_limits import MAX_TREE_DEPTH
@@ -60,7 +63,7 @@ def condition_of(filter: object, *, to_match_all: str) -> Expr:
     Raises:
         InvalidInputError: neither of the two, or as `parse`.
     """
-    if not isinstance(filter, (str, Expr)):
+    if not isinstance(filter, (str, Expr, pc.Expression)):
         raise InvalidInputError(f"a {type(filter).__name__} is not a filter; for all rows, {to_match_all}")
     return to_expr(filter)
 
@@ -69,10 +72,12 @@ def to_expr(filter: str | Expr, *, time_zone: str = "UTC") -> Expr:
     """The condition of a filter.
 
     Raises:
-        InvalidInputError: neither text nor an expression of this library, or as `parse`.
+        InvalidInputError: neither text nor an expression of this library or of pyarrow, or as `parse` and `from_arrow`.
     """
     if isinstance(filter, Expr):
         return filter
+    if isinstance(filter, pc.Expression):
+        return from_arrow(filter)
     if not isinstance(filter, str):
         library = type(filter).__module__.partition(".")[0]
         raise InvalidInputError(

@@ -27,7 +27,9 @@ from sqlglot.errors import ParseError, TokenError
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import nodes
+from lance_spark.expr.geo.nodes import GEO_CALLS
 from lance_spark.expr.json_path.nodes import JSON_CALLS
+from lance_spark.expr.json_path.path_tests import JSON_TESTS
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import ArithmeticOp, ComparisonOp, Expr, FunctionName
 from lance_spark.expr.sql_arrays import ARRAY_CALLS
@@ -578,7 +580,9 @@ _CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = 
     "isnull": (1, lambda _, values: nodes.IsNull(*values)),
     "isnotnull": (1, lambda _, values: nodes.Not(nodes.IsNull(*values))),
     **ARRAY_CALLS,
+    **GEO_CALLS,
     **JSON_CALLS,
+    **JSON_TESTS,
     **TEXT_CALLS,
     "mod": (2, lambda _, values: nodes.Arithmetic(ArithmeticOp.REMAINDER, *values)),
 }

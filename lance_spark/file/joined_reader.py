@@ -22,6 +22,7 @@ from lance_spark.layouts.v2_0.registry import holds_blobs
 from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange
+from lance_spark.storage.overlap import overlapped
 
 _ALIGNMENT = 64
 _EMPTY = pa.py_buffer(b"")
@@ -34,12 +35,13 @@ class JoinedReader(DataFileReader):
 
     Args:
         files: at least one.
+        at_once: how many of them are read at once.
 
     Raises:
         UnsupportedFeatureError: the files differ in version or schema.
     """
 
-    def __init__(self, files: Sequence[FileReader]) -> None:
+    def __init__(self, files: Sequence[FileReader], at_once: int = 1) -> None:
         first = files[0]
         sizes = [(file.size_bytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT for file in files]
         *self._starts, total = accumulate(sizes, initial=0)
@@ -49,6 +51,7 @@ class JoinedReader(DataFileReader):
         self.schema = first.schema
         self.num_rows = sum(file.num_rows for file in files)
         self._files = files
+        self._at_once = at_once
         self._joined: dict[int, EncodedColumn] = {}
 
     @property
@@ -73,7 +76,7 @@ class JoinedReader(DataFileReader):
         }
         missing = sorted({index for index in wanted.values() if index not in self._joined})
         if missing:
-            parts = [file.encoded_columns_at(missing) for file in self._files]
+            parts = overlapped(lambda file: file.encoded_columns_at(missing), self._files, self._at_once)
             for place, index in enumerate(missing):
                 self._joined[index] = self._join([columns[place] for columns in parts])
         return {field_id: self._joined[index] for field_id, index in wanted.items()}
@@ -92,11 +95,14 @@ class JoinedReader(DataFileReader):
         for number, wanted in enumerate(ranges):
             by_file.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(number)
         found: list[pa.Buffer] = [_EMPTY] * len(ranges)
-        for place, numbers in by_file.items():
-            start, file = self._starts[place], self._files[place]
+
+        def read(place: int) -> None:
+            numbers, start, file = by_file[place], self._starts[place], self._files[place]
             moved = [ByteRange(ranges[number].start - start, ranges[number].length) for number in numbers]
             if any(wanted.stop > file.size_bytes for wanted in moved):
                 raise CorruptFileError(f"a value leaves the file of {file.size_bytes} bytes", path=file.path)
             for number, data in zip(numbers, file.read_ranges(moved), strict=True):
                 found[number] = data
+
+        overlapped(read, list(by_file), self._at_once)
         return found

@@ -89,7 +89,7 @@ class Coverage:
 
     Attributes:
         fragment_rows: physical rows (deleted ones included) by fragment id.
-        live_rows: at least so many rows of these fragments are not deleted, by fragment id.
+        live_rows: a lower bound of the rows that are not deleted, by fragment id.
         num_moved_rows: rows that are not deleted, and of which it is not known under which fragment the files have
             them. All fragments that are possible are in `fragment_rows`, with 0 live rows.
     """

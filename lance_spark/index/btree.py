@@ -47,7 +47,7 @@ _SELECTIVE_SHARE_OF_KEYS = 1 / 2
 """The same for lists of keys, of which each has few rows in its page."""
 
 _BLOCK_ROWS = 1024
-"""About so many values of a number column are decoded to read one of them."""
+"""The approximate number of values that are decoded to read one value of a number column."""
 
 _SPREAD_SHARE = 1 / 2
 """If more of the blocks have matching rows, reading the column is cheaper."""

@@ -118,7 +118,7 @@ class FragmentReuse:
         """The moves in a serialized `InlineContent`.
 
         Raises:
-            CorruptFileError: it is none, or its fragments and rows do not add up.
+            CorruptFileError: the file is damaged, or its fragments and rows do not add up.
         """
         try:
             content = table_pb2.FragmentReuseIndexDetails.InlineContent.FromString(data)

@@ -9,6 +9,7 @@ from lance_spark.index.btree import BTreeIndex
 from lance_spark.index.inverted import InvertedIndex
 from lance_spark.index.label_list import LabelListIndex
 from lance_spark.index.ngram import NGramIndex
+from lance_spark.index.rtree import RTreeIndex
 from lance_spark.index.zone_map import ZoneMapIndex
 
 INDEX_TYPES: tuple[type[ScalarIndex], ...] = (
@@ -17,6 +18,7 @@ INDEX_TYPES: tuple[type[ScalarIndex], ...] = (
     LabelListIndex,
     NGramIndex,
     InvertedIndex,
+    RTreeIndex,
     ZoneMapIndex,
     BloomFilterIndex,
 )

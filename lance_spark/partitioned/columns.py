@@ -10,8 +10,9 @@ stay. Its type cannot be changed: that would give it another id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 
 import pyarrow as pa
 
@@ -23,11 +24,12 @@ from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema import evolution
-from lance_spark.schema.arrow import to_arrow_type, with_metadata
+from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type, with_metadata
 from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.table.columns.add_columns import AddedColumns, ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
-from lance_spark.table.columns.new_columns import arrow_fields
+from lance_spark.table.columns.new_columns import BatchFunction, arrow_fields
 from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.columns.schema_changes import Change, check_nulls, forbids_more_nulls
 from lance_spark.table.commits.field_ids import largest_field_id
@@ -35,6 +37,9 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.update_map import UpdateMap
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 
@@ -66,6 +71,74 @@ def add_columns(
         return _commit(current, schema, options)
 
     return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
+
+
+def add_computed_columns(
+    table: PartitionedTable, columns: ColumnsToAdd, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version with new columns that have values, as `ColumnVerbs.add_columns` describes them.
+
+    Each partition's table gets a version with files for all of its rows. Partitions that other writers change meanwhile
+    are computed again.
+
+    Raises:
+        NotFoundError: a column to read does not exist.
+        InvalidInputError: a column is there already, values cannot be computed, or keys are places of rows.
+        CommitConflictError: other writers were always first. Nothing was changed.
+        CommitStateUnknownError: the store never said whether the version was committed.
+        StorageError: the store failed. Nothing was changed.
+    """
+    places = [name for name in columns.keys if name in (ROW_ADDRESS, ROW_ID)]
+    if places:
+        raise InvalidInputError(
+            f"{places[0]} identifies rows of one partition only, and {table.root} is a partitioned table; join by a "
+            "column of the table"
+        )
+    if callable(columns.columns):
+        columns = replace(columns, columns=_by_one_thread(columns.columns))
+    table.catalog.table.history.check_commits()
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        schema = current.lance_schema
+        source = columns.source(
+            to_arrow_schema(with_blob_descriptors(schema, current.file_version)),
+            schema.names(),
+            lambda names: _read(current, names, columns.batch_size),
+        )
+        added = AddedColumns.of(schema, source, next_field_id(current), columns.batch_size)
+        require_writable(added.schema, current.file_version)
+        before = follower(schema, options)
+
+        def step(location: TableLocation, manifest: Manifest) -> Manifest:
+            manifest = before(location, manifest)
+            made = replace(added.evolution(manifest), schema=partition_schema(added.schema))
+            return commit_evolution(location, manifest, made, options)
+
+        return commit_specs(
+            current,
+            _with_schema(current, added.schema),
+            with_operation_name(options, "columns"),
+            step=step,
+            properties=noted_ids(current, added.schema),
+        )
+
+    return retry_on_conflict(attempt, table, table.newest, options.policy if options else None)
+
+
+def _by_one_thread(function: BatchFunction) -> BatchFunction:
+    """Partitions are computed by several threads; functions of users need not know that."""
+    lock = Lock()
+
+    def locked(batch: pa.RecordBatch) -> pa.RecordBatch:
+        with lock:
+            return function(batch)
+
+    return locked
+
+
+def _read(table: PartitionedTable, columns: Sequence[str], batch_size: int | None) -> Iterator[pa.RecordBatch]:
+    yield from table.scan(columns, batch_size=batch_size)
+    yield pa.RecordBatch.from_pylist([], schema=table.to_table(columns, limit=0).schema)
 
 
 def alter_column(table: PartitionedTable, change: Alteration, options: CommitOptions | None = None) -> PartitionedTable:
@@ -156,6 +229,7 @@ def change_columns(table: PartitionedTable, change: Change, options: CommitOptio
 
 
 def _commit(table: PartitionedTable, schema: LanceSchema, options: CommitOptions | None) -> PartitionedTable:
+    require_columns_of_checks(schema)
     # What data files mean does not depend on comments, so partitions can do without.
     step = None if same_columns(table.lance_schema, schema) else follower(schema, options)
     options = with_operation_name(options, "columns")
@@ -176,6 +250,7 @@ def _widened(
     new_id = next_field_id(table)
     schema = converted_schema(table.lance_schema, change, dtype, new_id)
     require_writable(schema, table.file_version)
+    require_columns_of_checks(schema)
     before = follower(table.lance_schema, options)
 
     def step(table: TableLocation, manifest: Manifest) -> Manifest:

@@ -46,6 +46,7 @@ from lance_spark.partitioned.manifest_index import (
 )
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PlannedTable
+from lance_spark.schema.check import has_new_checks
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy
@@ -258,6 +259,12 @@ class _PartitionedCommit:
         if not same_columns(current.lance_schema, self._base.lance_schema):
             raise RetryableConflictError(
                 f"another writer has changed the columns of {current.root}. Read the table and run the operation again",
+                table_version=current.version,
+            )
+        if has_new_checks(self._base.lance_schema, current.lance_schema):
+            raise RetryableConflictError(
+                f"another writer has added a CHECK constraint to {current.root}. Read the table and run the operation "
+                "again",
                 table_version=current.version,
             )
         if self._check is not None:

@@ -36,7 +36,7 @@ from lance_spark.table.access import open_dataset
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
-from lance_spark.table.columns.add_columns import null_fields
+from lance_spark.table.columns.add_columns import ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.columns.schema_changes import Change
@@ -142,28 +142,11 @@ class PartitionedDataset(
     def _change_rows(self, attempt: Callable[[PartitionRows], PartitionedTable], options: CommitOptions) -> Self:
         return self.of(change_rows(self, attempt, options))
 
-    def add_columns(
-        self,
-        columns: Any,
-        *,
-        read_columns: Sequence[str] | None = None,
-        schema: pa.Schema | None = None,
-        batch_size: int | None = None,
-    ) -> Self:
-        """See `Dataset.add_columns`; here only fields, whose columns are null in all rows.
-
-        Raises: `UnsupportedFeatureError` for columns with values, and as `Dataset.add_columns`.
-        """
-        if not callable(columns) and (read_columns is not None or schema is not None):
-            raise InvalidInputError("read_columns and schema are for a function")
-        fields = null_fields(columns)
-        if fields is None:
-            raise UnsupportedFeatureError(
-                f"columns with values cannot be added to the partitioned table {self.root}; add them without values "
-                "and update the rows",
-                feature="computed columns of partitioned tables",
-            )
-        return self.of(column_changes.add_columns(self, fields))
+    def _add_columns(self, columns: ColumnsToAdd) -> Self:
+        fields = columns.null_fields
+        if fields is not None:
+            return self.of(column_changes.add_columns(self, fields))
+        return self.of(column_changes.add_computed_columns(self, columns))
 
     def _change_columns(self, change: Change) -> Self:
         return self.of(column_changes.change_columns(self, change))

@@ -29,7 +29,8 @@ from lance_spark.partitioned.save import (
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
-from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, with_metadata
+from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field, with_metadata
+from lance_spark.schema.check import CHECK_PREFIX, checks_of, without_checks
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.commits.retry import cleanup_on_failure
@@ -168,7 +169,10 @@ def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
     known = {field.name: field for field in table.lance_schema.fields}
     kept = {column.name: known[column.name] for column in columns if _is_same(known, column)}
     new = pa.schema([column for column in columns if column.name not in kept])
-    metadata = table.lance_schema.metadata
+    # Constraints are those of the new columns.
+    checks = checks_of(from_arrow_schema(columns))
+    metadata = dict(without_checks(table.lance_schema).metadata)
+    metadata |= {CHECK_PREFIX + name: condition.encode() for name, condition in checks.items()}
     added = with_added(LanceSchema((), metadata), new, next_field_id(table)).schema.fields if len(new) else ()
     fields = kept | {field.name: field for field in added}
     return LanceSchema(tuple(_with_metadata_of(fields[column.name], column) for column in columns), metadata)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
+    IncompatibleConflictError,
     InvalidInputError,
 )
 from lance_spark.expr.nodes import Expr
@@ -28,6 +29,7 @@ from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_parti
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
+from lance_spark.progress import progress
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2
 from lance_spark.schema.field import LanceSchema
@@ -39,9 +41,10 @@ from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.versions.changes import update_metadata
+from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
-from lance_spark.table.writing.write import FileLimits
+from lance_spark.table.writing.write import FileLimits, num_rows_of
 from lance_spark.table.writing.write_verbs import RowsToWrite
 
 
@@ -287,16 +290,52 @@ def partitions_to_search(table: PartitionedTable, filter: Expr) -> list[Partitio
 
 
 def replace_where(table: PartitionedTable, rows: RowsToWrite, condition: Expr) -> PartitionedTable:
-    """The version with `rows` instead of those for which `condition` is true. Raises as `WriteVerbs.replace_where`."""
-    deleted = matching_rows(table, condition)
+    """The version with `rows` instead of those for which `condition` is true. Raises as `WriteVerbs.replace_where`.
+
+    After a conflict the rows are searched again in the newest version, and the written files stay as they are.
+    """
     plan, added = _write(table, rows.where(condition, table.schema))
-    return commit_delta(table, plan, replace(deleted, added=added), with_operation_name(rows.options, "overwrite"))
+    options = with_operation_name(rows.options, "overwrite")
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        delta = replace(matching_rows(current, condition), added=in_current_partitions(current, table, added))
+        return commit_delta(current, None, delta, options)
+
+    with cleanup_on_failure(lambda: plan.remove_files(added)):
+        return retry_on_conflict(attempt, table, table.newest, options.policy)
+
+
+def in_current_partitions(
+    current: PartitionedTable, written: PartitionedTable, added: Sequence[WrittenPartition]
+) -> list[WrittenPartition]:
+    """`added`, which was written for the version `written`, with the partitions of `current`.
+
+    Raises:
+        IncompatibleConflictError: the files do not fit: `current` has other columns, or a partition is elsewhere.
+    """
+    if not same_columns(current.lance_schema, written.lance_schema) or current.specs.specs != written.specs.specs:
+        raise IncompatibleConflictError(
+            f"another writer has changed the columns or the partitioning of {written.root}. Run the operation again",
+            own="replace_where",
+            table_version=current.version,
+        )
+    partitions = [current.index.find(item.partition.key) for item in added]
+    for item, now in zip(added, partitions, strict=True):
+        before = written.index.find(item.partition.key)
+        if (before and before.location) != (now and now.location):
+            raise IncompatibleConflictError(
+                f"another writer has created, replaced or removed the partition {item.partition.object_id} of "
+                f"{written.root}, which gets new rows. Run the operation again",
+                own="replace_where",
+                table_version=current.version,
+            )
+    return [replace(item, partition=now or item.partition) for item, now in zip(added, partitions, strict=True)]
 
 
 def _write(table: PartitionedTable, rows: RowsToWrite) -> tuple[PartitionedWrite, list[WrittenPartition]]:
     plan = PartitionedWrite.of(table, rows.source.schema, rows.limits)
-    with PartitionWriter(plan) as writer:
-        for batch in rows.source.batches:
+    with PartitionWriter(plan) as writer, progress("Writing") as bar:
+        for batch in bar.track(rows.source.batches, size=num_rows_of):
             writer.write(batch)
         return plan, writer.close()
 

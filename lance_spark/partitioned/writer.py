@@ -28,6 +28,7 @@ from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.values.row_values import PartitionRows, grouped
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import has_blobs
+from lance_spark.schema.check import without_checks
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases
@@ -237,7 +238,8 @@ def partition_schema(schema: LanceSchema) -> LanceSchema:
         metadata = {**field.metadata, FIELD_ID_KEY: str(field.id).encode()}
         return replace(field, metadata=metadata, children=tuple(map(tagged, field.children)))
 
-    return LanceSchema(tuple(map(tagged, schema.fields)), dict(schema.metadata))
+    # Constraints are the namespace's; partitions would keep those that it has dropped.
+    return LanceSchema(tuple(map(tagged, schema.fields)), dict(without_checks(schema).metadata))
 
 
 def _with_missing_columns(rows: pa.RecordBatch, schema: LanceSchema) -> pa.RecordBatch:

@@ -6,22 +6,26 @@ filters, and only if the column is selected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import quote_name
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs, is_described
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.types import to_spark_schema
+from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selectivity import BlobBytes, ScannedFragment, blob_bytes_per_row
 
 BLOB_HANDLING = "lance.blob_handling"
 """The table property."""
@@ -30,6 +34,8 @@ DESCRIPTIONS, BINARY = "descriptions", "binary"
 
 BYTES_SUFFIX = "__blob_bytes"
 """With the name of a blob column before it, the name of the metadata column that has its bytes as BINARY."""
+
+_RANGE_KEY = "lance:range"
 
 _NUMBERS = {"position": "int64", "size": "int64", "blob_id": "int64"}
 
@@ -97,7 +103,9 @@ def _viewed(field: Field, handling: str) -> Field:
             replace(child, logical_type=_NUMBERS.get(child.name, child.logical_type)) for child in field.children
         )
         return field.with_children(tuple(children))
-    below = tuple(_viewed(child, handling) for child in field.children)
+    # The bytes of blobs in lists are not read.
+    inside = handling if field.logical_type == "struct" else DESCRIPTIONS
+    below = tuple(_viewed(child, inside) for child in field.children)
     return field if below == field.children else field.with_children(below)
 
 
@@ -116,23 +124,91 @@ def check_blob_handling(option: str | None, scan: Scan, target: pa.Schema, table
         )
 
 
+def with_ranges(target: pa.Schema, ranges: Mapping[str, Sequence[int]]) -> pa.Schema:
+    """`target` of `in_target` with the part, an offset and a length in bytes, to return of some binary columns.
+
+    Raises:
+        InvalidInputError: one of `ranges` is not an offset and a length of a binary column.
+    """
+    fields = []
+    for field in target:
+        part = ranges.get(field.name)
+        if part is not None:
+            if len(part) != 2 or min(part) < 0 or not _is_binary(field.type):
+                raise InvalidInputError(f"column {field.name!r}: {list(part)} is no part of {field.type} values")
+            field = field.with_metadata({_RANGE_KEY: f"{part[0]} {part[1]}"})
+        fields.append(field)
+    return pa.schema(fields, metadata=target.metadata)
+
+
+def _is_binary(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype))
+
+
+def _ranges_of(target: pa.Schema) -> dict[str, ByteRange]:
+    asked = {field.name: (field.metadata or {}).get(_RANGE_KEY.encode()) for field in target}
+    return {name: ByteRange(*map(int, text.split())) for name, text in asked.items() if text is not None}
+
+
 def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) -> Iterator[pa.RecordBatch]:
-    """`batches` of `scan` with the bytes of blobs where `target` wants them."""
+    """`batches` of `scan` with the bytes of blobs where `target` wants them, or the part of them that it wants."""
     have = scan.arrow_schema
-    added = {
+    ranges = _ranges_of(target)
+    added = _added_columns(have, target)
+    blobs = frozenset(added) or frozenset(columns_with_bytes(have, target))
+    if added:
+        batches = (_with_copies(batch, added, target) for batch in batches)
+    if blobs:
+        batches = with_bytes(batches, BlobReader(scan.bases), only=blobs, ranges=ranges)
+    sliced = {name: part for name, part in ranges.items() if name not in blobs}
+    yield from (_sliced(batch, sliced) for batch in batches) if sliced else batches
+
+
+def _sliced(batch: pa.RecordBatch, ranges: Mapping[str, ByteRange]) -> pa.RecordBatch:
+    """`batch` with parts of the values of binary columns."""
+    for name, part in ranges.items():
+        place = batch.schema.get_field_index(name)
+        column = pc.binary_slice(batch.column(place), part.start, part.stop)
+        batch = batch.set_column(place, batch.schema.field(place), column)
+    return batch
+
+
+def columns_with_bytes(have: pa.Schema, target: pa.Schema) -> tuple[str, ...]:
+    """The top-level columns of a scan of `have` whose blobs `in_target` reads."""
+    added = _added_columns(have, target)
+    if added:
+        return tuple(dict.fromkeys(added.values()))
+    return tuple(field.name for field in have if _wants_bytes([field], target))
+
+
+def _added_columns(have: pa.Schema, target: pa.Schema) -> dict[str, str]:
+    """The blob column of each metadata column with bytes in `target`."""
+    return {
         name: column
         for name in target.names
         if name not in have.names
         and (column := name.removesuffix(BYTES_SUFFIX)) in have.names
         and is_described_type(have.field(column).type)
     }
-    if added:
-        copies = (_with_copies(batch, added, target) for batch in batches)
-        yield from with_bytes(copies, BlobReader(scan.bases), only=frozenset(added))
-    elif _wants_bytes(have, target):
-        yield from with_bytes(batches, BlobReader(scan.bases))
-    else:
-        yield from batches
+
+
+def blob_bytes(parts: Iterable[ScannedFragment], target: pa.Schema, scan: Scan) -> BlobBytes:
+    """The average size of the blobs of a row of `parts` whose bytes `in_target` reads for `scan`.
+
+    Raises:
+        CorruptFileError: a file violates the format.
+    """
+    names = columns_with_bytes(scan.arrow_schema, target)
+    if not names:
+        return BlobBytes()
+    added = _added_columns(scan.arrow_schema, target)
+    ranges = {added.get(name, name): part for name, part in _ranges_of(target).items()}
+    described = Scan.of(scan.schema, scan.bases, columns=[quote_name(name) for name in names])
+    bound_parts = [
+        (replace(described, bases=bound.bases, stable_row_ids=bound.stable_row_ids), fragment)
+        for bound, fragment in parts
+    ]
+    return blob_bytes_per_row(bound_parts, ranges)
 
 
 def _with_copies(batch: pa.RecordBatch, added: Mapping[str, str], target: pa.Schema) -> pa.RecordBatch:

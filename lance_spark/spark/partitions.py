@@ -17,6 +17,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.columns import column_fields, is_leaf
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
@@ -24,6 +25,7 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import live_rows
 from lance_spark.table.reading.scan import FragmentRows
+from lance_spark.table.reading.selectivity import BlobBytes
 from lance_spark.table.rows.fragment import DataFile, DataFragment
 
 BYTES_PER_ROW = 4
@@ -54,7 +56,8 @@ class SizedFragment:
 
     Attributes:
         physical_rows: number of rows, including deleted ones.
-        size_bytes: of the files that the read accesses, None if unknown.
+        size_bytes: what the read accesses: its share of the files, and values of blobs. None if unknown.
+        blob_bytes: of these, values of blobs.
         start: the offset of the first row.
         candidates: the rows to read, as a serialized bitmap of offsets; None for all. Deleted ones can be among them.
         num_candidates: how many they are.
@@ -66,6 +69,7 @@ class SizedFragment:
     start: int = 0
     candidates: bytes | None = None
     num_candidates: int | None = None
+    blob_bytes: int = 0
 
     @property
     def rows_to_read(self) -> int:
@@ -76,19 +80,22 @@ class SizedFragment:
         """Its rows with these offsets, one or more."""
         blocks = len(np.unique(np.array(offsets.to_array(), np.int64) // _BLOCK_ROWS))
         share = min(1.0, blocks * _BLOCK_ROWS / max(1, self.physical_rows))
-        size = None if self.size_bytes is None else int(self.size_bytes * share) + 1
+        # Blobs are read value by value, other columns block by block.
+        blobs = self.blob_bytes * len(offsets) // max(1, self.physical_rows)
+        size = None if self.size_bytes is None else int((self.size_bytes - self.blob_bytes) * share) + 1 + blobs
         start = offsets.min()
         rows = offsets.max() + 1 - start
-        return SizedFragment(self.fragment, rows, size, start, offsets.serialize(), len(offsets))
+        return SizedFragment(self.fragment, rows, size, start, offsets.serialize(), len(offsets), blobs)
 
     def part(self, start: int, stop: int) -> SizedFragment:
         """Its physical rows [start, stop), limited to the existing ones."""
         start, stop = max(start, self.start), min(stop, self.start + self.physical_rows)
         rows = max(0, stop - start)
-        size = self.size_bytes
-        if size is not None and rows < self.physical_rows:
-            size = -(-size * rows // self.physical_rows)
-        return SizedFragment(self.fragment, rows, size, start)
+        size, blobs = self.size_bytes, self.blob_bytes
+        if rows < self.physical_rows:
+            size = None if size is None else -(-size * rows // self.physical_rows)
+            blobs = blobs * rows // self.physical_rows
+        return SizedFragment(self.fragment, rows, size, start, blob_bytes=blobs)
 
 
 def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
@@ -96,7 +103,7 @@ def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedF
     rows = fragment.physical_rows
     if rows is None:
         rows = FragmentReader(fragment, bases).num_rows
-    return SizedFragment(fragment.to_bytes(), rows, sizes.of(fragment))
+    return SizedFragment(fragment.to_bytes(), rows, sizes.of(fragment), blob_bytes=int(rows * sizes.blobs.total))
 
 
 class ProjectedSizes:
@@ -108,21 +115,32 @@ class ProjectedSizes:
     Args:
         schema: the table's schema.
         projection: the columns to read.
+        blobs: the average size of the blobs of a row, where their bytes are read.
+
+    Attributes:
+        blobs: as given.
     """
 
-    def __init__(self, schema: LanceSchema, projection: LanceSchema) -> None:
+    def __init__(self, schema: LanceSchema, projection: LanceSchema, blobs: BlobBytes | None = None) -> None:
         self._schema = schema
         self._projection = projection
+        self.blobs = blobs or BlobBytes()
+        self._blob_ids = {field.id for field in projection.fields if has_blobs(field)}
         self._shares: dict[tuple[tuple[FieldId, ...], FileVersion], float] = {}
 
     def of(self, fragment: DataFragment) -> int | None:
         """Bytes of the fragment; None if the size of a file is not in the manifest."""
-        total = 0.0
+        total = (fragment.physical_rows or 0) * self.blobs.total
         for file in fragment.files:
             if file.size_bytes is None:
                 return None
-            total += file.size_bytes * self._selectivity(file)
+            total += max(0.0, file.size_bytes - self._inline_bytes(fragment, file)) * self._selectivity(file)
         return int(total)
+
+    def _inline_bytes(self, fragment: DataFragment, file: DataFile) -> float:
+        """About how much of `file` is values of blobs that are counted by themselves."""
+        has_blob = not self._blob_ids.isdisjoint(file.fields)
+        return (fragment.physical_rows or 0) * self.blobs.inline if has_blob else 0.0
 
     def _selectivity(self, file: DataFile) -> float:
         key = (file.fields, file.version)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as st
 
@@ -42,6 +43,8 @@ _CONTAINS_TOKENS = "contains_tokens"
 TEXT_SEARCHES = frozenset(FUNCTION_PREFIX + name for name in TEXT_CALLS if name != _CONTAINS_TOKENS)
 """The functions that only a scan can answer."""
 
+LANCE_DISTANCE = FUNCTION_PREFIX + "lance_distance"
+
 
 @dataclass(frozen=True, slots=True)
 class SparkExpression:
@@ -52,7 +55,8 @@ class SparkExpression:
             describe.
         children: the arguments of a call.
         column: the path of a column.
-        literal: the text of a constant, None for NULL; `type` is set for every constant.
+        literal: the text of a constant, None for NULL; `type` is set for every constant. Of an array of numbers the
+            values as doubles (little-endian, in base64), 0 for null.
         type: of a constant or a cast.
         cast: what is cast.
         transform: name of a partition transform, with its arguments as `children`.
@@ -240,6 +244,15 @@ def to_literal(expression: SparkExpression) -> Literal | None:
         return NULL
     build = _LITERALS.get(type(expression.type))
     return None if build is None else build(expression.literal)
+
+
+def to_numbers(expression: SparkExpression) -> tuple[float, ...] | None:
+    """The values of a constant array of numbers; None if `expression` is none."""
+    dtype = expression.type
+    is_array = isinstance(dtype, st.ArrayType) and isinstance(dtype.elementType, st.NumericType)
+    if not is_array or expression.cast is not None or expression.literal is None:
+        return None
+    return tuple(np.frombuffer(base64.b64decode(expression.literal), "<f8").tolist())
 
 
 def type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:

@@ -23,7 +23,25 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
 from lance_spark.schema.blob import BLOB_KEY
+from lance_spark.schema.text_type import TEXT_TYPE
 from lance_spark.spark.column_properties import Properties, apply
+from lance_spark.spark.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
+from lance_spark.spark.geo_types import (
+    check_geo_type,
+    check_same_geo,
+    convert_geo,
+    geo_metadata,
+    geo_type,
+    is_geo_type,
+    stored_geo_field,
+)
+from lance_spark.spark.ml_types import UDT, ml_name, ml_type
+from lance_spark.spark.text_types import (
+    SPARK_TEXT_TYPE,
+    declared_type,
+    has_text_types,
+    with_text_type_of,
+)
 from lance_spark.table.reading.scan import no_columns
 from lance_spark.table.writing.conform import is_blob_type
 
@@ -69,7 +87,7 @@ _SIMPLE: dict[pa.DataType, st.DataType] = {
 
 
 def to_spark_schema(schema: pa.Schema) -> st.StructType:
-    """The Spark schema of a table's columns.
+    """The Spark schema of a table's columns; lengths of CHAR and VARCHAR are in the metadata, as Spark keeps them.
 
     Raises:
         UnsupportedFeatureError: Spark has no type for a column; the message names it.
@@ -80,11 +98,21 @@ def to_spark_schema(schema: pa.Schema) -> st.StructType:
 def _spark_field(field: pa.Field, path: str) -> st.StructField:
     comment = (field.metadata or {}).get(b"comment")
     metadata = {} if comment is None else {"comment": comment.decode("utf-8", "replace")}
-    return st.StructField(field.name, _type_of(field, f"{path}{field.name}"), field.nullable, metadata)
+    spark = _type_of(field, f"{path}{field.name}")
+    if not path and has_text_types(field):
+        metadata[SPARK_TEXT_TYPE] = declared_type(field, spark)
+    default = None if path else default_of(field.name, field.metadata)
+    if default is not None:
+        metadata[CURRENT_DEFAULT] = default
+    return st.StructField(field.name, spark, field.nullable, metadata)
 
 
 def _type_of(field: pa.Field, path: str) -> st.DataType:
-    return _spark_type(field.type, path, interval_of(field))
+    geo = geo_type(field)
+    if geo is not None:
+        return geo
+    found = _spark_type(field.type, path, interval_of(field))
+    return ml_type((field.metadata or {}).get(UDT), found)
 
 
 def _spark_type(dtype: pa.DataType, path: str, interval: st.DayTimeIntervalType = _ANY_INTERVAL) -> st.DataType:
@@ -123,8 +151,8 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
 def written_schema(columns: st.StructType) -> pa.Schema:
     """The Arrow schema in which Spark sends rows of `columns` to write.
 
-    CHAR and VARCHAR are strings of any length, as in the other table formats without such types. The units of an
-    interval of days and seconds are in the metadata of its field.
+    The lengths of CHAR and VARCHAR, the units of an interval of days and seconds, the name of a type of pyspark.ml, and
+    the reference system of a GEOMETRY are in the metadata of the field.
 
     Raises:
         UnsupportedFeatureError: Lance has no counterpart for the type of a column; the message names it.
@@ -133,8 +161,15 @@ def written_schema(columns: st.StructType) -> pa.Schema:
         st.StructField(field.name, _stored_type(field.dataType, field.name), field.nullable) for field in columns.fields
     ]
     stored = st.StructType(fields)
-    pairs = zip(exchanged_schema(stored), stored.fields, strict=True)
-    return pa.schema([with_intervals(field, spark) for field, spark in pairs])
+    pairs = zip(exchanged_schema(stored), columns.fields, strict=True)
+    return pa.schema([_with_default(with_spark_types(field, spark), spark) for field, spark in pairs])
+
+
+def _with_default(field: pa.Field, spark: st.StructField) -> pa.Field:
+    text = spark.metadata.get(CURRENT_DEFAULT)
+    if text is None:
+        return field
+    return field.with_metadata({**(field.metadata or {}), DEFAULT: checked_default(spark.name, text).encode()})
 
 
 def interval_of(field: pa.Field) -> st.DayTimeIntervalType:
@@ -143,23 +178,36 @@ def interval_of(field: pa.Field) -> st.DayTimeIntervalType:
     return _INTERVALS.get(kept, _ANY_INTERVAL) if kept is not None else _ANY_INTERVAL
 
 
-def with_intervals(field: pa.Field, spark: st.StructField) -> pa.Field:
-    """`field`, a column of type `spark`, with the units of intervals in its metadata, including nested ones."""
-    dtype, kind = _with_intervals(field.type, spark.dataType), spark.dataType
-    kept = {key: value for key, value in (field.metadata or {}).items() if key != INTERVAL}
+def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
+    """`field`, a column of type `spark`, with what Arrow's type does not have in its metadata, including nested fields.
+
+    That are the units of intervals, the lengths of CHAR and VARCHAR, the names of types of pyspark.ml, and the
+    reference systems of GEOMETRY and GEOGRAPHY.
+    """
+    dtype, kind = _with_spark_types(field.type, spark.dataType), spark.dataType
+    kept = {key: value for key, value in (field.metadata or {}).items() if key not in (INTERVAL, TEXT_TYPE, UDT)}
+    name = ml_name(kind)
+    if name is not None:
+        kept[UDT] = name
     if isinstance(kind, st.DayTimeIntervalType) and kind != _ANY_INTERVAL:
         kept[INTERVAL] = _interval_name(kind)
+    if isinstance(kind, (st.CharType, st.VarcharType)):
+        kept[TEXT_TYPE] = kind.simpleString().encode()
+    if is_geo_type(kind):
+        kept |= geo_metadata(kind)
     return pa.field(field.name, dtype, field.nullable, metadata=kept or None)
 
 
-def _with_intervals(dtype: pa.DataType, spark: st.DataType) -> pa.DataType:
+def _with_spark_types(dtype: pa.DataType, spark: st.DataType) -> pa.DataType:
+    if isinstance(spark, st.UserDefinedType):
+        return _with_spark_types(dtype, spark.sqlType())
     if isinstance(spark, st.StructType):
-        return pa.struct([with_intervals(*pair) for pair in zip(dtype, spark.fields, strict=True)])
+        return pa.struct([with_spark_types(*pair) for pair in zip(dtype, spark.fields, strict=True)])
     if isinstance(spark, st.MapType):
         key, value = st.StructField("key", spark.keyType), st.StructField("value", spark.valueType)
-        return pa.map_(with_intervals(dtype.key_field, key), with_intervals(dtype.item_field, value))
+        return pa.map_(with_spark_types(dtype.key_field, key), with_spark_types(dtype.item_field, value))
     if isinstance(spark, st.ArrayType):
-        return pa.list_(with_intervals(dtype.value_field, st.StructField("element", spark.elementType)))
+        return pa.list_(with_spark_types(dtype.value_field, st.StructField("element", spark.elementType)))
     return dtype
 
 
@@ -187,6 +235,9 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
         return st.StringType()
     if isinstance(dtype, st.UserDefinedType):
         return _stored_type(dtype.sqlType(), path)
+    if is_geo_type(dtype):
+        check_geo_type(dtype, path)
+        return st.BinaryType()
     has_collation = isinstance(dtype, st.StringType) and not dtype.isUTF8BinaryCollation()
     if has_collation or not _has_counterpart(dtype):
         # The table could not preserve the type, and reads would return another one.
@@ -204,7 +255,7 @@ def _has_counterpart(dtype: st.DataType) -> bool:
         exchanged = exchanged_schema(st.StructType().add("value", dtype)).field(0)
     except PySparkTypeError:
         return False
-    # The Arrow types of VARIANT, GEOMETRY and GEOGRAPHY are structs.
+    # The Arrow type of VARIANT is a struct.
     return isinstance(dtype, type(_spark_type(exchanged.type, exchanged.name)))
 
 
@@ -217,13 +268,17 @@ def _with_any_interval(spark: st.DataType) -> str:
     return re.sub(_INTERVAL_NAME, _ANY_INTERVAL.simpleString(), spark.simpleString())
 
 
-def with_comments(schema: pa.Schema, columns: st.StructType) -> pa.Schema:
-    """`schema` with the comments of the columns of the same names."""
+def with_comments(schema: pa.Schema, columns: st.StructType, *, replaces: bool = False) -> pa.Schema:
+    """`schema` with the comments of the columns of the same names; with `replaces` with no others."""
     comments = {field.name: field.metadata.get("comment") for field in columns.fields}
     fields = []
     for field in schema:
         comment = comments.get(field.name)
-        entries = {**(field.metadata or {}), b"comment": comment.encode()} if comment else field.metadata
+        entries = dict(field.metadata or {})
+        if replaces:
+            entries.pop(b"comment", None)
+        if comment:
+            entries[b"comment"] = comment.encode()
         fields.append(field.with_metadata(entries))
     return pa.schema(fields, metadata=schema.metadata)
 
@@ -273,11 +328,13 @@ def table_types(
     A column that `table` has too, with a type that Spark reads as the given one, keeps the table's type.
 
     Args:
-        replaces: whether the columns replace those of `table`; then nested fields are as nullable as the given ones.
+        replaces: whether the columns replace those of `table`; then nested fields are as nullable as the given ones,
+            and texts have the given lengths.
         large: whether new strings and binaries get 64-bit offsets, including nested ones.
 
     Raises:
-        InvalidInputError: a property is invalid for its column, or requests another type than the table has.
+        InvalidInputError: a property is invalid for its column, or requests another type than the table has; or the
+            SRID of a column differs from that of the table.
     """
     plain = apply(properties or {}, pa.schema([_plain_field(field) for field in given]))
     if large:
@@ -285,8 +342,19 @@ def table_types(
     kept = pa.schema([_table_field(field, table) for field in plain])
     if replaces:
         kept = pa.schema(
-            [field.with_type(_as_nullable_as(plain.field(i).type, field.type)) for i, field in enumerate(kept)]
+            [
+                _with_default_of(
+                    plain.field(i),
+                    with_text_type_of(plain.field(i), field.with_type(_declared_as(plain.field(i).type, field.type))),
+                )
+                for i, field in enumerate(kept)
+            ]
         )
+    if table is not None and not replaces:
+        for field in plain:
+            index = table.get_field_index(field.name)
+            if index >= 0:
+                check_same_geo(field.name, _type_of(field, field.name), _type_of(table.field(index), field.name))
     for name in given.names:
         asked, has = plain.field(name).type, kept.field(name).type
         if name.lower() in (properties or {}) and asked != has:
@@ -294,8 +362,15 @@ def table_types(
     return kept
 
 
+def _with_default_of(source: pa.Field, field: pa.Field) -> pa.Field:
+    kept = {key: value for key, value in (field.metadata or {}).items() if key != DEFAULT}
+    default = (source.metadata or {}).get(DEFAULT)
+    return field.with_metadata(kept if default is None else {**kept, DEFAULT: default})
+
+
 def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _with_lance_names(field.type), field.nullable, metadata=field.metadata)
+    stored = stored_geo_field(field)
+    return stored or pa.field(field.name, _with_lance_names(field.type), field.nullable, metadata=field.metadata)
 
 
 def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
@@ -327,11 +402,12 @@ def _large(dtype: pa.DataType) -> pa.DataType:
     return pa.list_(nested(dtype.value_field)) if pt.is_list(dtype) else dtype
 
 
-def _as_nullable_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:
-    """`dtype` with the nullability of nested fields from `given`; both are one type in Spark."""
+def _declared_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:
+    """`dtype` with nullability and lengths of texts of nested fields from `given`; both are one type in Spark."""
 
     def nested(source: pa.Field, field: pa.Field) -> pa.Field:
-        return field.with_type(_as_nullable_as(source.type, field.type)).with_nullable(source.nullable)
+        declared = field.with_type(_declared_as(source.type, field.type)).with_nullable(source.nullable)
+        return with_text_type_of(source, declared)
 
     if pt.is_struct(given) and pt.is_struct(dtype):
         return pa.struct([nested(given.field(field.name), field) for field in dtype])
@@ -347,16 +423,12 @@ def _as_nullable_as(given: pa.DataType, dtype: pa.DataType) -> pa.DataType:
 
 
 def _with_lance_names(dtype: pa.DataType) -> pa.DataType:
-    """Renames list items from Spark's `element` to `item`, the name in Lance and Arrow."""
+    """Nested fields as in tables; renames list items from Spark's `element` to `item`, the name in Lance and Arrow."""
     if pt.is_struct(dtype):
-        return pa.struct([child.with_type(_with_lance_names(child.type)) for child in dtype])
+        return pa.struct([_plain_field(child) for child in dtype])
     if pt.is_map(dtype):
-        key, value = dtype.key_field, dtype.item_field
-        return pa.map_(key.with_type(_with_lance_names(key.type)), value.with_type(_with_lance_names(value.type)))
-    if pt.is_list(dtype):
-        item = dtype.value_field
-        return pa.list_(pa.field("item", _with_lance_names(item.type), item.nullable, metadata=item.metadata))
-    return dtype
+        return pa.map_(_plain_field(dtype.key_field), _plain_field(dtype.item_field))
+    return pa.list_(_plain_field(dtype.value_field).with_name("item")) if pt.is_list(dtype) else dtype
 
 
 Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -434,6 +506,9 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
         return array
     if pt.is_dictionary(array.type):
         return convert(array.dictionary_decode(), target, leaf)
+    geometries = convert_geo(array, target)
+    if geometries is not None:
+        return geometries
     if pt.is_struct(target):
         children = [convert(array.field(child.name), child.type, leaf) for child in target]
         mask = array.is_null() if array.null_count else None

@@ -18,12 +18,16 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.cache import has_free_etags
 from lance_spark.storage.paths import UriOrPath, parse_root, uri_text
 from lance_spark.table.manifests.manifest_store import ObjectManifests
 from lance_spark.table.paths import DATA, INDICES, detached_manifest_path, is_detached
 from lance_spark.table.rows.fragment import BaseId, DataFile, DeletionFile, FragmentId
 
 _SCOPED = re.compile(r"base_([0-9]{1,10})\.(.+)")
+
+REMOTE_READS = 16
+"""Files that are read at once where each request takes a network's round trip."""
 
 # The URI of a base path has no query: reading files does not need the commit service.
 _COMMON_SCHEMES = {"s3a": "s3", "s3n": "s3", "s3+ddb": "s3", "gcs": "gs"}
@@ -137,6 +141,13 @@ class Bases:
             display_name=display_name,
             split_key=split_key,
         )
+
+    @property
+    def reads_at_once(self) -> int:
+        """How many files are read at once: several where a request waits for a network, otherwise one."""
+        places = [base.path for base in self._base_paths.values()]
+        is_remote = any("://" in place and not place.startswith("file:") for place in places)
+        return REMOTE_READS if is_remote or not has_free_etags(self._root) else 1
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -63,4 +63,4 @@ def compare(name: str, column: str, value: int, kind: str = "long") -> dict[str,
 def sent(spark: SparkSession) -> Counter[str]:
     """How often Java has sent each request so far."""
     jvm: Any = spark._jvm
-    return Counter({str(op): int(count) for op, count in jvm.io.lancespark.python.LancePy.requests().items()})
+    return Counter({str(op): int(count) for op, count in jvm.io.lancespark.python.PythonChannel.requests().items()})

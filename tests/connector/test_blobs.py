@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 
@@ -135,3 +136,44 @@ def test_read_blob_refuses_other_columns_and_negative_offsets(spark: SparkSessio
     ):
         with pytest.raises(PySparkException, match=problem):
             spark.sql(f"SELECT lance_read_blob({arguments}) FROM {table}").collect()
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+def test_only_the_used_part_of_a_blob_is_read(spark: SparkSession, tmp_path: Path, by: str) -> None:
+    table = created(spark, by)
+    location = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").where("col_name = 'Location'").first()
+    assert location is not None
+    parts = f"SELECT substring(img__blob_bytes, 2, 2) AS v FROM {table} ORDER BY id"
+    mixed = f"SELECT id FROM {table} WHERE substring(img__blob_bytes, 2, 2) = 'xx' AND img__blob_bytes > X'00'"
+    for enabled in ("false", "true"):
+        spark.conf.set("spark.sql.lance.binaryRanges.enabled", enabled)
+        assert spark.sql(parts).collect() == [(b"\x02",), (None,), (b"xx",)]
+        assert spark.sql(mixed).collect() == [(3,)]
+    spark.conf.unset("spark.sql.lance.binaryRanges.enabled")
+    (sidecar,) = Path(location.data_type.removeprefix("file:")).rglob("*.blob")
+    os.truncate(sidecar, 5000)  # A read of more than the first 5000 bytes of the value fails.
+    queries: dict[str, list[object]] = {
+        "SELECT hex(lance_read_blob(img, 0, 2)) AS v FROM {t} WHERE id = 3": ["7878"],
+        "SELECT substring(lance_read_blob(img), 4000, 3) AS v FROM {t} WHERE id = 3": [b"xxx"],
+        "SELECT concat(lance_read_blob(img, 1, 7), lance_read_blob(img, 990, 4)) AS v FROM {t} ORDER BY id": [
+            b"\x02",
+            None,
+            b"x" * 11,
+        ],
+        "SELECT lance_read_blob(t.img, 1, 4) AS v FROM {t} t JOIN {t} o ON t.id = o.id "
+        "WHERE lance_read_blob(o.img, 0, 1) > X'00' ORDER BY t.id": [b"\x02", b"xxxx"],
+        "SELECT max(length(lance_read_blob(img, 3, 40))) AS v FROM {t}": [40],
+        "SELECT count(*) AS v FROM {t} GROUP BY lance_read_blob(img, 1, 1) ORDER BY 1": [1, 1, 1],
+    }
+    for query, expected in queries.items():
+        assert [row.v for row in spark.sql(query.format(t=table)).collect()] == expected, query
+    for whole in (
+        "lance_read_blob(img)",
+        "lance_read_blob(img, 0, 2), lance_read_blob(img)",
+        "lance_read_blob(img, 0, id)",
+    ):
+        with pytest.raises(PySparkException, match="blob"):
+            spark.sql(f"SELECT {whole} FROM {table} WHERE id = 3").collect()
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
+    found = spark.sql(f"SELECT substring(img, 2, 2) AS v FROM {table} ORDER BY id").collect()
+    assert found == [(b"\x02",), (None,), (b"xx",)]

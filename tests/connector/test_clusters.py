@@ -52,6 +52,11 @@ spark.sql("CACHE TABLE lance.db.t")
 spark.sql("CALL lance.system.restore('db.t', 1)").collect()
 assert spark.table("lance.db.t").count() == 3000
 spark.sql("UNCACHE TABLE lance.db.t")
+changes = spark.readStream.table("lance.db.t").where("id % 2 = 0")
+for number, options in enumerate([{}, {"key": "id"}]):
+    writer = changes.writeStream.option("checkpointLocation", f"{root}/c{number}").trigger(availableNow=True)
+    writer.options(**options).toTable("lance.db.copy").awaitTermination()
+assert spark.table("lance.db.copy").count() == spark.table("lance.db.copy").distinct().count() == 1500
 for file in pathlib.Path(root).rglob("data/*.lance"):
     if "__manifest" not in file.parts:
         file.unlink()
@@ -95,8 +100,46 @@ assert rules().count("LanceTaskCoalescing") == rules().count("LanceDynamicPrunin
 }
 
 
-@pytest.mark.parametrize("kind", SESSIONS)
-def test_writes_and_reads(jar: Path, tmp_path: Path, kind: str) -> None:
+SEARCHES = """
+spark.sql("CREATE NAMESPACE lance.db")
+spark.sql(
+    "CREATE TABLE lance.db.docs (id BIGINT, body STRING, v ARRAY<FLOAT>) USING lance "
+    "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2', 'enable_stable_row_ids' = 'true')"
+)
+spark.sql("INSERT INTO lance.db.docs SELECT id, concat('word', id % 5, ' rain'), array(id, 0f) FROM range(50)")
+spark.sql("ALTER TABLE lance.db.docs CREATE INDEX words USING fts (body)")
+spark.sql("ALTER TABLE lance.db.docs CREATE INDEX ids USING btree (id)")
+ids = lambda statement: sorted(row.id for row in spark.sql(statement).collect())
+threes = list(range(3, 50, 5))
+assert ids("SELECT id FROM SEARCH(table => 'lance.db.docs', query => 'word3', limit => 100)") == threes
+assert ids("SELECT id FROM lance.db.docs WHERE lance_match(body, 'word3')") == threes
+assert ids("SELECT id FROM lance.db.docs WHERE lance_match_phrase(body, 'word3 rain') AND id < 20") == [3, 8, 13, 18]
+assert ids("SELECT id FROM VECTOR_SEARCH('lance.db.docs', array(7.2f, 0f), 2)") == [7, 8]
+assert ids("SELECT id FROM lance.db.docs ORDER BY lance_distance(v, array(7.2f, 0f)) LIMIT 2") == [7, 8]
+assert ids("SELECT id FROM lance.db.docs WHERE id = 12") == [12]
+names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()}
+assert {"lance_match", "lance_distance", "lance_read_blob"} <= {name.split(".")[-1] for name in names}, names
+
+def run(frame, target, name, **options):
+    writer = frame.writeStream.option("checkpointLocation", root + "/" + name).trigger(availableNow=True)
+    query = writer.options(**options).toTable(target)
+    query.awaitTermination()
+    return query
+
+run(spark.readStream.table("lance.db.docs"), "lance.db.copy", "first")
+spark.sql("UPDATE lance.db.docs SET body = 'changed' WHERE id = 1")
+spark.sql("DELETE FROM lance.db.docs WHERE id = 2")
+changes = spark.readStream.option("startingVersion", 5).changes("lance.db.docs")
+changes = changes.where("_change_type <> 'update_preimage'").select("id", "body", "v", "_change_type")
+run(changes, "lance.db.copy", "second", key="id", delete_when="_change_type = 'delete'")
+assert spark.table("lance.db.copy").exceptAll(spark.table("lance.db.docs")).count() == 0
+assert spark.table("lance.db.copy").count() == 49
+spark.stop()
+print("done")
+"""
+
+
+def _run(script: str, session: str, folder: Path) -> None:
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
@@ -104,13 +147,22 @@ def test_writes_and_reads(jar: Path, tmp_path: Path, kind: str) -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT.replace("{session}", SESSIONS[kind]), str(tmp_path)],
+        [sys.executable, "-c", script.replace("{session}", session), str(folder)],
         capture_output=True,
         text=True,
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         timeout=500,
         check=False,
     )
     assert result.stdout.strip().endswith("done"), result.stderr[-6000:]
+
+
+@pytest.mark.parametrize("kind", SESSIONS)
+def test_writes_and_reads(jar: Path, tmp_path: Path, kind: str) -> None:
+    _run(SCRIPT, SESSIONS[kind], tmp_path)
     assert lance.dataset(str(tmp_path / "by_path")).version == 2
+
+
+def test_searches_and_streams_under_connect(jar: Path, tmp_path: Path) -> None:
+    _run(SCRIPT[: SCRIPT.index('spark.sql("CREATE NAMESPACE')] + SEARCHES, SESSIONS["connect"], tmp_path)

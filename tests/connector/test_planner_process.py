@@ -40,9 +40,9 @@ STARTED_WITH_SESSION = (
     + """
 wait_until(planners)
 assert jvm.LancePlanner.isKeptReady()
-assert not jvm.LancePy.requests()
+assert not jvm.PythonChannel.requests()
 spark.sql("CREATE TABLE lance.t (id BIGINT)")
-assert "planner.ready" not in dict(jvm.LancePy.requests())
+assert "planner.ready" not in dict(jvm.PythonChannel.requests())
 assert planners() == 1
 """
 )

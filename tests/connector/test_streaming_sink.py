@@ -238,8 +238,7 @@ def versions(spark: SparkSession, table: str) -> int:
     [
         ({"txnApId": "x"}, "did you mean txnappid"),
         ({"version": "3"}, "option version is for batch reads"),
-        ({"key": "id"}, "option key is not supported.*MERGE in foreachBatch"),
-        ({"delete_when": "op = 'd'"}, "option delete_when is not supported"),
+        ({"delete_when": "op = 'd'"}, "option delete_when has no effect without key"),
         ({"auto_compact_min_files": "3"}, "no effect without auto_compact"),
         ({"txnAppId": "x", "streamingQueryId": "y"}, "are the same; keep one"),
     ],

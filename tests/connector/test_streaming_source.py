@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import time
@@ -283,6 +284,33 @@ def test_clean_up_behind_the_stream_does_not_matter(copy: Callable[..., Copy], u
     lance_spark.write(rows(10, 12), uri, mode="append")
     lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
     assert query.run() == list(range(12))
+
+
+@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (s)"])
+def test_held_versions_outlast_a_clean_up(spark: SparkSession, tmp_path: Path, clause: str) -> None:
+    name = "held_parts" if clause else "held"
+    table, cleanup = f"lance.db.{name}", f"CALL lance.system.vacuum('db.{name}', days => 0)"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, s STRING) USING lance {clause}")
+    spark.sql(f"INSERT INTO {table} VALUES (0, 'a')")
+
+    def copy() -> list[int]:
+        run(spark.readStream.option("holdVersions", "true").table(table), str(tmp_path / "copy"), tmp_path / "c")
+        return sorted(row.id for row in spark.read.format("lance").load(str(tmp_path / "copy")).collect())
+
+    assert copy() == [0]
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'c')")
+    spark.sql(f"CALL lance.system.optimize('db.{name}')")
+    spark.sql(cleanup)
+    assert copy() == [0, 1, 2, 3]
+    query = json.loads((tmp_path / "c" / "metadata").read_text())["id"]
+    spark.sql(f"INSERT INTO {table} VALUES (4, 'a')")
+    spark.sql(f"INSERT INTO {table} VALUES (5, 'a')")
+    spark.sql(f"CALL lance.system.release_stream('db.{name}', '{query}')")
+    spark.sql(cleanup)
+    with pytest.raises(StreamingQueryException, match="was cleaned up"):
+        copy()
 
 
 def test_another_table_at_the_place_is_an_error(copy: Callable[..., Copy], uri: str) -> None:

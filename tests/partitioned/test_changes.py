@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 
-from lance_spark.errors import InvalidInputError, RetryableConflictError
+from lance_spark.errors import CommitConflictError, InvalidInputError, RetryableConflictError
 from lance_spark.expr.sql import parse
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.maintenance.compaction import (
@@ -65,14 +67,30 @@ def test_rows_are_replaced_by_condition(table: PartitionedTable) -> None:
         PartitionedDataset.of(made).replace_where(pa.concat_tables([rows(1), rows(2, country="ch")]), "country = 'at'")
     with pytest.raises(InvalidInputError):
         PartitionedDataset.of(made).replace_where(rows(1, country=None), "country = 'at'")
-    before = files(table.root)
     delete_rows(made, "id = 9")
-    with pytest.raises(RetryableConflictError):
-        PartitionedDataset.of(made).replace_where(rows(1, country="at"), "country = 'at'")
-    assert ids(made.newest()) == [4, 8]
-    assert {path for path in files(table.root) - before if path.endswith(".lance")} <= {
-        path for path in files(table.root) if "__manifest" in path
-    }
+    made = PartitionedDataset.of(made).replace_where(rows(1, country="at"), "country = 'at'")
+    assert ids(made) == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda table: delete_rows(table, "country = 'at'"), [3, 4]),
+        (lambda table: save_rows(delete_rows(table, "country = 'at'"), rows(7, country="at")), [3, 4, 7]),
+        (lambda table: PartitionedDataset.of(table).add_columns(pa.field("more", pa.int8())), [1, 2, 3, 4]),
+    ],
+    ids=["partition removed", "partition replaced", "column added"],
+)
+def test_replace_where_whose_files_fit_the_newest_version_no_more(
+    table: PartitionedTable, change: Callable[[PartitionedTable], PartitionedTable], left: list[int]
+) -> None:
+    changed = change(table)
+    before = {path for path in files(table.root) if path.endswith(".lance")}
+    data = pa.concat_tables([rows(8, country="at"), rows(9, country="fr")])
+    with pytest.raises(CommitConflictError, match="Run the operation again"):
+        PartitionedDataset.of(table).replace_where(data, "country IN ('at', 'fr') OR id = 1")
+    assert ids(table.newest()) == ids(changed) == left
+    assert {path for path in files(table.root) if path.endswith(".lance")} == before
 
 
 def test_rows_merge_and_move(table: PartitionedTable) -> None:

@@ -12,6 +12,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.search.text_columns import TextColumns
 from tests.search.comparisons import TEXT, Queries, check_many, scores, table
 
 
@@ -97,6 +98,38 @@ def test_deferred_compaction(uri: str) -> None:
     assert covered(optimized) == (1, 400, 0)
     check_rows(uri)
     check_many(uri, 2, phrases=False)
+
+
+@pytest.mark.parametrize("built_by", ["ours", "reference"])
+@pytest.mark.parametrize("compacted_by", ["ours", "reference"])
+def test_index_is_searched_after_deferred_compactions(uri: str, built_by: str, compacted_by: str) -> None:
+    """Also after several, with deleted, updated and appended rows between them."""
+    lance.write_dataset(table(400), uri, max_rows_per_file=50)
+    if built_by == "ours":
+        lance_spark.open(uri).create_scalar_index(TEXT, "INVERTED", "words", with_position=True)
+    else:
+        lance.dataset(uri).create_scalar_index(TEXT, "INVERTED", name="words", with_position=True)
+    for turn, target_rows in enumerate((100, 250, 1000)):
+        lance_spark.open(uri).delete(f"id % 11 = {turn}")
+        if compacted_by == "ours":
+            lance_spark.open(uri).compact(target_rows_per_fragment=target_rows, defer_index_remap=True)
+        else:
+            lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=target_rows, defer_index_remap=True)
+        assert scanned_rows(uri) == 0
+        check_rows(uri, turn)
+    lance_spark.open(uri).update({TEXT: "'w1 changed'"}, "id % 5 = 1")
+    append(uri, 0)
+    assert 0 < scanned_rows(uri) <= 180
+    check_rows(uri)
+    assert rows_of(lance_spark.open(uri), "changed") == {row for row in range(400) if row % 5 == 1 and row % 11 > 2}
+
+
+def scanned_rows(uri: str) -> int:
+    """The rows that a search reads, as no index covers them."""
+    dataset = lance_spark.open(uri)
+    columns = TextColumns(dataset.manifest, dataset.lance_schema, dataset.location.bases(dataset.manifest))
+    scanned = columns(TEXT, False).scanned
+    return 0 if scanned is None else len(scanned.part.row_ids)
 
 
 def test_parameters_survive_and_wrong_ones_are_refused(uri: str) -> None:

@@ -280,3 +280,21 @@ def test_zone_maps_option_is_refused(spark: SparkSession, tmp_path: Path) -> Non
     for value in ("true", "false"):
         with pytest.raises(PySparkException, match="option zone_maps is for the connector"):
             spark.read.format("lance").option("zone_maps", value).load(uri).collect()
+
+
+def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    wkb = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+    frame = spark.range(3).selectExpr(
+        "id",
+        f"if(id = 1, NULL, st_geomfromwkb(X'{wkb.hex()}', 4326)) AS g",
+        f"array(st_geogfromwkb(X'{wkb.hex()}'), NULL) AS a",
+    )
+    frame.write.format("lance").mode("append").save(uri)
+    frame.write.format("lance").mode("append").save(uri)
+    read = spark.read.format("lance").load(uri)
+    assert [field.dataType for field in read.schema] == [field.dataType for field in frame.schema]
+    rows = read.selectExpr("id", "st_asbinary(g)", "st_srid(a[0])").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(i, None if i == 1 else wkb, 4326) for i in (0, 0, 1, 1, 2, 2)]
+    with pytest.raises(PySparkException, match=r"column g is GEOMETRY\(4326\) in the table and BINARY in the rows"):
+        spark.range(1).selectExpr("id", "X'01' AS g").write.format("lance").mode("append").save(uri)

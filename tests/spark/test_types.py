@@ -225,8 +225,8 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
     "dtype",
     [
         st.VariantType(),
-        st.GeometryType(4326),
-        st.GeographyType(4326),
+        st.GeometryType("ANY"),
+        st.GeographyType("ANY"),
         st.MapType(st.NullType(), st.NullType(), False),
         st.StringType("UNICODE_CI"),
         st.YearMonthIntervalType(),
@@ -235,8 +235,22 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
 )
 def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
     columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))
-    with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element has Spark's type"):
+    with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element (has Spark's type|is GEO.*\(ANY\))"):
         written_schema(columns)
+
+
+def test_geometries_of_another_srid_are_refused() -> None:
+    def schema(dtype: st.DataType) -> pa.Schema:
+        return written_schema(st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype))))
+
+    table = table_types(schema(st.GeometryType(4326)), None)
+    assert to_spark_schema(table)["s"].dataType["l"].dataType.elementType == st.GeometryType(4326)
+    assert table_types(schema(st.GeometryType(4326)), table) == table
+    for other in (st.GeometryType(3857), st.GeographyType(4326), st.BinaryType()):
+        with pytest.raises(InvalidInputError, match=r"column s\.l\.element is GEOMETRY\(4326\) in the table and"):
+            table_types(schema(other), table)
+        replaced = table_types(schema(other), table, replaces=True)
+        assert to_spark_schema(replaced)["s"].dataType["l"].dataType.elementType == other
 
 
 def test_units_of_intervals_survive_the_table_and_its_types() -> None:

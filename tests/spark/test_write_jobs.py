@@ -15,7 +15,13 @@ import pytest
 from pyspark.sql.types import StructType
 
 import lance_spark
-from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, RetryableConflictError
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LanceError,
+    RetryableConflictError,
+)
 from lance_spark.expr.sql import parse
 from lance_spark.partitioned.save import create_partitioned, save_rows
 from lance_spark.partitioned.table import open_partitioned
@@ -27,6 +33,7 @@ from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.row_changes import ChangeKind
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult, addresses_of, deleted_rows
+from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import to_spark_schema
@@ -212,6 +219,56 @@ def test_replace_where_after_a_conflict_doubles_no_row(fixture: Fixture) -> None
     else:
         job.commit(results)
         assert fixture.ids() == [1, 2, 9]
+
+
+def upsert(fixture: Fixture, **given: object) -> UpsertJob:
+    append = fixture.write_job()
+    keys = pa.schema([SCHEMA.field("id")])
+    return UpsertJob(append.target, append.table_types, append.commit_options, append, keys, **given)  # type: ignore[arg-type]
+
+
+def test_upsert_replaces_rows_in_any_partition(fixture: Fixture) -> None:
+    job = upsert(fixture, delete_when=parse("x > 5"))
+    results = run(job, pa.concat_tables([rows(1, country="de"), rows(8), rows(4, x=9.0)]), rows(9), rows())
+    version = fixture.version()
+    job.commit(results)
+    assert fixture.ids() == [1, 2, 3, 5, 8, 9]
+    assert fixture.version() == version + 1
+    assert {row["id"]: row["country"] for _, row in fixture.find("id IN (1, 8)")} == {1: "de", 8: "at"}
+
+
+@pytest.mark.parametrize("change", ["adds a key", "changes a row", "deletes a row"])
+def test_upsert_after_other_writers_doubles_no_key(fixture: Fixture, change: str) -> None:
+    job = upsert(fixture)
+    results = run(job, pa.concat_tables([rows(1, x=7.0), rows(8, x=7.0)]))
+    table = lance_spark.open(fixture.uri)
+    if change == "adds a key":
+        table.append(rows(8))
+    elif change == "changes a row":
+        table.update({"x": "1"}, "id = 1")
+    else:
+        table.delete("id = 1")
+    job.commit(results)
+    assert fixture.ids() == [1, 2, 3, 4, 5, 8]
+    assert [row["x"] for _, row in fixture.find("id IN (1, 8)")] == [7.0, 7.0]
+
+
+def test_upsert_after_other_columns_removes_its_files(fixture: Fixture) -> None:
+    job, before = upsert(fixture), fixture.data_files()
+    results = run(job, rows(1))
+    lance_spark.open(fixture.uri).add_columns(pa.field("more", pa.int8()))
+    with pytest.raises(IncompatibleConflictError, match="columns"):
+        job.commit(results)
+    assert fixture.data_files() == before
+
+
+def test_upsert_of_one_key_by_two_tasks_is_refused(fixture: Fixture) -> None:
+    job, before = upsert(fixture), fixture.data_files()
+    results = run(job, rows(6), rows(6))
+    with pytest.raises(InvalidInputError, match="id = 6"):
+        job.commit(results)
+    join_clean_up()
+    assert fixture.data_files() == before
 
 
 def test_append_that_read_rows_conflicts_with_their_change(fixture: Fixture) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage import open_store
-from lance_spark.table.columns.add_columns import add_columns
+from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.dataset import Dataset
@@ -138,7 +138,7 @@ STEPS = (
     Step("merge", _merge, lambda was: was.with_rows(60)),
     Step(
         "add columns",
-        lambda at: add_columns(at, newest(at), {"twice": "a * 2"}, options=OPTIONS),
+        lambda at: add_columns(at, newest(at), ColumnsToAdd.of({"twice": "a * 2"}), OPTIONS),
         lambda was: replace(was, columns=("a", "twice")),
     ),
     Step(

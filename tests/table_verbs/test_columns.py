@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.partitioned.dataset import PartitionedDataset
 from tests.table_verbs.kinds import ROWS, Kind, content, table_of
 
 NOTE = pa.field("note", pa.string())
@@ -45,6 +47,74 @@ def test_add_columns_function_arguments_without_function(dataset: Any) -> None:
 def test_add_columns_after_append_of_other_writer(kind: Kind, dataset: Any) -> None:
     kind.append(dataset, (6, "c", 60))
     kind.check(dataset.add_columns(NOTE), [(*row, None) for row in [*ROWS, (6, "c", 60)]])
+
+
+def _doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"d": pc.multiply(batch["v"], 2)})
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "values"),
+    [
+        ({"d": "v * 2", "e": "concat(p, 'x')"}, {}, [(20, "ax"), (None, "ax"), (60, "bx"), (80, "bx"), (100, None)]),
+        (_doubled, {}, [(20,), (None,), (60,), (80,), (100,)]),
+        (_doubled, {"read_columns": ["v"], "batch_size": 1}, [(20,), (None,), (60,), (80,), (100,)]),
+        (_doubled, {"schema": pa.schema([("d", pa.int64())])}, [(20,), (None,), (60,), (80,), (100,)]),
+        ((pa.table({"id": [5, 1, 9], "d": ["five", "one", "nine"]}), ["id"]), {}, [*zip(["one", *[None] * 3, "five"])]),
+    ],
+    ids=["expressions", "function", "function of column", "function with schema", "keys"],
+)
+def test_add_columns_with_values(
+    kind: Kind, dataset: Any, columns: Any, arguments: dict[str, Any], values: list[tuple[Any, ...]]
+) -> None:
+    made = dataset.add_columns(columns, **arguments)
+    assert made.version == dataset.version + 1
+    kind.check(made, [(*row, *more) for row, more in zip(ROWS, values, strict=True)])
+    kind.check(made.delete("id > 2"), [(*row, *more) for row, more in zip(ROWS[:2], values, strict=False)])
+
+
+def test_add_columns_with_values_after_writes_of_others(kind: Kind, dataset: Any) -> None:
+    kind.append(dataset, (6, "c", 60), (7, "a", 70)).delete("id = 3")
+    expected = [(*row, row[0] + 1) for row in [ROWS[0], ROWS[1], *ROWS[3:], (6, "c", 60), (7, "a", 70)]]
+    kind.check(dataset.add_columns({"d": "id + 1"}), expected)
+
+
+def test_add_columns_with_values_to_empty_table(kind: Kind) -> None:
+    made = kind.create().add_columns(_doubled)
+    assert made.schema.field("d").type == pa.int64()
+    kind.check(kind.append(made, (1, "a", 1)), [(1, "a", 1, None)])
+
+
+@pytest.mark.parametrize("columns", [{"v": "1"}, {"d": "missing + 1"}, {"d": "NULL"}, {}, 3, ([], "id", "v")])
+def test_add_columns_that_cannot_be_computed(kind: Kind, dataset: Any, columns: Any) -> None:
+    with pytest.raises((InvalidInputError, NotFoundError)):
+        dataset.add_columns(columns)
+    kind.check(dataset, ROWS)
+
+
+def test_add_columns_whose_function_fails(kind: Kind, dataset: Any) -> None:
+    def fails(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if 4 in batch["id"].to_pylist():
+            raise KeyError("four")
+        return _doubled(batch)
+
+    with pytest.raises(KeyError, match="four"):
+        dataset.add_columns(fails)
+    kind.check(dataset, ROWS)
+    kind.check(kind.append(dataset.add_columns(_doubled), (6, "b", 60)), [*_with_doubles(), (6, "b", 60, None)])
+
+
+def _with_doubles() -> list[tuple[Any, ...]]:
+    return [(*row, None if row[2] is None else 2 * row[2]) for row in ROWS]
+
+
+def test_add_columns_by_place_of_rows(kind: Kind, dataset: Any) -> None:
+    places = dataset.to_table(["v"], with_row_address=True).rename_columns(["d", "_rowaddr"])
+    if isinstance(dataset, PartitionedDataset):
+        with pytest.raises(InvalidInputError, match="one partition only"):
+            dataset.add_columns((places, ["_rowaddr"]))
+    else:
+        kind.check(dataset.add_columns((places, ["_rowaddr"])), [(*row, row[2]) for row in ROWS])
 
 
 def test_drop_columns(kind: Kind, dataset: Any) -> None:

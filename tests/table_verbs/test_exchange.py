@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from typing import Any
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 import pytest
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.expr.sql import to_expr
+from lance_spark.table.reading.arrow_dataset import ArrowDataset
+from lance_spark.table.reading.read_verbs import ReadVerbs
 from tests.table_verbs.kinds import ROWS, Kind, table_of
 
 
@@ -99,7 +105,65 @@ def test_html_escapes_names(kind: Kind) -> None:
 
 def test_filter_of_another_kind_is_refused(dataset: Any) -> None:
     for read in (dataset.to_table, dataset.count_rows, dataset.to_pandas):
-        with pytest.raises(
-            InvalidInputError, match="the filter is a pyarrow Expression; write the condition as SQL text"
-        ):
-            read(filter=pc.field("id") > 1)
+        with pytest.raises(InvalidInputError, match="the filter is a builtins int; write the condition as SQL text"):
+            read(filter=1)
+
+
+def test_expressions_of_pyarrow_are_filters_of_all_verbs(dataset: Any) -> None:
+    large = pc.field("v") >= 40
+    assert dataset.to_table(["id"], large)["id"].to_pylist() == dataset.to_table(["id"], "v >= 40")["id"].to_pylist()
+    assert dataset.count_rows(large) == 2
+    assert dataset.count_rows(pc.field("p") == "a") == 2
+    changed = dataset.update({"v": 0}, large).delete(pc.field("id").isin([1, 2]))
+    assert as_rows(changed.to_table()) == as_rows(table_of((3, "b", 30), (4, "b", 0), (5, None, 0)))
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """(columns, filter) of each scan."""
+    seen: list[tuple[Any, Any]] = []
+    scan = ReadVerbs.scan
+
+    def recorded(self: ReadVerbs, columns: Any = None, filter: Any = None, *arguments: Any, **named: Any) -> Any:
+        seen.append((columns, None if filter is None else to_expr(filter).to_sql()))
+        return scan(self, columns, filter, *arguments, **named)
+
+    monkeypatch.setattr(ReadVerbs, "scan", recorded)
+    return seen
+
+
+def test_duckdb_hands_columns_and_filters_down(dataset: Any, scans: list[tuple[Any, Any]]) -> None:
+    arrow = dataset.to_arrow_dataset()  # noqa: F841
+    assert sorted(duckdb.sql("SELECT id FROM arrow WHERE v >= 40").fetchall()) == [(4,), (5,)]
+    assert set(scans[-1][0]) == {"id", "v"}
+    assert "v >= 40" in scans[-1][1]
+    assert duckdb.sql("SELECT count(*) FROM arrow").fetchall() == [(5,)]
+
+
+def test_polars_hands_columns_and_filters_down(dataset: Any, scans: list[tuple[Any, Any]]) -> None:
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    frame = dataset.to_polars().filter(pl.col("v") >= 40).select("id").collect()
+    assert sorted(frame["id"].to_list()) == [4, 5]
+    assert set(scans[-1][0]) == {"id", "v"}
+    assert scans[-1][1] == "v >= 40"
+
+
+def test_missing_polars_is_one_sentence(monkeypatch: pytest.MonkeyPatch, dataset: Any) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(UnsupportedFeatureError, match="pip install polars"):
+        dataset.to_polars()
+
+
+def test_arrow_dataset_reads_and_refuses_what_it_cannot(dataset: Any) -> None:
+    arrow = dataset.to_arrow_dataset()
+    small = pc.field("id") < 3
+    assert arrow.schema == dataset.schema
+    assert as_rows(arrow.to_table(filter=small)) == as_rows(dataset.to_table(filter="id < 3"))
+    assert arrow.count_rows(small) == sum(batch.num_rows for batch in arrow.to_batches(filter=small)) == 2
+    assert arrow.head(1, ["id"]).equals(dataset.head(1, ["id"]))
+    assert pickle.loads(pickle.dumps(arrow)).count_rows() == 5
+    public = {name for name in dir(pads.Dataset) if not name.startswith("_")}
+    assert public == {name for name in public if name in vars(ArrowDataset)}
+    for refused in (arrow.get_fragments, lambda: arrow.filter(small), lambda: arrow.partition_expression):
+        with pytest.raises(UnsupportedFeatureError, match="does not work on a table"):
+            refused()

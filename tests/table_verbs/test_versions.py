@@ -199,8 +199,6 @@ def partitioned() -> PartitionedDataset:
         ("commit_indices", ([],)),
         ("update_metadata", ({"a": "b"},)),
         ("update_schema_metadata", ({"a": "b"},)),
-        ("add_columns", ({"w": "v + 1"},)),
-        ("add_columns", (lambda batch: batch,)),
     ],
 )
 def test_unsupported_verb_of_partitioned_table(

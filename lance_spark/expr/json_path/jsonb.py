@@ -8,11 +8,14 @@ A document that is a scalar is a container of one member.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from typing import TypeVar
 
 from lance_spark.errors import InvalidInputError
 
 Step = str | int
 Scalar = str | int | float | bool | None
+Result = TypeVar("Result")
 
 _KIND = 0xE0000000
 _OBJECT, _ARRAY, _SCALAR = 0x40000000, 0x80000000, 0x20000000
@@ -38,26 +41,68 @@ def scalar_at(data: bytes, steps: tuple[Step, ...]) -> tuple[bool, Scalar]:
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
+    return _checked(data, lambda: _scalar(data, steps))
+
+
+def exists_at(data: bytes, steps: tuple[Step, ...]) -> bool:
+    """Whether a document has anything at a path, null included.
+
+    Raises:
+        InvalidInputError: the bytes are no binary JSON.
+    """
+    return _checked(data, lambda: _found(data, steps) is not None)
+
+
+def length_at(data: bytes, steps: tuple[Step, ...]) -> int | None:
+    """The number of items of the array at a path, 0 for anything else; None for nothing. Raises as `exists_at`."""
+    return _checked(data, lambda: _length(data, steps))
+
+
+def scalars_at(data: bytes, steps: tuple[Step, ...]) -> list[Scalar]:
+    """The scalars among the items of the array at a path; empty if there is no array. Raises as `exists_at`."""
+    return _checked(
+        data, lambda: [item for place in range(_length(data, steps) or 0) for item in _item(data, steps, place)]
+    )
+
+
+def _checked(data: bytes, read: Callable[[], Result]) -> Result:
     try:
-        return _scalar(data, steps)
+        return read()
     except (struct.error, UnicodeDecodeError, IndexError) as error:
         raise InvalidInputError(f"{len(data)} bytes are no binary JSON: {error}") from error
 
 
 def _scalar(data: bytes, steps: tuple[Step, ...]) -> tuple[bool, Scalar]:
-    start = 0
-    for number, step in enumerate(steps):
-        found = _member(data, start, step)
-        if found is None:
-            return False, None
-        kind, start, size = found
-        if kind != _CONTAINER:
-            is_last = number == len(steps) - 1
-            return (True, _decoded(data, kind, start, size)) if is_last else (False, None)
-    if not steps and _header(data, 0) & _KIND == _SCALAR:
+    found = _found(data, steps)
+    if found is None or found[0] == _CONTAINER:
+        return False, None
+    return True, _decoded(data, *found)
+
+
+def _length(data: bytes, steps: tuple[Step, ...]) -> int | None:
+    found = _found(data, steps)
+    if found is None:
+        return None
+    header = _header(data, found[1]) if found[0] == _CONTAINER else 0
+    return header & _COUNT if header & _KIND == _ARRAY else 0
+
+
+def _item(data: bytes, steps: tuple[Step, ...], place: int) -> list[Scalar]:
+    is_scalar, value = _scalar(data, (*steps, place))
+    return [value] if is_scalar else []
+
+
+def _found(data: bytes, steps: tuple[Step, ...]) -> tuple[int, int, int] | None:
+    """(kind, first byte, bytes) of what is at a path; None if there is nothing."""
+    if _header(data, 0) & _KIND == _SCALAR:
         (entry,) = struct.unpack_from(">I", data, 4)
-        return True, _decoded(data, entry & _ENTRY_KIND, 8, entry & _ENTRY_SIZE)
-    return False, None
+        return None if steps else (entry & _ENTRY_KIND, 8, entry & _ENTRY_SIZE)
+    found: tuple[int, int, int] | None = (_CONTAINER, 0, len(data))
+    for step in steps:
+        if found is None or found[0] != _CONTAINER:
+            return None
+        found = _member(data, found[1], step)
+    return found
 
 
 def _header(data: bytes, start: int) -> int:

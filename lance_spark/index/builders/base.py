@@ -211,7 +211,7 @@ def positive_number(kind: str, name: str, value: object) -> int:
     """A parameter that must be a whole number > 0, which may be written as text.
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: no such kind.
     """
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 1 << 31:

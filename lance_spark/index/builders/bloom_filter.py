@@ -23,7 +23,7 @@ _ITEMS = 8192
 _PROBABILITY = 0.00057
 _BLOCK_BYTES = 32
 _LARGEST = 27
-"""The largest filter has two to the power of so many bytes."""
+"""The base-2 logarithm of the bytes of the largest filter."""
 
 
 class BloomFilterBuilder(IndexBuilder):
@@ -98,7 +98,7 @@ class BloomFilterBuilder(IndexBuilder):
 
 
 def filter_bytes(num_items: int, probability: float) -> int:
-    """The smallest size, a power of two, with at most this probability of false hits for so many distinct values.
+    """The smallest size, a power of two, with at most this probability of false hits for that many distinct values.
 
     The probability is that of Putze, Sanders and Singler (Cache-, Hash- and Space-Efficient Bloom Filters, equation 3):
     values spread over blocks by a Poisson distribution.

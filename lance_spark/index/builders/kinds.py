@@ -10,6 +10,7 @@ from lance_spark.index.builders.btree import BTreeBuilder
 from lance_spark.index.builders.json import JsonBuilder
 from lance_spark.index.builders.label_list import LabelListBuilder
 from lance_spark.index.builders.ngram import NGramBuilder
+from lance_spark.index.builders.rtree import RTreeBuilder
 from lance_spark.index.builders.text import TEXT_BUILDERS, TextBuilder
 from lance_spark.index.builders.vector import VECTOR_BUILDERS, VectorBuilder
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
@@ -22,6 +23,7 @@ SCALAR_BUILDERS: tuple[type[IndexBuilder], ...] = (
     ZoneMapBuilder,
     BloomFilterBuilder,
     JsonBuilder,
+    RTreeBuilder,
 )
 
 _BY_NAME: dict[str, type[IndexBuilder]] = {

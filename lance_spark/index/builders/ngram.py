@@ -21,7 +21,7 @@ from lance_spark.index.row_set import treemaps
 
 _BASE = 37
 _BATCH_BYTES = 16 << 20
-"""Texts are cut into trigrams so many bytes at a time, which take about ten times as much memory."""
+"""Bytes of text that are cut into trigrams at a time, in about ten times as much memory."""
 
 _NULL_TOKEN = 0
 _CODES = np.zeros(256, np.uint32)

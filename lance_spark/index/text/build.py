@@ -54,7 +54,7 @@ class TextIndexParameters:
         """The parameters with these values, defaults for the others.
 
         Raises:
-            InvalidInputError: an unknown name, or a value that makes no sense.
+            InvalidInputError: an unknown name, or an invalid value.
             UnsupportedFeatureError: a tokenizer or block size that is not written.
         """
         rest = dict(options)

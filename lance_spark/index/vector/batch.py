@@ -19,7 +19,7 @@ BLOCK_QUERIES = 128
 """Rows and queries of one product."""
 
 LEAST_QUERIES = 4
-"""From so many queries on a product is faster than one pass a query."""
+"""From this number of queries a matrix product is faster than one pass per query."""
 
 Places = npt.NDArray[np.int64]
 

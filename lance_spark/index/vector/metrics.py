@@ -46,12 +46,17 @@ class Metric(str, Enum):
         Raises:
             InvalidInputError: there is no such metric.
         """
-        folded = name.lower() if isinstance(name, str) else name
-        try:
-            return cls.L2 if folded == "euclidean" else cls(folded)
-        except ValueError:
+        found = cls.of_name(name)
+        if found is None:
             known = ", ".join(metric.value for metric in cls)
-            raise InvalidInputError(f"there is no metric {name!r}; use one of {known}") from None
+            raise InvalidInputError(f"there is no metric {name!r}; use one of {known}")
+        return found
+
+    @classmethod
+    def of_name(cls, name: str) -> Metric | None:
+        """As `named`; None if there is no such metric."""
+        folded = name.lower() if isinstance(name, str) else name
+        return cls.L2 if folded == "euclidean" else next((metric for metric in cls if metric.value == folded), None)
 
 
 _KERNELS = {

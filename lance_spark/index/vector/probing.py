@@ -36,7 +36,7 @@ _AUTOMATIC: dict[Metric, tuple[tuple[int, float, int, int], ...]] = {
         (1000, 0.0725, 279, 1092),
     ),
 }
-"""By metric: up to which k, how far beyond the nearest centroid, at least and at most so many partitions.
+"""By metric: up to which k, how far beyond the nearest centroid, the least and the largest number of partitions.
 
 The numbers are those of the reference library, so that searches have its recall.
 """
@@ -47,8 +47,8 @@ class Probing:
     """How many partitions of each segment are searched.
 
     Attributes:
-        minimum: at least so many; None for as many as the distances of the centroids suggest.
-        maximum: at most so many; between the two only while fewer than k rows are found. None for all.
+        minimum: the least number; None for as many as the distances of the centroids suggest.
+        maximum: the largest number; between the two only while fewer than k rows are found. None for all.
     """
 
     minimum: int | None = None

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyroaring
 
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.vector.ivf import IvfModel
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
 from lance_spark.index.vector.nearest import Hits, bound_of_least
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.storage import Scorer
+from lance_spark.storage.cache import cached_part
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -24,6 +24,10 @@ _LEAST_EFFORT = 50
 
 _SCANNED_SHARE = 0.1
 """If fewer of the rows of a partition count, all are compared: a walk would visit most of them in vain."""
+
+
+_METRIC_BYTES = 64
+"""What a cached metric takes, with its key."""
 
 
 class LiveRows(Protocol):
@@ -69,6 +73,7 @@ class Probed:
 
     Attributes:
         indexes: the names of the indexes that it used.
+        segments: segments of indexes that it searched.
         partitions: partitions that were searched, counted for each query.
         of_partitions: partitions that there are, counted in the same way.
         rows: rows of indexes that were compared.
@@ -76,10 +81,20 @@ class Probed:
     """
 
     indexes: list[str] = field(default_factory=list)
+    segments: int = 0
     partitions: int = 0
     of_partitions: int = 0
     rows: int = 0
     compared: int = 0
+
+    def metrics(self) -> dict[str, int]:
+        """The counts by the names of Spark's metrics."""
+        return {
+            "index_segments_searched": self.segments,
+            "index_partitions_probed": self.partitions,
+            "index_rows_compared": self.rows,
+            "rows_compared": self.compared,
+        }
 
     def __str__(self) -> str:
         if not self.indexes:
@@ -119,9 +134,13 @@ class VectorSegment:
         return open_segment(self.files, self.dimension)
 
     @property
-    def model(self) -> IvfModel:
-        """Its centroids and metric. Raises as `opened`."""
-        return self.opened().model
+    def metric(self) -> Metric:
+        """Its metric, which is read from its files once. Raises as `opened`."""
+
+        def read() -> tuple[Metric, int]:
+            return self.opened().model.metric, _METRIC_BYTES
+
+        return cached_part(self, "metric", read)
 
 
 def has_exact_distances(opened: OpenedSegment) -> bool:
@@ -192,22 +211,23 @@ class _PartitionSearch:
 
     def add(self, number: int) -> None:
         """Searches partition `number`."""
-        row_ids = self._opened.storage.rows(number).row_ids
+        rows = self._opened.storage.rows(number)
+        row_ids = rows.row_ids
         graphs = self._opened.graphs
         if graphs is None or len(row_ids) <= self._effort.nodes:
-            self._take(self._scorer.distances(number), row_ids)
+            self._take(self._scorer.distances(number, rows), row_ids)
             return
         returned = self._live(row_ids)[1] if self._live.may_exclude else None
         if returned is not None and int(returned.sum()) <= max(self._effort.nodes, _SCANNED_SHARE * len(row_ids)):
-            self._take(self._scorer.distances(number)[returned], row_ids[returned])
+            self._take(self._scorer.distances(number, rows)[returned], row_ids[returned])
             return
-        nodes = self._scorer.nodes(number)
+        nodes = self._scorer.nodes(number, rows)
         found = graphs.graph(number, len(row_ids)).nearest(nodes, self._effort.nodes, returned)
         if found is None:
             raise graphs.file.damaged(f"an edge of the graph of partition {number} leads nowhere")
         estimates, places = found
         if has_exact_distances(self._opened):
-            vectors = self._opened.storage.rows(number).payload[places]
+            vectors = rows.payload[places]
             estimates = distances(self._opened.storage.metric, vectors, self._query.astype(vectors.dtype, copy=False))
         self._take(estimates, row_ids[places])
 

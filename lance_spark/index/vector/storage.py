@@ -69,12 +69,12 @@ class Scorer(ABC):
     """Compares one query with the rows of a segment."""
 
     @abstractmethod
-    def distances(self, number: int) -> Float32Array:
-        """float32[n]: of the rows of partition `number`."""
+    def distances(self, number: int, rows: Partition) -> Float32Array:
+        """float32[n]: of `rows`, which are those of partition `number`."""
 
     @abstractmethod
-    def nodes(self, number: int) -> GraphNodes:
-        """The rows of partition `number` for a walk."""
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
+        """`rows`, which are those of partition `number`, for a walk."""
 
 
 @dataclass(frozen=True)
@@ -169,12 +169,12 @@ class _FlatScorer(Scorer):
     storage: FlatStorage
     query: Vectors
 
-    def distances(self, number: int) -> Float32Array:
-        vectors = self.storage.rows(number).payload
+    def distances(self, number: int, rows: Partition) -> Float32Array:
+        vectors = rows.payload
         return distances(self.storage.metric, vectors, self.query.astype(vectors.dtype, copy=False))
 
-    def nodes(self, number: int) -> GraphNodes:
-        vectors = self.storage.rows(number).payload
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
+        vectors = rows.payload
         if self.storage.metric is Metric.HAMMING:
             bits = np.unpackbits(vectors, axis=1)
             wanted = np.unpackbits(self.query).astype(np.float32)
@@ -228,8 +228,8 @@ class _ScalarScorer(Scorer):
     storage: ScalarStorage
     query: Float32Array
 
-    def distances(self, number: int) -> Float32Array:
-        codes = self.storage.rows(number).payload
+    def distances(self, number: int, rows: Partition) -> Float32Array:
+        codes = rows.payload
         out = np.empty(len(codes), np.float32)
         is_dot = self.storage.metric is Metric.DOT
         (dot_u8 if is_dot else squared_l2_u8)(
@@ -242,8 +242,8 @@ class _ScalarScorer(Scorer):
             out *= np.float32(step * step)
         return out
 
-    def nodes(self, number: int) -> GraphNodes:
-        codes = self.storage.rows(number).payload
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
+        codes = rows.payload
         step, width = self.storage.step, codes.shape[1]
         if self.storage.metric is Metric.DOT:
             offset = 1 - self.storage.low * float(self.query.sum())

@@ -4,9 +4,9 @@ The sets are supersets: a condition that cannot be analysed exactly (`name LIKE 
 Three-valued logic needs no special treatment here: where a condition is NULL the value is in neither set.
 
 >>> from lance_spark.expr.sql import parse
->>> truth_of(parse("x BETWEEN 3 AND 5").terms[0], {("x",): pa.int8()}, "UTC")
-Truth(path=('x',), true=ValueSet(intervals=((3, None),), has_null=False), false=ValueSet(intervals=((None, 3),), \
-has_null=False), is_exact=True)
+>>> domain = truth_of(parse("x BETWEEN 3 AND 5").terms[0], {("x",): pa.int8()}, "UTC")
+>>> domain.path, domain.true.intervals, domain.false.intervals, domain.is_exact
+(('x',), ((3, None),), ((None, 3),), True)
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class PredicateDomain:
     """The values of the column at `path` for which a condition is TRUE, and for which it is FALSE.
 
     `is_exact` is false if the sets may be larger.
@@ -80,7 +80,7 @@ class _Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _ComparedColumn:
     """A column in a comparison, possibly inside a monotonic function.
 
     Args:
@@ -97,20 +97,20 @@ class _View:
     preimage: Callable[[ValueSet], ValueSet] = lambda values: values
     slack: int = 0
 
-    def truth(self, true: ValueSet, false: ValueSet, *, slack: int = 0, is_exact: bool = True) -> Truth:
+    def truth(self, true: ValueSet, false: ValueSet, *, slack: int = 0, is_exact: bool = True) -> PredicateDomain:
         slack += self.slack
         sides = [self.own.normalized(_widened(self.preimage(values), slack)) for values in (true, false)]
-        return Truth(self.path, sides[0], sides[1], is_exact and slack == 0)
+        return PredicateDomain(self.path, sides[0], sides[1], is_exact and slack == 0)
 
-    def truth_where(self, true: ValueSet, *, slack: int = 0) -> Truth:
+    def truth_where(self, true: ValueSet, *, slack: int = 0) -> PredicateDomain:
         """TRUE for these values, NULL for NULL, FALSE for the others."""
         return self.truth(without_null(true), without_null(complement(true)), slack=slack)
 
-    def unknown(self) -> Truth:
-        return Truth(self.path, ALL_VALUES, ALL_VALUES, False)
+    def unknown(self) -> PredicateDomain:
+        return PredicateDomain(self.path, ALL_VALUES, ALL_VALUES, False)
 
 
-def truth_of(expr: Expr, types: ColumnTypes, time_zone: str) -> Truth | None:
+def truth_of(expr: Expr, types: ColumnTypes, time_zone: str) -> PredicateDomain | None:
     """The TRUE and FALSE values of a condition (not AND, OR or NOT) on one column; None if they are unknown.
 
     Args:
@@ -122,43 +122,43 @@ def truth_of(expr: Expr, types: ColumnTypes, time_zone: str) -> Truth | None:
 
 
 @functools.singledispatch
-def _truth(expr: Expr, scope: _Scope) -> Truth | None:
+def _truth(expr: Expr, scope: _Scope) -> PredicateDomain | None:
     return None
 
 
 @_truth.register
-def _(expr: Column, scope: _Scope) -> Truth | None:
-    view = _view(expr, scope)
-    return None if view is None else _compared(view, ComparisonOp.EQ, pa.scalar(True), scope)
+def _(expr: Column, scope: _Scope) -> PredicateDomain | None:
+    column = _compared_column(expr, scope)
+    return None if column is None else _compared(column, ComparisonOp.EQ, pa.scalar(True), scope)
 
 
 @_truth.register
-def _(expr: Comparison, scope: _Scope) -> Truth | None:
+def _(expr: Comparison, scope: _Scope) -> PredicateDomain | None:
     for value, other, op in ((expr.left, expr.right, expr.op), (expr.right, expr.left, expr.op.mirrored)):
-        view, constant = _view(value, scope), _constant(other, scope)
-        if view is not None and constant is not None:
-            return _compared(view, op, constant, scope)
+        column, constant = _compared_column(value, scope), _constant(other, scope)
+        if column is not None and constant is not None:
+            return _compared(column, op, constant, scope)
     return None
 
 
 @_truth.register
-def _(expr: In, scope: _Scope) -> Truth | None:
-    view = _view(expr.value, scope)
+def _(expr: In, scope: _Scope) -> PredicateDomain | None:
+    column = _compared_column(expr.value, scope)
     options = [_constant(option, scope) for option in expr.options]
     known = [option for option in options if option is not None]
-    if view is None or len(known) < len(options):
+    if column is None or len(known) < len(options):
         return None
-    if any(family_of(option.type) is Family.FLOAT for option in known) and family_of(view.space.type) in NUMBERS:
+    if any(family_of(option.type) is Family.FLOAT for option in known) and family_of(column.space.type) in NUMBERS:
         # One floating-point option makes the whole list floating-point (docs/design/002-filter-semantics.md).
         known = [_as_double(option) for option in known]
-    cuts = [_cuts(view, option, scope) for option in known if option.is_valid]
+    cuts = [_cuts(column, option, scope) for option in known if option.is_valid]
     certain = [cut for cut in cuts if cut is not None]
     if len(certain) < len(cuts):
-        return view.unknown()
+        return column.unknown()
     true = of_intervals((cut.low, cut.high) for cut in certain)
     # Never FALSE if an option is NULL.
     false = without_null(complement(true)) if len(cuts) == len(known) else NOTHING
-    return view.truth(true, false, slack=max((cut.slack for cut in certain), default=0))
+    return column.truth(true, false, slack=max((cut.slack for cut in certain), default=0))
 
 
 def _as_double(constant: pa.Scalar) -> pa.Scalar:
@@ -168,54 +168,54 @@ def _as_double(constant: pa.Scalar) -> pa.Scalar:
 
 
 @_truth.register
-def _(expr: IsNull, scope: _Scope) -> Truth | None:
+def _(expr: IsNull, scope: _Scope) -> PredicateDomain | None:
     if isinstance(expr.value, Column) and expr.value.path in scope.types:
-        return Truth(expr.value.path, ONLY_NULL, ALL_VALUES, True)
-    view = _view(expr.value, scope)
-    return None if view is None else Truth(view.path, ONLY_NULL, ALL_VALUES, True)
+        return PredicateDomain(expr.value.path, ONLY_NULL, ALL_VALUES, True)
+    column = _compared_column(expr.value, scope)
+    return None if column is None else PredicateDomain(column.path, ONLY_NULL, ALL_VALUES, True)
 
 
 @_truth.register
-def _(expr: IsNan, scope: _Scope) -> Truth | None:
-    view = _view(expr.value, scope)
-    if view is None or family_of(view.space.type) not in NUMBERS:
+def _(expr: IsNan, scope: _Scope) -> PredicateDomain | None:
+    column = _compared_column(expr.value, scope)
+    if column is None or family_of(column.space.type) not in NUMBERS:
         return None
-    if family_of(view.space.type) is not Family.FLOAT:
-        return Truth(view.path, NOTHING, EVERYTHING, True)
+    if family_of(column.space.type) is not Family.FLOAT:
+        return PredicateDomain(column.path, NOTHING, EVERYTHING, True)
     # FALSE, not NULL, for NULL.
-    is_nan = between(view.space.highest, None)
-    return view.truth(is_nan, complement(is_nan))
+    is_nan = between(column.space.highest, None)
+    return column.truth(is_nan, complement(is_nan))
 
 
 @_truth.register
-def _(expr: StringMatch, scope: _Scope) -> Truth | None:
-    view = _text_view(expr.value, scope)
-    if view is None:
+def _(expr: StringMatch, scope: _Scope) -> PredicateDomain | None:
+    column = _compared_text(expr.value, scope)
+    if column is None:
         return None
     if expr.op is StringMatchOp.STARTS_WITH or not expr.text:
-        return view.truth_where(between(*prefix_interval(expr.text)))
-    return view.unknown()
+        return column.truth_where(between(*prefix_interval(expr.text)))
+    return column.unknown()
 
 
 @_truth.register
-def _(expr: Like, scope: _Scope) -> Truth | None:
-    view = _text_view(expr.value, scope)
-    if view is None:
+def _(expr: Like, scope: _Scope) -> PredicateDomain | None:
+    column = _compared_text(expr.value, scope)
+    if column is None:
         return None
     tokens = like_tokens(expr.pattern, expr.escape)
     prefix = tokens[0][1] if tokens and not tokens[0][0] else ""
     rest = tokens[1:] if prefix else tokens
     if not rest:
-        return view.truth_where(between(prefix, prefix + "\0"))
+        return column.truth_where(between(prefix, prefix + "\0"))
     starts = between(*prefix_interval(prefix))
     if all(text == "%" for _, text in rest):
-        return view.truth_where(starts)
-    return view.truth(starts, ALL_VALUES, is_exact=False)
+        return column.truth_where(starts)
+    return column.truth(starts, ALL_VALUES, is_exact=False)
 
 
-def _text_view(expr: Expr, scope: _Scope) -> _View | None:
-    view = _view(expr, scope)
-    return view if view is not None and family_of(view.space.type) is Family.STRING else None
+def _compared_text(expr: Expr, scope: _Scope) -> _ComparedColumn | None:
+    column = _compared_column(expr, scope)
+    return column if column is not None and family_of(column.space.type) is Family.STRING else None
 
 
 def _constant(expr: Expr, scope: _Scope) -> pa.Scalar | None:
@@ -229,15 +229,15 @@ def _constant(expr: Expr, scope: _Scope) -> pa.Scalar | None:
         return None
 
 
-def _compared(view: _View, op: ComparisonOp, constant: pa.Scalar, scope: _Scope) -> Truth:
+def _compared(column: _ComparedColumn, op: ComparisonOp, constant: pa.Scalar, scope: _Scope) -> PredicateDomain:
     if op is ComparisonOp.NULL_SAFE_EQ:
-        return _null_safe(view, constant, scope)
+        return _null_safe(column, constant, scope)
     if not constant.is_valid:
-        return Truth(view.path, NOTHING, NOTHING, True)
-    cut = _cuts(view, constant, scope)
+        return PredicateDomain(column.path, NOTHING, NOTHING, True)
+    cut = _cuts(column, constant, scope)
     if cut is None:
-        return view.unknown()
-    return view.truth_where(_COMPARED[op](cut.low, cut.high), slack=cut.slack)
+        return column.unknown()
+    return column.truth_where(_COMPARED[op](cut.low, cut.high), slack=cut.slack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +249,11 @@ class _Cut:
     slack: int
 
 
-def _cuts(view: _View, constant: pa.Scalar, scope: _Scope) -> _Cut | None:
+def _cuts(column: _ComparedColumn, constant: pa.Scalar, scope: _Scope) -> _Cut | None:
     """The position of a constant among the compared values; None if they are not comparable, or not ordered."""
-    column = _null_of(view.space.type)
+    sample = _null_of(column.space.type)
     try:
-        values, aligned = align(column, constant, scope.time_zone)
+        values, aligned = align(sample, constant, scope.time_zone)
     except (InvalidInputError, OverflowError):
         # Text that is not a date, or an instant beyond 64 bits: evaluating the rows raises the error.
         return None
@@ -261,15 +261,15 @@ def _cuts(view: _View, constant: pa.Scalar, scope: _Scope) -> _Cut | None:
     if not aligned.is_valid:
         return None
     slack = 0
-    if values is not column:
+    if values is not sample:
         # The comparison converts the column to another time zone, which keeps the order except for clock changes.
         if families[0] is not families[1]:
             return None
         if families[0] is Family.TIMESTAMP and not is_utc(scope.time_zone):
-            slack = _day(view.own)
-    elif not view.space.accepts(families[1]):
+            slack = _day(column.own)
+    elif not column.space.accepts(families[1]):
         return None
-    low, high = view.space.cuts(aligned)
+    low, high = column.space.cuts(aligned)
     return _Cut(low, high, slack)
 
 
@@ -288,24 +288,24 @@ _COMPARED: dict[ComparisonOp, Callable[[Any, Any], ValueSet]] = {
 }
 
 
-def _null_safe(view: _View, constant: pa.Scalar, scope: _Scope) -> Truth:
+def _null_safe(column: _ComparedColumn, constant: pa.Scalar, scope: _Scope) -> PredicateDomain:
     """Never NULL: FALSE where `=` is NULL."""
     if not constant.is_valid:
-        return Truth(view.path, ONLY_NULL, ALL_VALUES, True)
-    equal = _compared(view, ComparisonOp.EQ, constant, scope)
-    return Truth(view.path, equal.true, ValueSet(equal.false.intervals, True), equal.is_exact)
+        return PredicateDomain(column.path, ONLY_NULL, ALL_VALUES, True)
+    equal = _compared(column, ComparisonOp.EQ, constant, scope)
+    return PredicateDomain(column.path, equal.true, ValueSet(equal.false.intervals, True), equal.is_exact)
 
 
-def _view(expr: Expr, scope: _Scope) -> _View | None:
+def _compared_column(expr: Expr, scope: _Scope) -> _ComparedColumn | None:
     """The column inside `expr`, if the functions around it are monotonic."""
     if isinstance(expr, Column):
         space = space_of(scope.types[expr.path]) if expr.path in scope.types else None
-        return None if space is None else _View(expr.path, space, space)
+        return None if space is None else _ComparedColumn(expr.path, space, space)
     if isinstance(expr, Cast):
-        inner = _view(expr.value, scope)
+        inner = _compared_column(expr.value, scope)
         return None if inner is None else _cast(inner, expr.type, scope)
     if isinstance(expr, Function) and expr.name is FunctionName.YEAR:
-        inner = _view(expr.arguments[0], scope)
+        inner = _compared_column(expr.arguments[0], scope)
         return None if inner is None else _year(inner, scope)
     return None
 
@@ -313,7 +313,7 @@ def _view(expr: Expr, scope: _Scope) -> _View | None:
 _STAMPS = (Family.TIMESTAMP, Family.TIMESTAMP_NTZ)
 
 
-def _cast(inner: _View, type_: pa.DataType, scope: _Scope) -> _View | None:
+def _cast(inner: _ComparedColumn, type_: pa.DataType, scope: _Scope) -> _ComparedColumn | None:
     """A lossless cast, or a cast from a timestamp to its date."""
     source, target = family_of(inner.space.type), family_of(type_)
     space = space_of(type_)
@@ -322,19 +322,21 @@ def _cast(inner: _View, type_: pa.DataType, scope: _Scope) -> _View | None:
     if source is target is Family.INTEGER:
         own, wide = grid_of(inner.own.type), grid_of(type_)
         if wide.lowest <= own.lowest and own.highest <= wide.highest:
-            return _View(inner.path, inner.own, space)
+            return _ComparedColumn(inner.path, inner.own, space)
     if source is target is Family.FLOAT and type_ == pa.float64():
-        return _View(inner.path, inner.own, space)
+        return _ComparedColumn(inner.path, inner.own, space)
     if inner.space.type == type_:
         return inner
     if source in _STAMPS and target is Family.DATE:
         day = _day(inner.own)
         slack = day if source is Family.TIMESTAMP and not is_utc(scope.time_zone) else 0
-        return _View(inner.path, inner.own, space, lambda values: mapped(values, day.__mul__, day.__mul__), slack)
+        return _ComparedColumn(
+            inner.path, inner.own, space, lambda values: mapped(values, day.__mul__, day.__mul__), slack
+        )
     return None
 
 
-def _year(inner: _View, scope: _Scope) -> _View | None:
+def _year(inner: _ComparedColumn, scope: _Scope) -> _ComparedColumn | None:
     """The calendar year of a date or timestamp column."""
     family = family_of(inner.space.type)
     space = space_of(pa.int64())
@@ -346,7 +348,7 @@ def _year(inner: _View, scope: _Scope) -> _View | None:
     def start(year: int) -> int:
         return start_of(year) // 24 * day
 
-    return _View(inner.path, inner.own, space, lambda values: mapped(values, start, start), slack)
+    return _ComparedColumn(inner.path, inner.own, space, lambda values: mapped(values, start, start), slack)
 
 
 def _day(space: KeySpace) -> int:

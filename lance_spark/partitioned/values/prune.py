@@ -33,7 +33,7 @@ from lance_spark.partitioned.transforms.bucket import point_rows
 from lance_spark.partitioned.transforms.calendar import Level
 from lance_spark.partitioned.transforms.date_part import DatePart, project_fields
 from lance_spark.partitioned.values.conditions import all_of, any_of, is_in_array
-from lance_spark.partitioned.values.filter_values import Path, Truth, truth_of
+from lance_spark.partitioned.values.filter_values import Path, PredicateDomain, truth_of
 from lance_spark.partitioned.values.value_set import EVERYTHING, ValueSet, complement, intersection, union
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
@@ -108,7 +108,7 @@ class _Wanted(Enum):
             value is None and self in (_Wanted.NOT_TRUE, _Wanted.NOT_FALSE)
         )
 
-    def values(self, truth: Truth) -> ValueSet:
+    def values(self, truth: PredicateDomain) -> ValueSet:
         """The values for which a condition may satisfy the requirement."""
         if self is _Wanted.TRUE or self is _Wanted.FALSE:
             return truth.true if self is _Wanted.TRUE else truth.false
@@ -225,14 +225,14 @@ class _Projection:
                 others.append(self.project(expr, wanted))
         return any_of([*(all_of(self._boxed({path: union(values)})) for path, values in sets.items()), *others])
 
-    def _truth(self, expr: Expr) -> Truth | None:
+    def _truth(self, expr: Expr) -> PredicateDomain | None:
         """The values of one column that satisfy `expr`: a superset for a single condition, exact only for several."""
         if isinstance(expr, Not):
             inner = self._truth(expr.value)
-            return None if inner is None else Truth(inner.path, inner.false, inner.true, inner.is_exact)
+            return None if inner is None else PredicateDomain(inner.path, inner.false, inner.true, inner.is_exact)
         if not isinstance(expr, (And, Or)):
             return truth_of(expr, self._types, self._time_zone)
-        truths: list[Truth] = []
+        truths: list[PredicateDomain] = []
         for term in expr.terms:
             truth = self._truth(term)
             if truth is None or not truth.is_exact or (truths and truth.path != truths[0].path):
@@ -240,8 +240,8 @@ class _Projection:
             truths.append(truth)
         true, false = [truth.true for truth in truths], [truth.false for truth in truths]
         if isinstance(expr, And):
-            return Truth(truths[0].path, intersection(true), union(false), True)
-        return Truth(truths[0].path, union(true), intersection(false), True)
+            return PredicateDomain(truths[0].path, intersection(true), union(false), True)
+        return PredicateDomain(truths[0].path, union(true), intersection(false), True)
 
     def _substituted(self, expr: Expr, wanted: _Wanted) -> Expr | None:
         """The condition itself on partition values, if it reads nothing else."""

@@ -15,10 +15,12 @@ from lance_spark.namespace.locations import location_uri
 from lance_spark.partitioned.commit import with_operation_name
 from lance_spark.partitioned.read_conflicts import partition_check_of
 from lance_spark.partitioned.replace import commit_planned, with_columns_of
+from lance_spark.partitioned.row_changes import PartitionRows
 from lance_spark.partitioned.save import (
     RowDelta,
     SaveMode,
     commit_delta,
+    in_current_partitions,
     matching_rows,
     partitions_to_search,
 )
@@ -35,9 +37,11 @@ from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import exchanged_schema, table_types, written_schema
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
+from lance_spark.table.row_level.upsert import replace_keys, require_same_columns
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
@@ -131,6 +135,18 @@ class PartitionedTarget(Target):
         reads: Sequence[ReadRows],
     ) -> PartitionedTable:
         return self._commit(self.table(), RowDelta(_of_partitions(deleted), _written(files)), options, reads)
+
+    def replace_keys(
+        self, keys: pa.Table, written_keys: pa.Table, files: Sequence[NewFiles], options: CommitOptions
+    ) -> PartitionedTable:
+        table, added = self.table(), _written(files)
+
+        def attempt(current: PartitionedTable) -> PartitionedTable:
+            require_same_columns(current.lance_schema, table.lance_schema, self.root, current.version)
+            new = in_current_partitions(current, table, added)
+            return replace_keys(PartitionRows(current, options), keys, new, written_keys)
+
+        return retry_on_conflict(attempt, table, table.newest, options.policy)
 
     def _commit(
         self, table: PartitionedTable, delta: RowDelta, options: CommitOptions, reads: Sequence[ReadRows] = ()

@@ -15,6 +15,7 @@ from lance_spark.file.blob_writer import BlobSource
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.constraints import TableConstraint, with_constraints
 from lance_spark.spark.jobs.original_values import OriginalValues
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.target import Rows, RowSearch, Target, WriteMode
@@ -23,6 +24,7 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.types import exchanged_schema, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
@@ -35,6 +37,8 @@ from lance_spark.table.row_level.replace import replace_matching_rows
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
+from lance_spark.table.row_level.row_target import PlainRows
+from lance_spark.table.row_level.upsert import replace_keys, require_same_columns
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.row_source import RowSource
@@ -163,6 +167,18 @@ class PlainTarget(Target):
     ) -> Manifest:
         return self._change_rows(self._base(), deleted.get(None, _NO_ROWS), _fragments(files), options, reads)
 
+    def replace_keys(
+        self, keys: pa.Table, written_keys: pa.Table, files: Sequence[NewFiles], options: CommitOptions
+    ) -> Manifest:
+        base, new = self._base(), _fragments(files)
+
+        def attempt(version: Manifest) -> Manifest:
+            require_same_columns(version.schema, base.schema, self.location.uri, version.version)
+            rows = PlainRows(self.location, version, options, keeps_files=True)
+            return replace_keys(rows, keys, new, written_keys)
+
+        return retry_on_conflict(attempt, base, self.location.newest, options.policy)
+
     def _change_rows(
         self,
         base: Manifest,
@@ -198,6 +214,7 @@ def plan_plain_write(
     like: pa.Schema | None = None,
     evolved: LanceSchema | None = None,
     from_query: bool = False,
+    constraints: Sequence[TableConstraint] = (),
 ) -> WriteJob:
     """The job that writes rows with `columns` into the table whose version is `base`.
 
@@ -207,6 +224,7 @@ def plan_plain_write(
         like: columns of another table, whose types those of a new table get.
         evolved: all columns from then on, if the rows bring new ones; `base` shows them already.
         from_query: whether `columns` are those of a query; then columns that it makes are nullable, as in Spark.
+        constraints: of a table that the job makes or replaces.
 
     Raises:
         InvalidInputError: the columns do not fit the table.
@@ -226,9 +244,11 @@ def plan_plain_write(
         large=options.use_large_var_types,
     )
     evolves = options.merge_schema and mode is WriteMode.APPEND and base is not None
+    # A statement that defines the table has its properties too; rows by path keep the comments.
+    made = with_constraints(with_comments(types, columns, replaces=config is not None), constraints)
     plan = plan_write(
         base,
-        RowSource(with_comments(types, columns) if mode in _NEW_COLUMNS else types, iter(())),
+        RowSource(made if mode in _NEW_COLUMNS else types, iter(())),
         # Rows in the columns that the table has are planned as an append.
         mode=mode.value if mode in _NEW_COLUMNS else APPEND,
         file_format_version=options.file_format_version,

@@ -142,6 +142,16 @@ class Target(ABC):
         """Commits deleted rows and new files; the base if that changes nothing."""
 
     @abstractmethod
+    def replace_keys(
+        self, keys: pa.Table, written_keys: pa.Table, files: Sequence[NewFiles], options: CommitOptions
+    ) -> Version:
+        """Commits new files, and deletes the other rows with one of `keys`; after a conflict on the newest version.
+
+        Arguments and errors as `table.row_level.upsert.replace_keys`; and `IncompatibleConflictError` if another writer
+        has changed the columns.
+        """
+
+    @abstractmethod
     def stores(self, files: Sequence[NewFiles]) -> list[ObjectStore]:
         """The roots below which the job may have left files; of a partitioned table those of the partitions in `files`.
 

@@ -15,7 +15,7 @@ from lance_spark.expr.nodes import conjunction
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import handling_of, in_target, spark_view
+from lance_spark.spark.blob_columns import blob_bytes, handling_of, in_target, spark_view
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
@@ -130,7 +130,8 @@ class LanceReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         assert self._snapshot is not None, "planned on the driver only"
-        sizes = ProjectedSizes(self._scan.schema, self._scan.projection)
+        parts = ((self._scan, fragment) for fragment in self._snapshot.manifest.fragments)
+        sizes = ProjectedSizes(self._scan.schema, self._scan.projection, blob_bytes(parts, self._target, self._scan))
         fragments = list(self._fragments(self._snapshot, sizes))
         # Rows up to a limit are counted in one place, or there would be too many.
         target = self._snapshot.options.target_partition_bytes if self._limit is None else 1 << 62

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Session
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
@@ -59,7 +60,14 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._call = Call(Session(parallelism=os.cpu_count() or 1))
         self._state: source.StreamState | None = source.state_of(source.StreamRequest(handle, schema, dict(options)))
         self._task = source.stream_task(self._state, self._call, exchanged_schema(schema))
-        self._poll_interval = SourceOptions.parse(options, handle.uri).poll_interval
+        parsed = SourceOptions.parse(options, handle.uri)
+        if parsed.hold_versions:
+            raise UnsupportedFeatureError(
+                "option holdVersions needs the connector: Spark does not tell Python sources the query's id; tag the "
+                "version that the query needs",
+                feature="holdVersions",
+            )
+        self._poll_interval = parsed.poll_interval
         self._ending: str | None = None
         self._latest: str | None = None
         self._idle_at: str | None = None

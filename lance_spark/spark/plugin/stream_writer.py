@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import EpochCommittedError
+from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
@@ -63,6 +63,12 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = SinkOptions.parse(options, options.get("path", ""))
+        if self._options.key is not None:
+            raise UnsupportedFeatureError(
+                "option key: Spark's Python interface does not bring rows of one key to one task; use the connector, "
+                "or a merge in foreachBatch",
+                feature="update by key without the connector",
+            )
         self._write: WriteOptions = write_options(self._options.write)
         self._job = plan_write(self._write, schema, overwrite)
 

@@ -117,7 +117,7 @@ class StreamReader:
     def _newest(self) -> VersionStamp:
         newest = self.history.newest()
         if newest is None:
-            raise NotFoundError(f"the table {self.name} is gone")
+            raise NotFoundError(f"the table {self.name} was dropped")
         return newest
 
     def advance(self, start: Offset, ending: Offset, *, limited: bool) -> tuple[Offset, Budget]:
@@ -135,22 +135,23 @@ class StreamReader:
         if start == BEGINNING:
             return self._snapshot(replace(ending, index=0, snapshot=True), budget), budget
         if start.snapshot:
-            self._check_same(start)
+            self._check_same(start, ending)
             return self._snapshot(start, budget), budget
         if start.version > ending.version:
             raise self._another_table()
-        self._check_same(start)
+        self._check_same(start, ending)
         return self._changes(start, ending, budget), budget
 
-    def _check_same(self, offset: Offset) -> None:
-        """Passes if the version of an offset is still that of the same table."""
+    def _check_same(self, offset: Offset, known: Offset) -> None:
+        """Passes if the version of an offset is still that of the same table; without a request if `known` is it."""
         if not offset.timestamp:
             return
+        found = known.timestamp if known.version == offset.version else 0
         try:
-            found = self.history.stamp(offset.version)
+            found = found or self.history.stamp(offset.version).timestamp_nanos
         except NotFoundError:
             return  # Whether that matters is seen where its rows are needed.
-        if found.timestamp_nanos != offset.timestamp:
+        if found != offset.timestamp:
             raise self._another_table()
 
     def _another_table(self) -> NotFoundError:
@@ -194,7 +195,7 @@ class StreamReader:
         yield from self._available(range(first, ending.version + 1))
 
     def _available(self, versions: Iterable[int]) -> Iterator[Step]:
-        """The steps of versions. Those that are gone are an error, or left out if failOnDataLoss is false."""
+        """The steps of versions. Versions that were cleaned up are an error, or left out if failOnDataLoss is false."""
         for version in versions:
             try:
                 step = self.history.step(version)
@@ -217,19 +218,19 @@ class StreamReader:
         Raises:
             IncompatibleConflictError: the batch begins with a version that the stream cannot read.
         """
-        trouble = self._trouble(step)
+        trouble = self._reason_to_stop(step)
         if trouble is None:
             return True
         if not is_first:
             return False
         raise IncompatibleConflictError(trouble, table_version=step.version)
 
-    def _trouble(self, step: Step) -> str | None:
+    def _reason_to_stop(self, step: Step) -> str | None:
         if step.version in self.options.skip_versions:
             return None
-        return self._schema_trouble(step) or self._row_trouble(step)
+        return self._schema_reason_to_stop(step) or self._row_reason_to_stop(step)
 
-    def _schema_trouble(self, step: Step) -> str | None:
+    def _schema_reason_to_stop(self, step: Step) -> str | None:
         if step.version <= self.planned_at:
             return None
         changed = difference(self.schema, step.schema)
@@ -247,7 +248,7 @@ class StreamReader:
             )
         return None
 
-    def _row_trouble(self, step: Step) -> str | None:
+    def _row_reason_to_stop(self, step: Step) -> str | None:
         if step.effect in (Effect.NOTHING, Effect.NEW_ROWS) or not self._is_asked(step):
             return None
         if step.effect is Effect.UNKNOWN:

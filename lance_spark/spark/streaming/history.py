@@ -82,7 +82,7 @@ class StreamHistory(ABC):
         """
         versions = [item.version for item in self.location.history.locations()]
         if not versions:
-            raise NotFoundError(f"the table {self.location.uri} is gone")
+            raise NotFoundError(f"the table {self.location.uri} was dropped")
         return min(versions)
 
     def stamp(self, version: int) -> VersionStamp:

@@ -21,7 +21,7 @@ class Offset:
 
     Attributes:
         version: the version that has been read, 0 for none.
-        timestamp: its commit time in nanoseconds since 1970 UTC, which tells it from a version of another table that
+        timestamp: commit time in nanoseconds since 1970 UTC, to recognize a version of another table that
             has the same place and number; 0 if it is not known.
         index: how many of its files have been read; ALL_FILES if all have.
         snapshot: whether the version is read as a whole, and not what it has changed.

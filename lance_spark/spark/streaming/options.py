@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import parse
 from lance_spark.spark.options import ReadOptions, WriteOptions
 
 LATEST = "latest"
@@ -91,11 +93,25 @@ def _stop_or_ignore(value: str) -> str:
     return value.strip().lower()
 
 
+def _names(value: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in value.split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise ValueError("a list of different columns such as id or region,id")
+    return names
+
+
+def _condition(value: str) -> Expr:
+    return parse(_text(value))
+
+
 _Known = Mapping[str, tuple[str, Callable[[str], Any]]]
 
 _SINK: _Known = {
     "txnappid": ("app", _text),
     "streamingqueryid": ("app", _text),
+    "key": ("key", _names),
+    "delete_when": ("delete_when", _condition),
+    "sequence_by": ("sequence_by", _text),
     "auto_compact": ("auto_compact", _boolean),
     "auto_compact_min_files": ("auto_compact_min_files", _integer(2)),
 }
@@ -117,19 +133,16 @@ _SOURCE: _Known = {
     "failondataloss": ("fail_on_data_loss", _boolean),
     "newcolumns": ("new_columns", _stop_or_ignore),
     "pollinterval": ("poll_interval", _seconds),
+    "holdversions": ("hold_versions", _boolean),
 }
 
 
-_MERGE = "write a MERGE in foreachBatch, with txnAppId and txnVersion to do it once"
 _NOT_IN_SINKS = {
-    "key": f"a stream appends rows or replaces all of them; {_MERGE}",
-    "delete_when": f"a stream appends rows or replaces all of them; {_MERGE}",
     "txnversion": "the number of the epoch is the version; txnAppId names the query",
     "txnignoreold": "an epoch older than the committed one is an error",
 }
 _NOT_IN_SOURCES = {
     "limit": "limit the DataFrame, or the rows of a batch by maxRowsPerTrigger",
-    "holdversions": "tag the version that the query needs, or keep versions longer than the query stops",
 }
 
 
@@ -139,12 +152,18 @@ class SinkOptions:
 
     Attributes:
         app: the name that stands for the query; None for the query's id.
+        key: the columns by which a row replaces another one; None for an append.
+        delete_when: true for rows that only delete the row of their key.
+        sequence_by: the column that orders the rows of one key within a batch.
         auto_compact: whether the table is compacted after epochs.
         auto_compact_min_files: how many fragments a compaction must be able to rewrite before it runs.
         write: the options of the write itself.
     """
 
     app: str | None = None
+    key: tuple[str, ...] | None = None
+    delete_when: Expr | None = None
+    sequence_by: str | None = None
     auto_compact: bool = False
     auto_compact_min_files: int = 50
     write: Mapping[str, str] = field(default_factory=dict)
@@ -161,6 +180,9 @@ class SinkOptions:
         _refuse_unsupported(rest, _NOT_IN_SINKS)
         WriteOptions.parse({**_without_path(rest), "path": uri})
         parsed = cls(**found, write=rest)
+        for name, value in (("delete_when", parsed.delete_when), ("sequence_by", parsed.sequence_by)):
+            if value is not None and parsed.key is None:
+                raise InvalidInputError(f"option {name} has no effect without key; name the key columns of the table")
         if "auto_compact_min_files" in found and not parsed.auto_compact:
             raise InvalidInputError("option auto_compact_min_files has no effect without auto_compact; set it to true")
         return parsed
@@ -190,6 +212,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     new_columns: str = "stop"
     poll_interval: float = 1.0
+    hold_versions: bool = False
     read: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

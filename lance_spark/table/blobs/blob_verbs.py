@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.layouts.arrow_take import take as take_rows
-from lance_spark.schema.blob import is_blob_v2
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.binary_scan import with_sources
-from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobLocation, read_values
+from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, read_values
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
@@ -61,10 +61,17 @@ class BlobVerbs(ReadVerbs, ABC):
             allow_external_blobs: whether references to objects outside of the table are followed.
 
         Raises:
-            InvalidInputError: not a blob column, not one of the three arguments, or a reference that is not allowed.
+            InvalidInputError: not a blob column in files of 2.2, not one of the three arguments, or a reference that is
+                not allowed.
             NotFoundError: there is no such column or row.
         """
-        _, locations = self._blob_locations(blob_column, ids, addresses, indices, allow_external_blobs)
+        _, found, parts = self._blob_rows(blob_column, ids, addresses, indices)
+        if not pa.types.is_struct(found.type):
+            raise InvalidInputError(
+                f"column {blob_column!r} is in files of a version before 2.2, whose blobs are not read in parts; "
+                "read_blobs reads their values"
+            )
+        locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
         return [None if location is None else BlobFile(location, buffer_size) for location in locations]
 
     def read_blobs(
@@ -78,19 +85,23 @@ class BlobVerbs(ReadVerbs, ABC):
     ) -> list[tuple[int, bytes | None]]:
         """(row address, value) of some rows, in the order asked for; None for a null.
 
-        Values of one file are read together. Arguments and errors as `take_blobs`.
+        Values of one file are read together. Blob columns in files of all versions are read. Arguments and errors as
+        `take_blobs`.
         """
-        found, locations = self._blob_locations(blob_column, ids, addresses, indices, allow_external_blobs)
-        return list(zip(found, read_values(locations), strict=True))
+        places, found, parts = self._blob_rows(blob_column, ids, addresses, indices)
+        if not pa.types.is_struct(found.type):
+            return list(zip(places, found.to_pylist(), strict=True))
+        locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
+        return list(zip(places, read_values(locations), strict=True))
 
-    def _blob_locations(
+    def _blob_rows(
         self,
         column: str,
         ids: Sequence[int] | None,
         addresses: Sequence[int] | None,
         indices: Sequence[int] | None,
-        allow_external: bool,
-    ) -> tuple[list[int], list[BlobLocation | None]]:
+    ) -> tuple[list[int], pa.Array, Sequence[tuple[Scan, Manifest]]]:
+        """The addresses of some rows, their descriptions with sources (of older files the values), and the splits."""
         if [ids, addresses, indices].count(None) != 2:
             raise InvalidInputError("give one of ids, addresses and indices")
         self._check_blob_column(column)
@@ -105,12 +116,12 @@ class BlobVerbs(ReadVerbs, ABC):
         array: pa.Array = rows.column(names[0]).combine_chunks()
         for name in names[1:]:
             array = array.flatten()[array.type.get_field_index(name)]
-        return rows.column(ROW_ADDRESS).to_pylist(), blob_reader(parts, allow_external=allow_external).locations(array)
+        return rows.column(ROW_ADDRESS).to_pylist(), array, parts
 
     def _check_blob_column(self, column: str) -> None:
         finder = FieldFinder(self.lance_schema)
-        if not is_blob_v2(finder.find(finder.names(column))[-1]):
-            raise InvalidInputError(f"column {column!r} is not a blob column in files of 2.2; read it as other columns")
+        if not is_blob(finder.find(finder.names(column))[-1]):
+            raise InvalidInputError(f"column {column!r} is not a blob column; read it as other columns")
 
 
 class DatasetBlobVerbs(BlobVerbs, ABC):

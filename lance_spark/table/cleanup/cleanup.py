@@ -23,6 +23,7 @@ from lance_spark.table.cleanup.orphan_files import (
 )
 from lance_spark.table.cleanup.references import (
     detached_versions,
+    held_from,
     listed_versions,
     other_branches,
     protected_versions,
@@ -224,7 +225,8 @@ class CleanupRun:
     def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
         """The versions that may go if they are old enough, oldest first."""
         found = sorted(self._history.locations(), key=lambda location: location.version)
-        last = newest.version if keep_from is None else min(newest.version, keep_from)
+        limits = (newest.version, keep_from, held_from(self._table.refs, self._table.branch))
+        last = min(number for number in limits if number is not None)
         if self._policy.keep_versions is not None:
             found = found[: -self._policy.keep_versions]
         return [location for location in found if location.version < last]
@@ -244,9 +246,12 @@ class CleanupRun:
                 self._history.manifests.withdraw(location)
         try:
             protected = protected_versions(self._table.refs, self._table.branch)
+            held = held_from(self._table.refs, self._table.branch)
         except LanceError:
             self._put_back(batch)
             raise
+        if held is not None:
+            protected |= {location.version for location, _, _ in batch if location.version >= held}
         self._put_back([entry for entry in batch if entry[0].version in protected])
         for location, data, manifest in batch:
             if location.version not in protected:

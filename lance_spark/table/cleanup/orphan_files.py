@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
+from lance_spark.progress import progress
 from lance_spark.storage.base import ObjectInfo, ObjectStore
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.named_files import NamedFiles
@@ -105,11 +106,13 @@ def remove_orphan_files(
         StorageError: the store failed; some files were removed.
     """
     removed: list[OrphanFile] = []
-    for start in range(0, len(orphans), _BATCH):
-        look_again()
-        batch = [orphan for orphan in orphans[start : start + _BATCH] if not kept.has(orphan.path)]
-        overlapped(lambda orphan: store.delete(orphan.path), batch, _THREADS)
-        removed += batch
+    with progress("Removing", len(orphans), "files") as bar:
+        for start in range(0, len(orphans), _BATCH):
+            look_again()
+            batch = [orphan for orphan in orphans[start : start + _BATCH] if not kept.has(orphan.path)]
+            overlapped(lambda orphan: store.delete(orphan.path), batch, _THREADS)
+            removed += batch
+            bar.advance(min(_BATCH, len(orphans) - start))
     return removed
 
 

@@ -20,6 +20,9 @@ from lance_spark.table.paths import (
 )
 from lance_spark.table.refs.refs import Refs
 
+HOLD_PREFIX = "lance-stream-"
+"""How the names of tags begin that keep their version and all later ones, which a streaming query has yet to read."""
+
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 
 
@@ -35,6 +38,12 @@ def protected_versions(refs: Refs, branch: str | None) -> frozenset[int]:
     tagged = {tag.version for tag in refs.tags().values() if tag.branch == branch}
     begun = {other.parent_version for other in refs.branches().values() if other.parent == branch}
     return frozenset(tagged | begun)
+
+
+def held_from(refs: Refs, branch: str | None) -> int | None:
+    """The first version of a branch that a streaming query still needs, with all that come after it; None: none."""
+    tags = refs.tags().values()
+    return min((tag.version for tag in tags if tag.branch == branch and tag.name.startswith(HOLD_PREFIX)), default=None)
 
 
 def listed_versions(history: History) -> Iterator[Manifest]:

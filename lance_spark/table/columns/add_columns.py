@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
 from lance_spark.file.writable import require_writable
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.evolution import with_added
@@ -52,40 +53,103 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
 
-def add_columns(
-    table: TableLocation,
-    base: Manifest,
-    columns: Any,
-    *,
-    read_columns: Sequence[str] | None = None,
-    schema: pa.Schema | None = None,
-    batch_size: int | None = None,
-    options: CommitOptions | None = None,
-) -> Manifest:
-    """The version with new columns; arguments as `ColumnVerbs.add_columns`.
+@dataclass(frozen=True, slots=True)
+class ColumnsToAdd:
+    """The arguments of `ColumnVerbs.add_columns`, checked as far as that is possible without a table.
 
-    Raises:
-        NotFoundError: a column to read does not exist.
-        InvalidInputError: a new column already exists, or values cannot be computed. Nothing was changed.
-        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
-        CommitStateUnknownError: it is unknown whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
+    Attributes:
+        columns: fields without values, expressions by path, a function, or rows with their keys.
     """
-    if not callable(columns) and (read_columns is not None or schema is not None):
-        raise InvalidInputError("read_columns and schema are for a function")
-    fields = null_fields(columns)
+
+    columns: pa.Schema | Mapping[str, Expr] | BatchFunction | tuple[pa.Table, tuple[str, ...]]
+    read_columns: tuple[str, ...] | None = None
+    schema: pa.Schema | None = None
+    batch_size: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        columns: Any,
+        read_columns: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> ColumnsToAdd:
+        """Raises `InvalidInputError` for arguments that mean nothing together, or that are nothing of the kind."""
+        if not callable(columns) and (read_columns is not None or schema is not None):
+            raise InvalidInputError("read_columns and schema are for a function")
+        fields = _null_fields(columns)
+        if fields is not None:
+            return cls(fields)
+        if isinstance(columns, tuple):
+            return cls(_keyed_rows(columns), batch_size=batch_size)
+        if isinstance(columns, Mapping) and columns:
+            return cls({path: _expression(path, text) for path, text in columns.items()}, batch_size=batch_size)
+        if callable(columns):
+            return cls(columns, None if read_columns is None else tuple(read_columns), schema, batch_size)
+        raise InvalidInputError(
+            f"a {type(columns).__name__} cannot be added; give fields, {{name: SQL text}}, a function, or "
+            "(rows, [keys])"
+        )
+
+    @property
+    def null_fields(self) -> pa.Schema | None:
+        """The fields of columns without values, None if they have values."""
+        return self.columns if isinstance(self.columns, pa.Schema) else None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns; () unless rows are joined by keys."""
+        return self.columns[1] if isinstance(self.columns, tuple) else ()
+
+    def source(self, known: pa.Schema, names: Sequence[str], batches: ReadColumns) -> ColumnSource:
+        """The values, for a table.
+
+        Args:
+            known: what expressions and keys may name.
+            names: the columns of the table, which a function gets unless others are named.
+            batches: reads the table, for the type of a function's columns.
+
+        Raises:
+            NotFoundError: a column does not exist.
+            InvalidInputError: values cannot be computed.
+        """
+        assert not isinstance(self.columns, pa.Schema)  # Columns without values have no source.
+        if isinstance(self.columns, tuple):
+            return KeyedColumns.of(self.columns[0], self.columns[1], known)
+        if isinstance(self.columns, Mapping):
+            return SqlColumns.of(self.columns, known)
+        given = tuple(names) if self.read_columns is None else self.read_columns
+        fields = self.schema if self.schema is not None else _first_result(self.columns, given, batches(given))
+        return FunctionColumns({field.name: field for field in fields}, given, self.columns, given)
+
+
+ReadColumns = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
+"""Gives batches with these columns; at least one, which is empty if the table is."""
+
+
+def add_columns(
+    table: TableLocation, base: Manifest, columns: ColumnsToAdd, options: CommitOptions | None = None
+) -> Manifest:
+    """The version with new columns. Raises as `ColumnVerbs.add_columns`."""
+    fields = columns.null_fields
     if fields is not None:
         return _add_null_columns(table, base, fields, options)
-    rows = _keyed_rows(columns)
     table.history.check_commits()
 
     def attempt(version: Manifest) -> Manifest:
         check_followable(version)
-        new = _new_columns(table, version, columns, rows, read_columns, schema, batch_size)
-        return commit_evolution(table, version, _evolution(table, version, new, batch_size), options)
+        source = columns.source(
+            readable(version.schema, data_format(version)),
+            version.schema.names(),
+            lambda names: _read(table, version, names, columns.batch_size),
+        )
+        first_id = next_field_id(table.history, version)
+        added = AddedColumns.of(version.schema, source, first_id, columns.batch_size)
+        by_place = _is_by_place(columns.keys, version)
+        evolution = added.evolution(version, Recomputed.BY_PLACE if by_place else Recomputed.ALWAYS)
+        return commit_evolution(table, version, evolution, options)
 
-    if rows is not None and _is_by_place(rows[1], base):
+    if _is_by_place(columns.keys, base):
         # In a newer version the addresses may mean other rows.
         return attempt(base)
     return retry_on_conflict(attempt, base, table.newest, options_of(options).policy)
@@ -113,8 +177,7 @@ def _dotted(fields: pa.Schema) -> bool:
     return any("." in name for name in fields.names)
 
 
-def null_fields(columns: Any) -> pa.Schema | None:
-    """The fields of columns without values, None if `columns` is something else."""
+def _null_fields(columns: Any) -> pa.Schema | None:
     if isinstance(columns, pa.Field):
         return pa.schema([columns])
     if isinstance(columns, pa.Schema):
@@ -124,9 +187,7 @@ def null_fields(columns: Any) -> pa.Schema | None:
     return None
 
 
-def _keyed_rows(columns: Any) -> tuple[pa.Table, tuple[str, ...]] | None:
-    if not isinstance(columns, tuple):
-        return None
+def _keyed_rows(columns: tuple[Any, ...]) -> tuple[pa.Table, tuple[str, ...]]:
     if len(columns) != 2 or isinstance(columns[1], (bytes, Mapping)):
         raise InvalidInputError("give rows and the names of their key columns, as (rows, ['key'])")
     source = RowSource.of(columns[0])
@@ -138,29 +199,6 @@ def _is_by_place(on: Sequence[str], base: Manifest) -> bool:
     return ROW_ADDRESS in on or (ROW_ID in on and not base.has_stable_row_ids)
 
 
-def _new_columns(
-    table: TableLocation,
-    base: Manifest,
-    columns: Any,
-    rows: tuple[pa.Table, tuple[str, ...]] | None,
-    read_columns: Sequence[str] | None,
-    schema: pa.Schema | None,
-    batch_size: int | None,
-) -> ColumnSource:
-    known = readable(base)
-    if rows is not None:
-        return KeyedColumns.of(*rows, known)
-    if isinstance(columns, Mapping) and columns:
-        return SqlColumns.of({path: _expression(path, text) for path, text in columns.items()}, known)
-    if callable(columns):
-        given = tuple(read_columns) if read_columns is not None else base.schema.names()
-        fields = schema if schema is not None else _first_result(table, base, columns, given, batch_size)
-        return FunctionColumns({field.name: field for field in fields}, given, columns, given)
-    raise InvalidInputError(
-        f"a {type(columns).__name__} cannot be added; give fields, {{name: SQL text}}, a function, or (rows, [keys])"
-    )
-
-
 def _expression(path: Any, text: Any) -> Expr:
     if isinstance(path, str) and isinstance(text, Expr):
         return text
@@ -169,28 +207,51 @@ def _expression(path: Any, text: Any) -> Expr:
     return parse(text)
 
 
-def _first_result(
-    table: TableLocation, base: Manifest, function: BatchFunction, given: tuple[str, ...], batch_size: int | None
-) -> pa.Schema:
+def _first_result(function: BatchFunction, given: Sequence[str], batches: Iterator[pa.RecordBatch]) -> pa.Schema:
     """The columns that the function returns for the first rows; for an empty batch if there are none."""
-    scan = scan_of(table.bases(base), base, given, batch_size)
+    return called(function, next(batches).select(list(given))).schema
+
+
+def _read(
+    table: TableLocation, base: Manifest, columns: Sequence[str], batch_size: int | None
+) -> Iterator[pa.RecordBatch]:
+    scan = scan_of(table.bases(base), base, columns, batch_size)
     for fragment in base.fragments:
-        for batch in scan.read_fragment(fragment):
-            return called(function, batch.select(list(given))).schema
-    empty = pa.RecordBatch.from_pylist([], schema=scan.arrow_schema)
-    return called(function, empty.select(list(given))).schema
+        yield from scan.read_fragment(fragment)
+    yield pa.RecordBatch.from_pylist([], schema=scan.arrow_schema)
 
 
-def _evolution(table: TableLocation, base: Manifest, new: ColumnSource, batch_size: int | None) -> Evolution:
-    fields = arrow_fields(base.schema, new.fields)
-    addition = with_added(base.schema, fields, next_field_id(table.history, base))
-    wanted = None if new.read_columns is None else [*new.read_columns, *around(base.schema, addition.added)]
-    by_place = isinstance(new, KeyedColumns) and _is_by_place([key.name for key in new.keys], base)
-    return Evolution(
-        addition.schema,
-        _Computed(base, new, wanted, addition.added, batch_size),
-        Recomputed.BY_PLACE if by_place else Recomputed.ALWAYS,
-    )
+@dataclass(frozen=True, slots=True)
+class AddedColumns:
+    """New columns of a table and their values.
+
+    Attributes:
+        schema: all columns of the table afterwards.
+        added: the new ones, inside their parent fields.
+    """
+
+    schema: LanceSchema
+    added: LanceSchema
+    source: ColumnSource
+    read_columns: Sequence[str] | None
+    batch_size: int | None
+
+    @classmethod
+    def of(cls, schema: LanceSchema, source: ColumnSource, first_id: int, batch_size: int | None) -> AddedColumns:
+        """Of a table with the columns `schema`, whose first free field id is `first_id`.
+
+        Raises:
+            InvalidInputError: a column exists, or values cannot be assigned to rows at its place.
+        """
+        addition = with_added(schema, arrow_fields(schema, source.fields), first_id)
+        wanted = None if source.read_columns is None else [*source.read_columns, *around(schema, addition.added)]
+        return cls(addition.schema, addition.added, source, wanted, batch_size)
+
+    def evolution(self, base: Manifest, recomputed: Recomputed = Recomputed.ALWAYS) -> Evolution:
+        """What adds the columns to a version of the table, or of a partition's table."""
+        return Evolution(
+            self.schema, _Computed(base, self.source, self.read_columns, self.added, self.batch_size), recomputed
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +276,9 @@ class _Computed:
                 yield PlacedBatch(offsets, assemble(piece, values))
 
 
-def readable(base: Manifest) -> pa.Schema:
+def readable(schema: LanceSchema, file_version: FileVersion | None) -> pa.Schema:
     """What expressions and keys may name."""
-    data = to_arrow_schema(with_blob_descriptors(base.schema, data_format(base)))
+    data = to_arrow_schema(with_blob_descriptors(schema, file_version))
     return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
 
 

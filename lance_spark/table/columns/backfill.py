@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyroaring
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
@@ -47,6 +47,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 
@@ -113,6 +114,13 @@ class ColumnsToFill:
         """
         if not columns or len(set(columns)) != len(columns):
             raise InvalidInputError(f"name at least one column to fill, and each only once, not {list(columns)}")
+        checked = RowChecks(schema).columns()
+        for name in columns:
+            if name.lower() in checked:
+                raise UnsupportedFeatureError(
+                    f"column {name!r} has a CHECK constraint, which filling in values does not check; use UPDATE",
+                    feature="CHECK constraint",
+                )
         finder = FieldFinder(schema)
         return cls(schema, LanceSchema(tuple(finder.find((name,))[0] for name in columns), {}), True)
 

@@ -27,6 +27,7 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import DATA
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
+from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 
@@ -78,6 +79,7 @@ def commit_evolution(
         UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
     """
     check_writable(base.writer_flags, table.uri)
+    require_columns_of_checks(LanceSchema(evolution.schema.fields, base.schema.metadata))
     files = _ColumnFiles(table, evolution, base)
     made: Manifest | None = None
     unknown = False

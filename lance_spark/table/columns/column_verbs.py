@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema import evolution
-from lance_spark.table.columns.add_columns import add_columns
+from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.columns.schema_changes import Change, project
 from lance_spark.table.location import TableLocation
@@ -36,6 +36,9 @@ class ColumnVerbs(ABC):
         """The version with one column changed; this version if that changes nothing."""
 
     @abstractmethod
+    def _add_columns(self, columns: ColumnsToAdd) -> Self:
+        """The version with new columns. Raises as `add_columns`."""
+
     def add_columns(
         self,
         columns: Any,
@@ -52,9 +55,9 @@ class ColumnVerbs(ABC):
           An existing struct gets the members that it lacks.
         - a dict from names to SQL text: ``{"total": "price * amount"}``; a path such as ``s.new`` adds to a struct.
         - a function from RecordBatch to RecordBatch with as many rows, in the same order. It may be called twice for
-          the same rows.
+          the same rows, but never by two threads at once.
         - ``(data, ["key"])``: rows with the new columns and the key columns, joined by key. A row without a match gets
-          nulls. ``_rowaddr`` and ``_rowid`` can be keys too.
+          nulls. ``_rowaddr`` and ``_rowid`` can be keys too, but not of a partitioned table.
 
         Args:
             columns: the columns to add.
@@ -70,6 +73,7 @@ class ColumnVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
         """
+        return self._add_columns(ColumnsToAdd.of(columns, read_columns, schema, batch_size))
 
     def drop_columns(self, columns: Sequence[str]) -> Self:
         """The table without some columns or struct members. Data files with other columns are unchanged.
@@ -158,18 +162,8 @@ class DatasetColumnVerbs(ColumnVerbs):
     def _alter_column(self, change: Alteration) -> Self:
         return type(self)(self.location, alter_column(self.location, self.manifest, change))
 
-    def add_columns(
-        self,
-        columns: Any,
-        *,
-        read_columns: Sequence[str] | None = None,
-        schema: pa.Schema | None = None,
-        batch_size: int | None = None,
-    ) -> Self:
-        made = add_columns(
-            self.location, self.manifest, columns, read_columns=read_columns, schema=schema, batch_size=batch_size
-        )
-        return type(self)(self.location, made)
+    def _add_columns(self, columns: ColumnsToAdd) -> Self:
+        return type(self)(self.location, add_columns(self.location, self.manifest, columns))
 
     def update_schema_metadata(self, entries: Mapping[str, str | None], *, replace: bool = False) -> Self:
         """Sets entries of the schema's metadata; None removes one.

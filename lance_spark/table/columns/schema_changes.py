@@ -22,6 +22,7 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.save import CommitOptions
 
 Change = Callable[[LanceSchema], LanceSchema]
@@ -59,6 +60,7 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
 
 def project_once(table: TableLocation, base: Manifest, schema: LanceSchema, options: CommitOptions) -> Manifest:
     """The version after `base` with `schema`, whose fields are among those of `base`. Raises as `Commit.run`."""
+    require_columns_of_checks(LanceSchema(schema.fields, base.schema.metadata))
     operation = Project(schema.fields, not forbids_more_nulls(base.schema, schema))
     transaction = Transaction.new(base.version, operation, options.all_properties())
     new_table = NewTable(data_format(base) or FileVersion.V2_2)

@@ -10,8 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
+from lance_spark.schema.check import CHECK_PREFIX, has_new_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.table.operations import Append, CommittableOperation, Operation, Overwrite, Update, UpdateConfig
+from lance_spark.table.operations import (
+    Append,
+    CommittableOperation,
+    Operation,
+    OperationKind,
+    Overwrite,
+    Update,
+    UpdateConfig,
+)
 from lance_spark.table.operations.update_bases import UpdateBases, clashing
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.rows.fragment import FragmentList
@@ -112,6 +121,32 @@ def same_columns_and_files(context: ConflictContext) -> None:
     """Ours may follow if the files that it has written and those that it has read both mean what they meant."""
     same_columns(context)
     same_data_files(context)
+
+
+_KEEPS_VALUES = frozenset(
+    {
+        OperationKind.DELETE,
+        OperationKind.CREATE_INDEX,
+        OperationKind.REWRITE,
+        OperationKind.RESERVE_FRAGMENTS,
+        OperationKind.UPDATE_CONFIG,
+        OperationKind.UPDATE_BASES,
+        OperationKind.CLONE,
+    }
+)
+"""Operations after which no row has a value that it did not have before, and no column another name."""
+
+
+def checked_rows_stay(context: ConflictContext) -> None:
+    """Ours may follow unless one of the two adds a CHECK constraint for rows that the other has not checked by it."""
+    kinds = context.own.kind, context.committed.kind
+    if isinstance(context.own, UpdateConfig) and context.own.schema_metadata is not None:
+        entries = context.own.schema_metadata.entries
+        adds = any(key.startswith(CHECK_PREFIX) and value is not None for key, value in entries.items())
+        if adds and kinds[1] not in _KEEPS_VALUES:
+            retryable(context)
+    elif kinds[0] not in _KEEPS_VALUES and has_new_checks(context.before, context.after):
+        retryable(context)
 
 
 def other_config_keys(context: ConflictContext) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from lance_spark.table.commits.conflict_rules import (
     ConflictContext,
     Rule,
+    checked_rows_stay,
     compatible,
     incompatible,
     other_bases,
@@ -328,4 +329,5 @@ def check_conflict(context: ConflictContext) -> None:
         RetryableConflictError: not as it is; it may if it is computed again.
         IncompatibleConflictError: it is not valid after theirs.
     """
+    checked_rows_stay(context)
     RULES[context.own.kind][context.committed.kind](context)

@@ -50,7 +50,7 @@ def create_index(
     Raises:
         NotFoundError: no such column.
         AlreadyExistsError: the name is taken, and `replace` is False.
-        InvalidInputError: the kind, its parameters, the column's type or the name make no sense.
+        InvalidInputError: the kind, its parameters, the column's type or the name is invalid.
         CommitConflictError: other writers were always first. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.

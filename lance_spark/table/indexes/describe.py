@@ -32,6 +32,7 @@ _SHORT_NAMES = {
     "ZONEMAP": "ZoneMap",
     "BLOOMFILTER": "BloomFilter",
     "INVERTED": "Inverted",
+    "RTREE": "RTree",
 }
 
 

@@ -1,9 +1,9 @@
-"""The methods of a `Dataset` for scalar indexes: building, extending, listing and describing them."""
+"""The methods of tables for indexes: building, extending, listing and describing them."""
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lance_spark.table.indexes.build import build_segment
@@ -22,27 +22,33 @@ if TYPE_CHECKING:
 
 
 class IndexVerbs(ABC):
-    """Operations on indexes. No row changes, and every query has the same result with and without an index."""
+    """Operations on indexes. No row changes, and every query has the same result with and without an index.
 
-    location: TableLocation
-    manifest: Manifest
+    The partitions of a partitioned table are indexed each for itself, all of them in one version of the table.
+    """
 
-    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
-        self.location = location
-        self.manifest = manifest
+    @abstractmethod
+    def _create_index(
+        self, column: str, kind: str, name: str | None, replace: bool, parameters: Mapping[str, Any]
+    ) -> Self:
+        """The version with a new index. Raises as `create_scalar_index`."""
+
+    @abstractmethod
+    def _optimize_indices(self, options: OptimizeOptions) -> Self:
+        """The version with indexes that cover all rows. Raises as `optimize_indices`."""
 
     def create_scalar_index(
         self, column: str, kind: str = "BTREE", name: str | None = None, replace: bool = True, **parameters: Any
     ) -> Self:
         """The newest version of the branch with a new index over all of its rows.
 
-        Rows that are added later are scanned, until `optimize_indices` adds them to the index. If other writers move or
-        change indexed values during the build, it starts again.
+        Rows that are added later are scanned, until `optimize_indices` adds them to the index; so are rows of new
+        partitions. If other writers move or change indexed values during the build, it starts again.
 
         Args:
             column: a name, or a dotted path into structs.
-            kind: BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, JSON or INVERTED (also FTS), in any case of
-                letters.
+            kind: BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, RTREE, JSON or INVERTED (also FTS), in any
+                case of letters.
             name: by default the column's path and ``_idx``.
             replace: an index of this name is replaced; False refuses.
             parameters: `train=False` makes an index that covers no rows yet; `num_segments` splits it by fragments;
@@ -54,14 +60,14 @@ class IndexVerbs(ABC):
         Raises:
             NotFoundError: no such column.
             AlreadyExistsError: the name is taken, and `replace` is False.
-            InvalidInputError: the kind, a parameter, the column's type or the name make no sense. Nothing was changed.
+            InvalidInputError: the kind, a parameter, the column's type or the name is invalid, or a partitioned table
+                has no partition yet. Nothing was changed.
             CommitConflictError: other writers were always first. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
-        made = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
-        return type(self)(self.location, made)
+        return self._create_index(column, kind, name, replace, parameters)
 
     def create_index(
         self,
@@ -108,28 +114,7 @@ class IndexVerbs(ABC):
             "num_sub_vectors": num_sub_vectors,
         }
         given = {**parameters, **{key: value for key, value in named.items() if value is not None}}
-        return self.create_scalar_index(column, index_type, name, replace, **given)
-
-    def build_index_segment(
-        self,
-        column: str,
-        kind: str = "BTREE",
-        name: str | None = None,
-        fragment_ids: Collection[int] | None = None,
-        **parameters: Any,
-    ) -> IndexMetadata:
-        """A segment of an index over some fragments of this version, for builds on several machines.
-
-        Its files are written, but no version has it before `commit_indices` gets all segments of the index.
-
-        Args:
-            fragment_ids: the fragments to index; None for all.
-            column, kind, name, parameters: as in `create_scalar_index`, without `train` and `num_segments`.
-
-        Raises: as `create_scalar_index`.
-        """
-        definition = define(self.manifest, column, kind, name, parameters)
-        return build_segment(self.location, self.manifest, definition, fragment_ids)
+        return self._create_index(column, index_type, name, replace, given)
 
     def optimize_indices(
         self, names: Sequence[str] | str | None = None, *, num_indices_to_merge: int = 1, retrain: bool = False
@@ -152,32 +137,93 @@ class IndexVerbs(ABC):
         """
         chosen = (names,) if isinstance(names, str) else None if names is None else tuple(names)
         options = OptimizeOptions(chosen, num_indices_to_merge, retrain)
-        return type(self)(self.location, optimize_indices(self.location, options))
+        return self._optimize_indices(options)
 
+    @abstractmethod
     def list_indices(self) -> list[dict[str, Any]]:
         """The segments of the indexes of this version, ordered by name; with the system indexes, as in the reference.
 
         Each is a dict: `name`, `type` (such as BTree), `uuid`, `fields` (column paths), `version` (that its values are
-        from), `fragment_ids` (a set), `base_id`.
+        from), `fragment_ids` (a set), `base_id`; of a
+        partitioned table also `partition`, the object id of its partition.
 
         Raises:
             CorruptFileError: the list of indexes is damaged.
         """
-        return list_indices(self.manifest, self.location.bases(self.manifest))
 
+    @abstractmethod
     def index_statistics(self, name: str) -> dict[str, Any]:
-        """Statistics of an index of this version.
+        """Statistics of an index of this version; of a partitioned table the sums over all partitions.
 
         A dict: `index_type`, `name`, `num_segments`, `num_indexed_fragments`, `num_indexed_rows` (rows that are not
         deleted in covered fragments), `num_unindexed_fragments`, `num_unindexed_rows`, `num_indexed_rows_per_segment`,
         `size_bytes` (None if the metadata does not have the sizes of all files), `updated_at_timestamp_ms` (None if not
-        known) and `segments`, one dict each: `uuid`, `fragment_ids`, `size_bytes`, and what the kind tells, such as
+        known) and `segments`, one dict each: `uuid`, `fragment_ids`, `size_bytes`, and what the kind has, such as
         `num_pages`.
 
         Raises:
             NotFoundError: no such index.
         """
+
+    @abstractmethod
+    def drop_index(self, name: str) -> Self:
+        """The newest version of the branch without the index `name`, whose files the next clean-up removes.
+
+        Raises:
+            NotFoundError: there is no such index.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+
+
+class DatasetIndexVerbs(IndexVerbs):
+    """Index verbs of a table without partitions, and those for its segments."""
+
+    location: TableLocation
+    manifest: Manifest
+
+    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
+        self.location = location
+        self.manifest = manifest
+
+    def _create_index(
+        self, column: str, kind: str, name: str | None, replace: bool, parameters: Mapping[str, Any]
+    ) -> Self:
+        made = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
+        return type(self)(self.location, made)
+
+    def _optimize_indices(self, options: OptimizeOptions) -> Self:
+        return type(self)(self.location, optimize_indices(self.location, options))
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        return list_indices(self.manifest, self.location.bases(self.manifest))
+
+    def index_statistics(self, name: str) -> dict[str, Any]:
         return index_statistics(self.manifest, self.location.bases(self.manifest), name)
+
+    def drop_index(self, name: str) -> Self:
+        return type(self)(self.location, drop_index(self.location, name))
+
+    def build_index_segment(
+        self,
+        column: str,
+        kind: str = "BTREE",
+        name: str | None = None,
+        fragment_ids: Collection[int] | None = None,
+        **parameters: Any,
+    ) -> IndexMetadata:
+        """A segment of an index over some fragments of this version, for builds on several machines.
+
+        Its files are written, but no version has it before `commit_indices` gets all segments of the index.
+
+        Args:
+            fragment_ids: the fragments to index; None for all.
+            column, kind, name, parameters: as in `create_scalar_index`, without `train` and `num_segments`.
+
+        Raises: as `create_scalar_index`.
+        """
+        definition = define(self.manifest, column, kind, name, parameters)
+        return build_segment(self.location, self.manifest, definition, fragment_ids)
 
     def indices(self) -> tuple[IndexMetadata, ...]:
         """The indexes of this version, as their metadata; several entries of one name are segments of one index.
@@ -197,13 +243,3 @@ class IndexVerbs(ABC):
             CommitStateUnknownError: the store never said whether the version was committed.
         """
         return type(self)(self.location, commit_indices(self.location, self.manifest, new))
-
-    def drop_index(self, name: str) -> Self:
-        """The newest version of the branch without the index `name`, whose files the next clean-up removes.
-
-        Raises:
-            NotFoundError: there is no such index.
-            CommitConflictError: other writers were always first. Nothing was changed.
-            CommitStateUnknownError: the store never said whether the version was committed.
-        """
-        return type(self)(self.location, drop_index(self.location, name))

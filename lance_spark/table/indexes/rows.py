@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.index.builders.base import IdMapping, IndexedRows
+from lance_spark.progress import progress
 from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
 from lance_spark.table.indexes.definition import IndexDefinition
@@ -19,6 +20,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.write import num_rows_of
 
 
 def holds_row_ids(definition: IndexDefinition, manifest: Manifest) -> bool:
@@ -34,7 +36,7 @@ def read_rows(
 
     Raises:
         CorruptFileError: a file contradicts the format.
-        NotFoundError: a file is gone.
+        NotFoundError: a file does not exist any more.
         StorageError: the store failed.
     """
     return IndexedRows.joined(list(row_batches(manifest, bases, definition, fragments)), definition.builder.dtype)
@@ -45,9 +47,12 @@ def row_batches(
 ) -> Iterator[IndexedRows]:
     """The live rows of fragments of a version, piece by piece. Raises as `read_rows`."""
     scan = index_scan(manifest, bases, definition)
-    for fragment in fragments:
-        for batch in scan.read_fragment(fragment):
-            yield indexed_rows([batch], manifest, definition)
+    counts = [fragment.num_rows for fragment in fragments]
+    total = None if None in counts else sum(count or 0 for count in counts)
+    with progress(f"Indexing {'.'.join(definition.column)}", total) as bar:
+        for fragment in fragments:
+            for batch in bar.track(scan.read_fragment(fragment), size=num_rows_of):
+                yield indexed_rows([batch], manifest, definition)
 
 
 def index_scan(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> Scan:

@@ -22,7 +22,7 @@ def trained(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> In
 
     Raises:
         CorruptFileError: a file contradicts the format.
-        NotFoundError: a file is gone.
+        NotFoundError: a file does not exist any more.
         StorageError: the store failed.
     """
     scan = index_scan(manifest, bases, definition)

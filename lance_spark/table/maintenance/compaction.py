@@ -25,6 +25,7 @@ from lance_spark.errors import (
     LanceError,
     RetryableConflictError,
 )
+from lance_spark.progress import progress
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
@@ -49,7 +50,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.row_lineage import KeptLineage, with_lineage
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
-from lance_spark.table.writing.write import FragmentWriter, remove_fragments
+from lance_spark.table.writing.write import FragmentWriter, num_rows_of, remove_fragments
 
 _MAX_ATTEMPTS = 5
 """Fewer than of other operations, because each attempt writes all rows again."""
@@ -221,8 +222,9 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
     schema = with_blob_descriptors(base.schema, data_format(base), with_source=True)
     scan = Scan.of(schema, bases, batch_rows=task.options.batch_size)
     num_rows = sum(scan.count(fragment) for fragment in old)
-    batches = scan.read_fragments(old)
     with ExitStack() as writers:
+        bar = writers.enter_context(progress("Compacting", num_rows))
+        batches = bar.track(scan.read_fragments(old), size=num_rows_of)
         new: list[DataFragment] = []
         for limits in task.options.file_limits(num_rows):
             writer = FragmentWriter(

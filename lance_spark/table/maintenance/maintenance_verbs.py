@@ -136,7 +136,7 @@ class MaintenanceVerbs(CleanupVerbs):
             CommitConflictError: other writers were always first. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
             StorageError: the store failed. Nothing was changed.
-            UnsupportedFeatureError: this release cannot rewrite the rows, as those of tables with blob columns.
+            UnsupportedFeatureError: this release cannot rewrite the rows.
         """
         options = CompactionOptions.of(
             self.manifest.config,

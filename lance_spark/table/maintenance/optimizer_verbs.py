@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_spark.table.indexes.index_verbs import IndexVerbs
+from lance_spark.table.indexes.index_verbs import DatasetIndexVerbs
 from lance_spark.table.indexes.optimizer import Optimizer
 from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class OptimizerVerbs(MaintenanceVerbs, IndexVerbs):
+class OptimizerVerbs(MaintenanceVerbs, DatasetIndexVerbs):
     """Maintenance and indexes of one table."""
 
     @property

@@ -13,6 +13,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError
 from lance_spark.file.writable import WRITABLE_VERSIONS
 from lance_spark.file_version import FileVersion
+from lance_spark.progress import progress
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
@@ -130,12 +131,13 @@ class _Upgrade:
             return base
         places = {message.id: place for place, message in enumerate(base.fragments.messages)}
         groups = []
-        for number, task in enumerate(plan.tasks):
-            place = places[task.fragment_ids[0]]
-            result = self._result(base, task, base.fragments.messages[place])
-            groups.append(RewriteGroup((base.fragments[place],), result.new_fragments))
-            if self._progress is not None:
-                self._progress(number + 1, len(plan.tasks))
+        with progress("Upgrading", len(plan.tasks), "fragments", quiet=self._progress is not None) as bar:
+            for number, task in enumerate(bar.track(plan.tasks)):
+                place = places[task.fragment_ids[0]]
+                result = self._result(base, task, base.fragments.messages[place])
+                groups.append(RewriteGroup((base.fragments[place],), result.new_fragments))
+                if self._progress is not None:
+                    self._progress(number + 1, len(plan.tasks))
         operation = Rewrite(tuple(groups), file_version=self._version)
         transaction = Transaction.new(base.version, operation, self._options.all_properties())
         new_table = NewTable(self._version)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
-from lance_spark.schema.blob import BLOB_KEY, SOURCE
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.schema.blob import BLOB_KEY, SOURCE, BlobKind
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
+from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.blob_file import BlobReader, batches_by_bytes
 from lance_spark.table.reading.scan import Scan
 
@@ -47,25 +49,31 @@ def binary_schema(schema: pa.Schema, only: Collection[str] | None = None) -> pa.
 
 
 def with_bytes(
-    batches: Iterable[pa.RecordBatch], reader: BlobReader, only: Collection[str] | None = None
+    batches: Iterable[pa.RecordBatch],
+    reader: BlobReader,
+    only: Collection[str] | None = None,
+    ranges: Mapping[str, ByteRange] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows with the bytes of blobs, in batches of about `BATCH_BYTES` at most. Raises as `BlobReader`.
 
     Args:
         only: the columns to read the bytes of; others keep their descriptions. None for all.
+        ranges: the part to read of the values of some columns, as far as a value has it.
     """
+    ranges = ranges or {}
     for batch in batches:
         schema = binary_schema(batch.schema, only)
         is_read = [only is None or name in only for name in batch.schema.names]
         sizes = np.zeros(batch.num_rows)
-        for column, wanted in zip(batch.columns, is_read, strict=True):
+        parts_of = [ranges.get(name) for name in batch.schema.names]
+        for column, wanted, part in zip(batch.columns, is_read, parts_of, strict=True):
             if wanted:
-                sizes += _sizes(column)
+                sizes += blob_sizes(column, part)
         for start, stop in batches_by_bytes(sizes, BATCH_BYTES):
-            parts = (column.slice(start, stop - start) for column in batch.columns)
-            columns = [
-                _with_bytes(part, reader) if wanted else part for part, wanted in zip(parts, is_read, strict=True)
-            ]
+            columns = [column.slice(start, stop - start) for column in batch.columns]
+            for number, part in enumerate(parts_of):
+                if is_read[number]:
+                    columns[number] = _with_bytes(columns[number], reader, part)
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -74,32 +82,54 @@ def is_described_type(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_struct(dtype) and dtype.get_field_index(SOURCE.name) == 5 and dtype[0].name == "kind")
 
 
+def blob_sizes(array: pa.Array, part: ByteRange | None = None, *, inline_only: bool = False) -> npt.NDArray[np.float64]:
+    """float64[n]: the bytes of the blobs of each row, in descriptions with a source at any depth of structs.
+
+    Args:
+        part: counts only this part of each value.
+        inline_only: whether to count only values that are stored in the data file itself.
+    """
+    if not pa.types.is_struct(array.type):
+        return np.zeros(len(array))
+    if is_described_type(array.type):
+        sizes = array.field("size").cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if part is not None:
+            sizes = np.clip(sizes - part.start, 0, part.length)
+        counted = array.is_valid().to_numpy(zero_copy_only=False)
+        if inline_only:
+            counted = counted & (array.field("kind").to_numpy(zero_copy_only=False) == BlobKind.INLINE)
+        return np.where(counted, sizes, 0.0)
+    children = (blob_sizes(child, part, inline_only=inline_only) for child in array.flatten())
+    return sum(children, np.zeros(len(array)))
+
+
 def _binary_field(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
     if is_described_type(field.type) and BLOB_KEY.encode() in metadata:
         return pa.field(field.name, pa.large_binary(), field.nullable, metadata)
     if pa.types.is_struct(field.type):
         return field.with_type(pa.struct([_binary_field(child) for child in field.type]))
+    if _has_blobs_in_lists(field.type):
+        raise UnsupportedFeatureError(
+            f"column {field.name!r} has blobs in lists, whose bytes are not read; read their descriptions, with "
+            "blob_handling='blobs_descriptions'",
+            feature="list of blobs",
+        )
     return field
 
 
-def _sizes(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """float64[n]: the bytes of the blobs of each row."""
-    if not pa.types.is_struct(array.type):
-        return np.zeros(len(array))
-    if is_described_type(array.type):
-        sizes = array.field("size").cast(pa.float64()).to_numpy(zero_copy_only=False)
-        # Below a null there is no size.
-        filled: np.ndarray[tuple[int], np.dtype[np.float64]] = np.nan_to_num(sizes)
-        return filled
-    return sum((_sizes(array.field(number)) for number in range(array.type.num_fields)), np.zeros(len(array)))
+def _has_blobs_in_lists(dtype: pa.DataType) -> bool:
+    if not pa.types.is_nested(dtype) or pa.types.is_union(dtype):
+        return False
+    children = [dtype.field(number) for number in range(dtype.num_fields)]
+    return any(BLOB_KEY.encode() in (child.metadata or {}) or _has_blobs_in_lists(child.type) for child in children)
 
 
-def _with_bytes(array: pa.Array, reader: BlobReader) -> pa.Array:
+def _with_bytes(array: pa.Array, reader: BlobReader, part: ByteRange | None = None) -> pa.Array:
     if not pa.types.is_struct(array.type):
         return array
     if is_described_type(array.type):
-        return reader.to_binary(array)
-    parts = [_with_bytes(part, reader) for part in array.flatten()]
-    fields = [field.with_type(part.type) for field, part in zip(array.type, parts, strict=True)]
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null() if array.null_count else None)
+        return reader.to_binary(array, part)
+    children = [_with_bytes(child, reader, part) for child in array.flatten()]
+    fields = [field.with_type(child.type) for field, child in zip(array.type, children, strict=True)]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)

@@ -50,7 +50,9 @@ def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:
 def _shown(field: Field, with_source: bool) -> Field:
     if is_blob(field):
         return described(field, with_source=with_source)
-    children = tuple(_shown(child, with_source) for child in field.children)
+    # In lists descriptions have no source, so their bytes are not read.
+    has_source = with_source and field.logical_type == "struct"
+    children = tuple(_shown(child, has_source) for child in field.children)
     return field if children == field.children else field.with_children(children)
 
 

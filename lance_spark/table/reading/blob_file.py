@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -46,6 +46,11 @@ class BlobLocation:
         if offset < 0 or length < 0 or offset > self.size:
             raise InvalidInputError(f"no bytes [{offset}, {offset + length}) in a blob of {self.size} bytes")
         return ByteRange(self.start + offset, min(length, self.size - offset))
+
+    def part(self, wanted: ByteRange) -> BlobLocation:
+        """Where a part of the value is, as far as it has it."""
+        offset = min(wanted.start, self.size)
+        return replace(self, start=self.start + offset, size=min(wanted.length, self.size - offset))
 
 
 class _RawBlob(io.RawIOBase):
@@ -166,9 +171,12 @@ class BlobReader:
             )
         return BlobLocation(store, path, position, size or store.size(path) - position)
 
-    def to_binary(self, array: pa.StructArray) -> pa.LargeBinaryArray:
-        """The values as binary values."""
-        return pa.array(list(read_values(self.locations(array))), pa.large_binary())
+    def to_binary(self, array: pa.StructArray, part: ByteRange | None = None) -> pa.LargeBinaryArray:
+        """The values as binary values, or a part of each, as far as it has it; nothing else is read then."""
+        locations = self.locations(array)
+        if part is not None:
+            locations = [None if location is None else location.part(part) for location in locations]
+        return pa.array(list(read_values(locations)), pa.large_binary())
 
 
 def read_values(locations: Sequence[BlobLocation | None]) -> Iterator[bytes | None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -18,6 +18,9 @@ from lance_spark.table.reading.read_verbs import ReadVerbs
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+
+    from lance_spark.table.reading.arrow_dataset import ArrowDataset
 
 
 class ExchangeVerbs(ReadVerbs):
@@ -65,6 +68,28 @@ class ExchangeVerbs(ReadVerbs):
             options: of `pyarrow.Table.to_pandas`, such as ``types_mapper``.
         """
         frame: pd.DataFrame = self.to_table(columns, filter, limit, offset).to_pandas(**options)
+        return frame
+
+    def to_arrow_dataset(self) -> ArrowDataset:
+        """This version as a `pyarrow.dataset.Dataset`, which DuckDB and others give columns and filters to."""
+        # Imported here: pyarrow.dataset takes 0.1 s, and most tables are read without it.
+        from lance_spark.table.reading.arrow_dataset import ArrowDataset
+
+        return ArrowDataset(self)
+
+    def to_polars(self) -> pl.LazyFrame:
+        """This version as a lazy frame of polars, which reads only the columns and rows that a query needs.
+
+        Raises:
+            UnsupportedFeatureError: polars is not installed.
+        """
+        try:
+            import polars as pl
+        except ModuleNotFoundError as error:
+            raise UnsupportedFeatureError(
+                "to_polars needs polars, which is not installed; pip install polars", feature="lazy frames of polars"
+            ) from error
+        frame: pl.LazyFrame = pl.scan_pyarrow_dataset(self.to_arrow_dataset())
         return frame
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None) -> pa.Table:

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import column_values
+from lance_spark.index.vector.sql_distance import SqlDistance
 from lance_spark.schema.projection import project
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import FragmentRows, Scan
@@ -33,11 +34,16 @@ _KEY_BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column to order by, spelled as in the table."""
+    """A column to order by, spelled as in the table.
+
+    Attributes:
+        distance: of the vectors of the column, by which rows are ordered; None orders by the values of the column.
+    """
 
     path: tuple[str, ...]
     descending: bool
     nulls_first: bool
+    distance: SqlDistance | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,8 @@ class FirstRows:
         columns: dict[str, pa.Array] = {}
         for index, key in enumerate(self.keys):
             values = column_values(batch, key.path)
+            if key.distance is not None:
+                values = key.distance.values(values)
             null = values.is_null()
             columns[f"null{index}"] = null.cast(pa.int8())
             if pt.is_floating(values.type):

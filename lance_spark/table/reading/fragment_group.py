@@ -20,6 +20,7 @@ from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
+from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -53,6 +54,7 @@ class FragmentGroup:
         self.fragments = fragments
         self._readers = [FragmentReader(fragment, bases) for fragment in fragments]
         self._stable_row_ids = stable_row_ids
+        self._at_once = bases.reads_at_once
         *starts, self.num_rows = accumulate((reader.num_rows for reader in self._readers), initial=0)
         self.starts: Int64Array = np.array(starts, np.int64)
         self._files: dict[int, DataFileReader] = {}
@@ -62,6 +64,7 @@ class FragmentGroup:
     def deletions(self) -> DeletionVector:
         """The deleted rows of all fragments."""
         if self._deletions is None:
+            self._load_deletions()
             parts = [
                 reader.deletions.offsets + start
                 for reader, fragment, start in zip(self._readers, self.fragments, self.starts.tolist(), strict=True)
@@ -70,8 +73,14 @@ class FragmentGroup:
             self._deletions = DeletionVector(np.concatenate(parts)) if parts else DeletionVector.empty()
         return self._deletions
 
+    def _load_deletions(self) -> None:
+        pairs = zip(self._readers, self.fragments, strict=True)
+        harmed = [reader for reader, fragment in pairs if fragment.deletion_file is not None]
+        overlapped(lambda reader: reader.deletions, harmed, self._at_once)
+
     def offsets_of_live(self, positions: Sequence[Int64Array]) -> Int64Array:
         """int64[n]: the rows of the group for the positions (int64, ascending) of live rows of each fragment."""
+        self._load_deletions()
         parts = [
             wanted if fragment.deletion_file is None else reader.deletions.offsets_of_live(wanted)
             for reader, fragment, wanted in zip(self._readers, self.fragments, positions, strict=True)
@@ -90,12 +99,16 @@ class FragmentGroup:
     def _joined(self, file: DataFile) -> DataFileReader:
         place = self.fragments[0].files.index(file)
         if place not in self._files:
-            pairs = zip(self._readers, self.fragments, strict=True)
-            opened = [reader.open_file(fragment.files[place]) for reader, fragment in pairs]
+
+            def open_one(pair: tuple[FragmentReader, DataFragment]) -> DataFileReader:
+                reader, fragment = pair
+                return reader.open_file(fragment.files[place])
+
+            opened = overlapped(open_one, list(zip(self._readers, self.fragments, strict=True)), self._at_once)
             files = [file for file in opened if isinstance(file, FileReader)]
             if len(files) < len(opened):
                 raise UnsupportedFeatureError("files of 0.1 cannot be joined", feature="joined files")
-            self._files[place] = JoinedReader(files)
+            self._files[place] = JoinedReader(files, self._at_once)
         return self._files[place]
 
     def column(self, name: str, rows: Int64Array) -> pa.Array:

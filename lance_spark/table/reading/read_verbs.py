@@ -36,6 +36,21 @@ class ReadVerbs(ABC):
     ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
         """What is read, for its schema; and for each split that may have such rows what reads it, and its version."""
 
+    def plan_parts(
+        self, columns: Sequence[str] | None, filter: str | Expr | None = None, *, with_blob_bytes: bool = False
+    ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
+        """(what is read, for its schema; for each split that may have such rows what reads it, and its version).
+
+        Args:
+            columns, filter: as in `scan`.
+            with_blob_bytes: descriptions of blobs have what `with_bytes` needs.
+        """
+        nothing, parts = self._planned(columns, filter)
+        if with_blob_bytes:
+            schema = self._schema_with_sources
+            nothing, parts = with_sources(nothing, schema), [(with_sources(scan, schema), each) for scan, each in parts]
+        return nothing, [(replace(scan, uncut=True), manifest) for scan, manifest in parts]
+
     @property
     def _schema_with_sources(self) -> LanceSchema:
         """The columns, in which descriptions of blobs name their data file."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, partial
+from itertools import groupby, islice
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -40,11 +41,13 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder, project, prune
+from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
+from lance_spark.table.reading.parallel_reads import Part, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import (
     ROW_ADDRESS,
@@ -54,7 +57,7 @@ from lance_spark.table.reading.system_columns import (
     SystemColumns,
     filterable,
 )
-from lance_spark.table.reading.window import Window, fits_one_window
+from lance_spark.table.reading.window import Window, fits_one_window, fixed_width, window_bytes_of
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 _SCATTERED_WINDOWS = 8
@@ -211,28 +214,53 @@ class Scan:
         Args:
             at_once: read that many together at first at most; None for no expectation.
         """
-        for group in grouped(fragments, self.decoded.fields, self.window_bytes, first=at_once or FIRST_GROUP):
-            if len(group) == 1:
-                yield from self.read_fragment(group[0])
-                continue
-            try:
-                decoded = self._decode_group(group)
-            except _OF_ONE_FRAGMENT:
-                # One by one, so that the error names the file, and comes after the rows before it.
-                for fragment in group:
-                    yield from self.read_fragment(fragment)
-            else:
-                if decoded.num_rows:
-                    yield from self._batches(decoded)
+        return self._read_parts(self._parts_of_fragments(fragments, at_once or FIRST_GROUP))
 
     def read_slices(self, slices: Iterable[FragmentRows]) -> Iterator[pa.RecordBatch]:
         """The rows of each slice, in order. Raises as `read_fragment`."""
+        return self._read_parts(self._parts_of_slices(slices))
+
+    def _read_parts(self, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
+        return read_parts(parts, at_once=self.bases.reads_at_once, window_bytes=self.window_bytes)
+
+    def _parts_of_fragments(self, fragments: Iterable[DataFragment], first: int) -> Iterator[Part]:
+        for group in grouped(fragments, self.decoded.fields, self.window_bytes, first=first):
+            yield Part(partial(self._read_group, group), sum(map(self._decoded_bytes, group)))
+
+    def _parts_of_slices(self, slices: Iterable[FragmentRows]) -> Iterator[Part]:
         for is_whole, run in groupby(slices, _is_whole):
             if is_whole:
-                yield from self.read_fragments(fragment for fragment, *_ in run)
-            else:
-                for fragment, start, stop, offsets in run:
-                    yield from self.read_fragment(fragment, start=start, stop=stop, offsets=offsets)
+                yield from self._parts_of_fragments((fragment for fragment, *_ in run), FIRST_GROUP)
+                continue
+            for fragment, start, stop, offsets in run:
+                read = partial(self.read_fragment, fragment, start=start, stop=stop, offsets=offsets)
+                yield Part(read, self._decoded_bytes(fragment))
+
+    def _decoded_bytes(self, fragment: DataFragment) -> float:
+        """About the most bytes that the columns of a fragment decode to; infinite if that is not known."""
+        sizes = [file.size_bytes for file in fragment.files]
+        known = [size for size in sizes if size is not None]
+        if fragment.physical_rows is None or len(known) < len(sizes):
+            return inf
+        return window_bytes_of(self._fixed_widths, fragment.physical_rows, sum(known))
+
+    @cached_property
+    def _fixed_widths(self) -> list[float | None]:
+        return [fixed_width(field) for field in self.decoded.fields]
+
+    def _read_group(self, group: Sequence[DataFragment]) -> Iterator[pa.RecordBatch]:
+        if len(group) == 1:
+            yield from self.read_fragment(group[0])
+            return
+        try:
+            decoded = self._decode_group(group)
+        except _OF_ONE_FRAGMENT:
+            # One by one, so that the error names the file, and comes after the rows before it.
+            for fragment in group:
+                yield from self.read_fragment(fragment)
+        else:
+            if decoded.num_rows:
+                yield from self._batches(decoded)
 
     def _decode_group(self, fragments: Sequence[DataFragment]) -> _Decoded:
         """The rows of small fragments of one shape."""
@@ -302,16 +330,21 @@ class Scan:
         """`read_rows` of several fragments, in order; small ones are read together."""
         positions = {fragment.id: places for fragment, places in wanted}
         fragments = [fragment for fragment, _ in wanted]
-        for group in grouped(fragments, self.projection.fields, self.window_bytes, first=LARGEST_GROUP):
+
+        def read(group: Sequence[DataFragment]) -> list[pa.Table]:
             if len(group) > 1:
                 try:
-                    yield self._read_rows_of_group(group, [positions[fragment.id] for fragment in group])
-                    continue
+                    return [self._read_rows_of_group(group, [positions[fragment.id] for fragment in group])]
                 except _OF_ONE_FRAGMENT:
                     # One by one, so that the error names the file.
                     pass
-            for fragment in group:
-                yield self.read_rows(fragment, positions[fragment.id])
+            return [self.read_rows(fragment, positions[fragment.id]) for fragment in group]
+
+        at_once = self.bases.reads_at_once
+        groups = grouped(fragments, self.projection.fields, self.window_bytes, first=LARGEST_GROUP)
+        while some := list(islice(groups, at_once)):
+            for tables in overlapped(read, some, at_once):
+                yield from tables
 
     def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)

@@ -1,4 +1,4 @@
-"""Estimates the selectivity of a filter, and group sizes, from a sample: input of a planner before it reads.
+"""Estimates the selectivity of a filter, group sizes and blob sizes from a sample: input of a planner before it reads.
 
 Too low an estimate can make Spark broadcast a table that does not fit into the executors, too high an estimate only
 costs time. So the estimate is biased upwards, and adjacent rows count as one observation: in a table sorted by a column
@@ -7,16 +7,19 @@ of the filter, matches are in few places, which a sample can miss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
+from lance_spark.storage.base import ByteRange
 from lance_spark.storage.local import LocalStore
+from lance_spark.table.reading.binary_scan import blob_sizes
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 
@@ -83,6 +86,69 @@ def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
         return 0.0
     num_groups: int = rows.group_by(rows.column_names, use_threads=False).aggregate([]).num_rows
     return float(rows.num_rows / num_groups)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobBytes:
+    """The average size of the blobs of a row.
+
+    Attributes:
+        total: bytes of the values, wherever they are stored.
+        inline: bytes of those in the data file itself, a part of `total`.
+    """
+
+    total: float = 0.0
+    inline: float = 0.0
+
+
+def blob_bytes_per_row(
+    fragments: Sequence[ScannedFragment], ranges: Mapping[str, ByteRange] | None = None
+) -> BlobBytes:
+    """The average size of the blobs of a row in the columns of the scans, which return descriptions with a source.
+
+    Exact for small tables; otherwise an estimate from a sample, biased upwards. References to complete objects outside
+    of the table count 0. Reads descriptions only, at most as many as `estimated_selectivity` reads rows.
+
+    Args:
+        ranges: the part that counts of the values of some columns, for `total`.
+
+    Raises:
+        CorruptFileError: a file violates the format.
+    """
+    counts = [fragment.physical_rows for _, fragment in fragments if fragment.files]
+    is_small = len(counts) <= _FRAGMENTS and sum(count or 0 for count in counts) <= _BLOCKS * _BLOCK_ROWS
+    samples = _all_rows(fragments) if is_small else _samples(fragments)
+    if not samples:
+        return BlobBytes()
+    batches = _read(samples, lambda sample: sample.scan.read_rows(sample.fragment, _live(sample)))
+    total = np.concatenate([_sum_of_columns(batch, ranges or {}) for batch in batches])
+    inline = np.concatenate([_sum_of_columns(batch, {}, inline_only=True) for batch in batches])
+    if not len(total):
+        return BlobBytes()
+    mean = float(total.mean())
+    if not is_small:
+        blocks = [float(block.mean()) for block in np.array_split(total, max(1, len(total) // _BLOCK_ROWS))]
+        mean += _DEVIATIONS * float(np.std(blocks)) / float(np.sqrt(len(blocks)))
+    return BlobBytes(mean, float(inline.mean()))
+
+
+def _sum_of_columns(
+    rows: pa.Table, ranges: Mapping[str, ByteRange], *, inline_only: bool = False
+) -> npt.NDArray[np.float64]:
+    total = np.zeros(rows.num_rows)
+    for name in rows.column_names:
+        chunks = rows[name].chunks
+        sizes = [blob_sizes(chunk, ranges.get(name), inline_only=inline_only) for chunk in chunks]
+        total += np.concatenate([np.zeros(0), *sizes])
+    return total
+
+
+def _all_rows(fragments: Sequence[ScannedFragment]) -> list[_Sample]:
+    return [
+        _Sample(scan, fragment, np.arange(fragment.physical_rows), fragment.physical_rows)
+        for scan, fragment in fragments
+        if fragment.files and fragment.physical_rows
+    ]
 
 
 def _live(sample: _Sample) -> Int64Array:

@@ -19,10 +19,11 @@ from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
 from lance_spark.layouts.arrow_take import take
-from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_type
 from lance_spark.schema.blob import is_blob_v2
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
+from lance_spark.table.writing.text_lengths import check_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,11 @@ class _Assignment:
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(self.value, pa.Array):
+            check_lengths(self.value, to_arrow_field(self.fields[-1]), ".".join(self.path))
             return take(self.value, np.zeros(batch.num_rows, np.int64))
-        return assigned(self.value, batch, to_arrow_type(self.fields[-1]))
+        values = assigned(self.value, batch, to_arrow_type(self.fields[-1]))
+        check_lengths(values, to_arrow_field(self.fields[-1]), ".".join(self.path))
+        return values
 
 
 class Assignments:

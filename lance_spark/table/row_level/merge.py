@@ -23,6 +23,7 @@ from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.expr.columns import column_values
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.check import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path
 from lance_spark.table.operations import OperationKind
@@ -157,7 +158,7 @@ class _Merge(Generic[Version, Written]):
             },
             written,
             changed_fields=[node.id for field in self._source_fields for node in field.walk()],
-            check=_InsertedKeys(self._target, splits, self._keys_of(self._source, inserted), self._paths),
+            check=InsertedKeys(self._target, splits, self._keys_of(self._source, inserted), self._paths),
         )
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
@@ -170,7 +171,7 @@ class _Merge(Generic[Version, Written]):
         unmatched: list[UInt64Array] = [np.empty(0, np.uint64)]
         keys: list[Int64Array] = [np.empty(0, np.int64)]
         matched_only = self._actions.not_matched_by_source is None
-        rows = _key_rows(self._schema, split, self._paths, self._index, matched_only=matched_only)
+        rows = key_rows(self._schema, split, self._paths, self._index, matched_only=matched_only)
         for fragment in split.manifest.fragments:
             for addresses, found in rows.read(fragment):
                 is_match = found >= 0
@@ -238,7 +239,7 @@ class _Merge(Generic[Version, Written]):
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
 
 
-class _InsertedKeys(Generic[Version, Written]):
+class InsertedKeys(Generic[Version, Written]):
     """Looks at newer versions for keys that ours inserts.
 
     Args:
@@ -274,7 +275,7 @@ class _InsertedKeys(Generic[Version, Written]):
         # Others may have renamed the key columns.
         paths = [path_to(newer.lance_schema, field_id) for field_id in self._fields]
         for split in splits:
-            rows = _key_rows(newer.lance_schema, split, paths, self._index)
+            rows = key_rows(newer.lance_schema, split, paths, self._index)
             for place, message in enumerate(split.manifest.fragments.messages):
                 known = (*_place(split), message.id)
                 if self._known.get(known) == message.files:
@@ -295,7 +296,7 @@ def _place(split: Split) -> tuple[str, str | None]:
     return split.table.uri, split.table.branch
 
 
-def _key_rows(
+def key_rows(
     table: LanceSchema,
     split: Split,
     paths: Sequence[tuple[str, ...]],
@@ -345,7 +346,8 @@ def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tup
     if not inserts:
         fields = (field if field.name in present else replace(field, nullable=True) for field in table.fields)
         table = LanceSchema(tuple(fields), table.metadata)
-    conform = Conformer(table, rows.schema)
+    # CHECK constraints concern the merged rows, with all of their columns.
+    conform = Conformer(without_checks(table), rows.schema)
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidInputError("a column of the source holds more than 2 GiB of text; merge it in parts")

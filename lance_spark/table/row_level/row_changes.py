@@ -34,7 +34,7 @@ from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVec
 from lance_spark.table.rows.fragment import DataFragment, DeletionFile, FragmentId
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
-from lance_spark.table.writing.schema_merge import change_evolving
+from lance_spark.table.writing.schema_merge import merge_operation
 
 MAX_ARROW_ROWS = 5000
 """Deletion files with at most this many rows use the Arrow form, as in the reference library."""
@@ -177,7 +177,7 @@ class _RowChanges:
         if not self._moved.fragments and self._evolved is None:
             return Delete(updated, removed, self._predicate)
         update = Update(removed, updated, self._moved.with_lineage(manifest), changed_fields=self._changed_fields)
-        return update if self._evolved is None else change_evolving(manifest, update, self._evolved)
+        return update if self._evolved is None else merge_operation(manifest, update, self._evolved)
 
     def _losses(self, manifest: Manifest) -> tuple[tuple[DataFragment, ...], tuple[FragmentId, ...]]:
         """Fragments with new deletion files, and those without a row left."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 Version = TypeVar("Version")
@@ -110,10 +111,17 @@ class RowTarget(ABC, Generic[Version, Written]):
 
 
 class PlainRows(RowTarget[Manifest, list[NewFragment]]):
-    """A version of a plain table, which is one split."""
+    """A version of a plain table, which is one split.
 
-    def __init__(self, table: TableLocation, base: Manifest, options: CommitOptions) -> None:
+    Args:
+        keeps_files: an error of the commit leaves written files to the caller.
+    """
+
+    def __init__(
+        self, table: TableLocation, base: Manifest, options: CommitOptions, *, keeps_files: bool = False
+    ) -> None:
         self.uri = table.uri
+        self._keeps_files = keeps_files
         self.version = base.version
         self.lance_schema = base.schema
         self._table = table
@@ -144,7 +152,7 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
         check: Callable[[Manifest], None] | None = None,
     ) -> Manifest:
         rows = rows_by_fragment(np.concatenate([np.empty(0, np.uint64), *deleted.values()]))
-        with cleanup_on_failure(lambda: remove_new(self._table.store, written)):
+        with nullcontext() if self._keeps_files else cleanup_on_failure(lambda: remove_new(self._table.store, written)):
             return commit_row_changes(
                 self._table, self._base, rows, written, self._options, changed_fields=changed_fields, check=check
             )
@@ -170,9 +178,11 @@ class _PlainWriter:
     def __init__(self, table: TableLocation, base: Manifest) -> None:
         version = version_to_write(base)
         sources = sources_in(table.bases(base))
+        self._checks = RowChecks(base.schema)
         self._writer = MovedRowWriter(table.store, base.schema, file_version=version, blob_source=sources)
 
     def write(self, batch: pa.RecordBatch, split: Split | None = None, addresses: UInt64Array | None = None) -> None:
+        self._checks(batch)
         self._writer.write(batch, addresses)
 
     def close(self) -> list[NewFragment]:

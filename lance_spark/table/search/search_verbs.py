@@ -62,7 +62,7 @@ class SearchVerbs(ABC):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: an argument makes no sense, a column is not text, or the filter fails on a value.
+            InvalidInputError: an argument is invalid, a column is not text, or the filter fails on a value.
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index)

@@ -9,20 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyroaring
 
 from lance_spark.analysis.analyzer import Analyzer, is_text
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError
+from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.index.files import IndexFiles
+from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.segments import warn_unused
 from lance_spark.index.text.part import AnalyzedPart
-from lance_spark.index.text.search import Columns, Source, TextColumn
+from lance_spark.index.text.search import Columns, Locate, Source, TextColumn
 from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.bases import Bases
-from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE
+from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
@@ -54,7 +56,7 @@ class TextColumns:
         self._bases = bases
         self._use_index = use_index
         self._finder = FieldFinder(schema)
-        self._indexes = _text_indexes(manifest)
+        self._indexes, self._moves = _text_indexes(manifest, bases)
         self._made: dict[tuple[str, bool], TextColumn] = {}
 
     @property
@@ -102,7 +104,9 @@ class TextColumns:
         stable = self._manifest.has_stable_row_ids
         indexed = []
         for item in used:
-            locate = RowLocator(item.fragments, self._bases, stable_row_ids=stable)
+            locate: Locate = RowLocator(item.fragments, self._bases, stable_row_ids=stable)
+            if self._moves is not None:
+                locate = _MovedRows(self._moves, locate)
             indexed += [Source(part, locate) for part in item.segment.partitions]
         covered = {fragment.id for item in used for fragment in item.fragments}
         others = [fragment for fragment in self._manifest.fragments if fragment.id not in covered]
@@ -138,6 +142,10 @@ class TextColumns:
 
     def _covered(self, index: IndexMetadata) -> tuple[DataFragment, ...]:
         ids = index.fragment_ids()
+        if self._moves is not None:
+            ids = self._moves.current(ids)
+            # The reference library can have lost rows of these.
+            ids -= pyroaring.BitMap(self._moves.unexplained(ids, index.message.dataset_version))
         return tuple(
             fragment
             for fragment in self._manifest.fragments
@@ -179,18 +187,35 @@ def _all_exist(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64
     return addresses, np.ones(len(addresses), np.bool_)
 
 
-def _text_indexes(manifest: Manifest) -> list[IndexMetadata]:
+@dataclass(frozen=True)
+class _MovedRows:
+    """Finds rows by their addresses from before deferred compactions."""
+
+    moves: FragmentReuse
+    locate: Locate
+
+    def __call__(self, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+        current, is_kept = self.moves.moved_each(addresses)
+        found, exists = self.locate(current)
+        return found, exists & is_kept
+
+
+def _text_indexes(manifest: Manifest, bases: Bases) -> tuple[list[IndexMetadata], FragmentReuse | None]:
+    """The segments of text indexes, and the moves of rows that their files do not show."""
     if not manifest.index_section:
-        return []
+        return [], None
     try:
         indexes = parse_indices(manifest.index_section)
-    except CorruptFileError as error:
+        reuse = next((index for index in indexes if index.name == FRAGMENT_REUSE), None)
+        if reuse is not None and (manifest.has_stable_row_ids or reuse.message.index_version > 0):
+            # No library writes both; which of the two an index follows is not known.
+            return [], None
+        moves = None if reuse is None else fragment_reuse(reuse, bases)
+    except LanceError as error:
         warn_unused("section", "all", error)
-        return []
-    if any(index.name == FRAGMENT_REUSE for index in indexes):
-        # Row ids in index files can be addresses from before a compaction.
-        return []
-    return [index for index in indexes if index.message.index_details.type_url.lower() == TYPE_URL.lower()]
+        return [], None
+    found = [index for index in indexes if index.message.index_details.type_url.lower() == TYPE_URL.lower()]
+    return found, moves
 
 
 def _without_overlaps(found: Sequence[_Covering]) -> list[_Covering]:

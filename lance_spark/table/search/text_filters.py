@@ -34,7 +34,7 @@ def with_text_searches_done(
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: the filter makes no sense, or a text search is part of something else than AND, OR and NOT.
+        InvalidInputError: the filter is invalid, or a text search is part of something else than AND, OR and NOT.
     """
     if filter is None:
         return None

@@ -115,7 +115,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: the column has no vectors, a column is not text, or an argument makes no sense.
+            InvalidInputError: the column has no vectors, a column is not text, or an argument is invalid.
         """
         hybrid = self.check_hybrid_search(
             column,

@@ -51,7 +51,7 @@ class IndexUse:
     Attributes:
         use_index: False compares all rows.
         probing: how many partitions of an index are searched.
-        refine_factor: so many candidates for each row of the result; None for what suits the kind of index.
+        refine_factor: candidates for each row of the result; None for what suits the kind of index.
         fast_search: leaves out rows of fragments that the index does not cover.
         ef: nodes that a walk through the graph of an HNSW index keeps; None for what suits `k`.
         probed: to which the work of the search is added.
@@ -94,6 +94,7 @@ def nearest_hits(
         else:
             search.read_rows(manifest, found)
         covered |= ids
+        use.probed.segments += 1
         if segment.name not in use.probed.indexes:
             use.probed.indexes.append(segment.name)
     if not use.fast_search or not segments:
@@ -106,7 +107,7 @@ def nearest_hits(
 def metric_of_index(scan: Scan, manifest: Manifest, query: VectorQuery, use: IndexUse) -> Metric | None:
     """The metric of the index that answers a query that names none; None if no index does."""
     segments = chosen_segments(scan, manifest, query, use_index=use.use_index)
-    return segments[0][0].model.metric if segments else None
+    return segments[0][0].metric if segments else None
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class VectorQuery:
         """The search for `query`.
 
         Raises:
-            InvalidInputError: an argument makes no sense for the column.
+            InvalidInputError: an argument is invalid for the column.
         """
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise InvalidInputError(f"k is {k!r}; it must be a whole number of at least 1")

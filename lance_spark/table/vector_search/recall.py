@@ -49,7 +49,7 @@ class IndexRecallVerbs(VectorVerbs, ABC):
 
         Args:
             name: of the index.
-            num_queries: how many rows are asked about; fewer if the table has not so many with a vector.
+            num_queries: the number of queries; fewer if the table has fewer rows with a vector.
             seed: chooses them.
             search: arguments of `nearest`, such as `nprobes` and `refine_factor`.
 
@@ -59,7 +59,7 @@ class IndexRecallVerbs(VectorVerbs, ABC):
 
         Raises:
             NotFoundError: no such index.
-            InvalidInputError: it is no vector index that searches use, or an argument makes no sense.
+            InvalidInputError: it is no vector index that searches use, or an argument is invalid.
         """
         column, metric = self._indexed(name)
         if num_queries < 1:

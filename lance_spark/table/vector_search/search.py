@@ -52,12 +52,12 @@ class Search:
         query: the query.
         columns: of the result, ``_distance`` among them or not; None for all.
         filter: only rows for which it is true are returned.
-        prefilter: whether the filter is asked before the k nearest are chosen; then k rows come if there are so many.
+        prefilter: whether the filter is applied before the k nearest are chosen; then k rows come if k rows match.
         use_scalar_index: whether scalar indexes may answer the filter.
         index: how vector indexes take part.
         with_row_id: adds ``_rowid``.
-        limit: at most so many rows of the result.
-        offset: after leaving out so many.
+        limit: the largest number of rows of the result.
+        offset: the number of rows that are left out first.
     """
 
     query: VectorQuery

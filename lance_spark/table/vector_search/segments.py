@@ -44,7 +44,7 @@ def chosen_segments(scan: Scan, manifest: Manifest, query: VectorQuery, *, use_i
         by_name.setdefault(part[0].name, []).append(part)
     for parts in by_name.values():
         try:
-            metrics = {segment.model.metric for segment, _ in parts}
+            metrics = {segment.metric for segment, _ in parts}
         except LanceError as error:
             warn_unused(parts[0][0].name, parts[0][0].uuid, error)
             continue

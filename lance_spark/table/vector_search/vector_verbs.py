@@ -76,14 +76,14 @@ class VectorVerbs(ABC):
             prefilter: whether the filter chooses the rows that are searched. False filters the k nearest rows
                 afterwards, so fewer than k can be left.
             distance_range: (lower, upper): only distances from `lower` on and below `upper` count; None for no bound.
-            limit: at most so many rows of the result.
-            offset: after leaving out so many.
+            limit: the largest number of rows of the result.
+            offset: the number of rows that are left out first.
             with_row_id: adds ``_rowid``.
             use_index: False compares all rows. A `distance_range` and lists of vectors are never searched by an index.
-            nprobes: searches exactly so many partitions of the index: both of the next two.
-            minimum_nprobes: at least so many partitions; None for as many as the query suggests.
-            maximum_nprobes: at most so many; more than the minimum only while fewer than k rows are found. None: all.
-            refine_factor: so many candidates of the index for each row of the result are compared exactly. None is 4
+            nprobes: the number of partitions of the index that are searched: sets both of the next two.
+            minimum_nprobes: the least number of partitions; None for as many as the query suggests.
+            maximum_nprobes: the largest number; above the minimum only while fewer than k rows are found. None: all.
+            refine_factor: candidates of the index that are compared exactly for each row of the result. None is 4
                 for indexes that keep codes in place of vectors, else 1.
             fast_search: leaves out rows that the index does not cover.
             use_scalar_index: whether the table's scalar indexes may answer the filter. The rows are the same.
@@ -91,7 +91,7 @@ class VectorVerbs(ABC):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: the column has no vectors, the query does not fit them, or an argument makes no sense.
+            InvalidInputError: the column has no vectors, the query does not fit them, or an argument is invalid.
         """
         request = NearestRequest(
             column,

@@ -18,6 +18,8 @@ from lance_spark.schema.blob import DESCRIPTION, SOURCE
 from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.writing.checks import RowChecks
+from lance_spark.table.writing.text_lengths import check_lengths
 
 _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
 _BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
@@ -35,6 +37,7 @@ class Conformer:
 
     Raises:
         InvalidInputError: an unknown column, a column of another type, or a missing column that is not nullable.
+        UnsupportedFeatureError: a CHECK constraint of the table cannot be enforced.
     """
 
     def __init__(self, table: LanceSchema, given: pa.Schema) -> None:
@@ -49,13 +52,15 @@ class Conformer:
         self.schema = LanceSchema(tuple(field for field in table.fields if field.name in present), dict(table.metadata))
         """The part of the table's schema that the batches have."""
         self._given = given
+        self._checks = RowChecks(table)
         self._targets = [to_arrow_field(field) for field in self.schema.fields]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the table's types, columns in the table's order.
 
         Raises:
-            InvalidInputError: the schema of the batch differs from the first one's.
+            InvalidInputError: the schema of the batch differs from the first one's, a string is longer than its
+                column's CHAR(n) or VARCHAR(n), or a row violates a CHECK constraint.
         """
         if not batch.schema.equals(self._given) and not self._differs_in_blobs(batch.schema):
             raise InvalidInputError("the batches to write differ in their schemas")
@@ -65,9 +70,13 @@ class Conformer:
             raise InvalidInputError(f"the batch does not fit into the table's types: {error}") from error
         if not arrays:
             return batch.select([])
+        for target, array in zip(self._targets, arrays, strict=True):
+            check_lengths(array, target, target.name)
         # Blobs of other files of the table keep the form of descriptions.
         targets = [target.with_type(array.type) for target, array in zip(self._targets, arrays, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(targets))
+        rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(targets))
+        self._checks(rows)
+        return rows
 
     def _differs_in_blobs(self, given: pa.Schema) -> bool:
         """Whether all but the form of blobs is as in the first batch."""

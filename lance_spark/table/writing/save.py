@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.file.writable import WRITABLE_VERSIONS, require_writable
 from lance_spark.file_version import FileVersion
+from lance_spark.progress import progress
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2, has_blobs
+from lance_spark.schema.check import checks_of, has_new_checks
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
@@ -27,7 +29,7 @@ from lance_spark.table.writing.base_selection import require_same_bases
 from lance_spark.table.writing.conform import Conformer, same_columns
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.schema_merge import append_evolving, evolved_schema
-from lance_spark.table.writing.write import FileLimits, remove_fragments, write_fragments
+from lance_spark.table.writing.write import FileLimits, num_rows_of, remove_fragments, write_fragments
 
 CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"
 MODES = (CREATE, APPEND, OVERWRITE)
@@ -129,6 +131,8 @@ def plan_write(
         if file_version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
             schema = as_blob_v2(schema)
             conform = Conformer(schema, source.schema)
+        elif checks_of(schema):
+            conform = Conformer(schema, source.schema)
         plan = WritePlan(base, False, schema, file_version, conform)
     require_writable(plan.schema, plan.file_version)
     return plan
@@ -222,15 +226,16 @@ def save(
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
     table.history.check_commits()
     bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
-    fragments = write_fragments(
-        source.batches,
-        table.store,
-        plan.schema,
-        file_version=plan.file_version,
-        limits=limits,
-        convert=plan.conform,
-        targets=bases.targets(target_bases),
-    )
+    with progress("Writing") as bar:
+        fragments = write_fragments(
+            bar.track(source.batches, size=num_rows_of),
+            table.store,
+            plan.schema,
+            file_version=plan.file_version,
+            limits=limits,
+            convert=plan.conform,
+            targets=bases.targets(target_bases),
+        )
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments, bases)):
         return commit_planned(table, plan, fragments, mode, options)
 
@@ -272,4 +277,6 @@ def _created_meanwhile(table: TableLocation, plan: WritePlan) -> Manifest | None
         newest = table.latest()
     except NotFoundError:
         return None
-    return newest if newest is not None and same_columns(newest.schema, plan.schema) else None
+    if newest is None or has_new_checks(plan.schema, newest.schema):
+        return None
+    return newest if same_columns(newest.schema, plan.schema) else None

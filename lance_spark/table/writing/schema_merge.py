@@ -65,7 +65,7 @@ def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schem
     )
 
 
-def change_evolving(manifest: Manifest, update: Update, schema: LanceSchema) -> Merge:
+def merge_operation(manifest: Manifest, update: Update, schema: LanceSchema) -> Merge:
     """The operation that combines `update`, which rewrites rows, with adding the columns of `schema`.
 
     Raises:

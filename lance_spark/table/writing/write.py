@@ -174,6 +174,11 @@ def write_fragments(
         return writer.close()
 
 
+def num_rows_of(batch: pa.RecordBatch) -> int:
+    """The number of its rows."""
+    return int(batch.num_rows)
+
+
 def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment], bases: Bases | None = None) -> None:
     """Removes the data files of fragments that no version references; a clean-up finds those that cannot be removed.
 

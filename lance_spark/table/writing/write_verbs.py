@@ -129,8 +129,9 @@ class WriteVerbs(ABC):
         Raises:
             InvalidInputError: the filter is invalid, or not true for a row of `data`. Nothing was changed.
             NotFoundError: the filter names a column that the table does not have.
-            RetryableConflictError: another writer has changed a row to be replaced: run it again on the newest
-                version. A plain table finds these rows again by itself. Nothing was changed.
+            CommitConflictError: other writers were always first, or have changed the columns, or of a partitioned table
+                the partitions that get rows. If they have changed rows that are replaced, these are searched again in
+                the newest version, 10 times at most. Nothing was changed.
             Others as `append`.
         """
         condition = condition_of(filter, to_match_all="use overwrite")

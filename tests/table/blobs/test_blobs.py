@@ -17,9 +17,15 @@ from lance.blob import blob_field as reference_field
 import lance_spark
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
 from lance_spark.file import blob_writer
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import blob_field
+from lance_spark.storage.base import ByteRange
 from lance_spark.storage.local import LocalStore
+from lance_spark.storage.meter import READS
 from lance_spark.table.reading import binary_scan
+from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_file import BlobReader
+from lance_spark.table.reading.scan import Scan
 
 KIB = 1 << 10
 VALUES = [b"hello", None, b"", b"x" * 64 * KIB, b"y" * (64 * KIB + 1), b"z" * 99_999, b"w" * 4096 * KIB]
@@ -355,3 +361,76 @@ def test_blob_column_is_added_to_a_table(tmp_path: Path, merges: bool) -> None:
     lance_spark.write(pa.table({"id": [1]}), str(tmp_path / "old"), file_format_version="2.1")
     with pytest.raises(UnsupportedFeatureError, match=r"version 2\.2"):
         lance_spark.open(str(tmp_path / "old")).add_columns(blob_field("img"))
+
+
+def test_parts_of_values_are_read_alone(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.bin"
+    outside.write_bytes(bytes(range(200)) * 1000)
+    uri = str(tmp_path / "t")
+    values = [bytes(range(200)) * times for times in (100, 1000, 40_000)]
+    by_us(uri, [*values, None, b""], inline_size_threshold=30_000)
+    lance.write_dataset(
+        rows_of_reference([Blob.from_uri(outside.as_uri())], 5),
+        uri,
+        mode="append",
+        allow_external_blob_outside_bases=True,
+    )
+    files = lance_spark.open(uri).take_blobs("img", indices=range(6), buffer_size=16, allow_external_blobs=True)
+    assert [row and row["kind"] for row in described(uri)] == [0, 1, 2, None, 0, 3]
+    for file, size in zip((files[0], files[1], files[2], files[5]), (20_000, 200_000, 8_000_000, 200_000), strict=True):
+        assert file is not None
+        assert file.size == size
+        before = READS.counts
+        assert file.read_range(size - 150, 100) == bytes(range(50, 150))
+        assert file.read_range(size - 5, 100) == bytes(range(195, 200))
+        assert ((READS.counts - before).requests, (READS.counts - before).num_bytes) == (2, 105)
+        file.seek(-190, os.SEEK_END)
+        assert file.read(3) == bytes([10, 11, 12])
+        assert (READS.counts - before).num_bytes == 105 + 16
+
+
+def test_scan_of_parts_reads_only_these_bytes(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    values = [bytes(range(200)) * times for times in (100, 1000, 40_000)]
+    by_us(uri, [*values, None, b"", b"ab"], inline_size_threshold=30_000)
+    dataset = lance_spark.open(uri)
+    schema = with_blob_descriptors(dataset.lance_schema, FileVersion.V2_2, with_source=True)
+    bases = dataset.location.bases(dataset.manifest)
+    scan = Scan.of(schema, bases, columns=["img"])
+    batches = list(scan.read_fragments(dataset.manifest.fragments))
+    before = READS.counts
+    found = list(binary_scan.with_bytes(batches, BlobReader(bases), ranges={"img": ByteRange(1, 60)}))
+    assert (READS.counts - before).num_bytes == 60 * 3 + 1
+    part = bytes(range(1, 61))
+    assert [value for batch in found for value in batch["img"].to_pylist()] == [part, part, part, None, b"", b"b"]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_values_of_older_file_versions_are_read(tmp_path: Path, version: str) -> None:
+    uri = str(tmp_path / "t")
+    values = [b"first", None, b"", b"x" * 100_000, b"last"]
+    lance.write_dataset(rows(values), uri, data_storage_version=version)
+    dataset = lance_spark.open(uri)
+    assert dataset.to_table(blob_handling="all_binary")["img"].to_pylist() == values
+    changed = dataset.delete("id = 2")
+    assert changed.read_blobs("img", indices=[3, 0, 1, 3]) == [(4, b"last"), (0, b"first"), (1, None), (4, b"last")]
+    assert changed.read_blobs("img", addresses=[3]) == [(3, values[3])]
+    with pytest.raises(InvalidInputError, match="read_blobs reads their values"):
+        changed.take_blobs("img", indices=[0])
+    with pytest.raises(UnsupportedFeatureError, match=r"written in files of version 2\.2"):
+        lance_spark.write(rows([b"more"], 9), uri, mode="append")
+    assert sorted(changed.to_table()["id"].to_pylist()) == [0, 1, 3, 4]
+
+
+def test_lists_of_blobs_are_read_as_descriptions(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    item = pa.field("l", pa.list_(blob_field("item")))
+    table = pa.table({"l": pa.array([[b"a", b"bc"], None], item.type)}, schema=pa.schema([item]))
+    lance.write_dataset(table, uri, data_storage_version="2.2")
+    found = lance_spark.open(uri).to_table()
+    assert found["l"].to_pylist() == lance.dataset(uri).to_table()["l"].to_pylist()
+    assert [value["size"] for value in found["l"][0].as_py()] == [1, 2]
+    with pytest.raises(UnsupportedFeatureError, match="has blobs in lists"):
+        lance_spark.open(uri).to_table(blob_handling="all_binary")
+    with pytest.raises(UnsupportedFeatureError, match="in lists"):
+        lance_spark.open(uri).update({"l": None})

@@ -21,7 +21,7 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.storage.faults import Fault, Harm
-from lance_spark.table.columns.add_columns import add_columns
+from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.operations import Merge
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
@@ -319,7 +319,7 @@ def test_an_append_between_the_check_and_the_request(memory: str) -> None:
         lance_spark.write(rows(6, 8), memory, mode="append")
 
     location = with_faults(memory, Fault(PUT, Harm.NONE, times=2, run=append))
-    made = add_columns(location, lance_spark.open(memory).manifest, {"c": "a * 2"}, options=QUIET)
+    made = add_columns(location, lance_spark.open(memory).manifest, ColumnsToAdd.of({"c": "a * 2"}), QUIET)
     assert made.version == 4
     assert lance_spark.open(memory).to_table()["c"].to_pylist() == [0, 2, 4, 6, 8, 10, 12, 14, 12, 14]
     assert set(files(memory)) == named_files(memory)
@@ -330,7 +330,7 @@ def test_an_append_between_the_check_and_the_request(memory: str) -> None:
 def test_a_lost_reply_makes_one_version(memory: str, harm: Harm) -> None:
     location = with_faults(memory, Fault(PUT, harm))
     base = lance_spark.open(memory).manifest
-    assert add_columns(location, base, {"c": "a * 2"}, options=QUIET).version == 2
+    assert add_columns(location, base, ColumnsToAdd.of({"c": "a * 2"}), QUIET).version == 2
     assert lance_spark.open(memory).to_table()["c"].to_pylist() == [0, 2, 4, 6, 8, 10]
 
 
@@ -341,7 +341,7 @@ def test_nothing_is_left_after_an_error(memory: str, operation: str) -> None:
     for nth in (1,) if operation == PUT else (1, 2):
         location = with_faults(memory, Fault(operation, Harm.FAILS, nth=nth, times=100))
         with pytest.raises(StorageError):
-            add_columns(location, base, {"c": "a * 2"}, options=QUIET)
+            add_columns(location, base, ColumnsToAdd.of({"c": "a * 2"}), QUIET)
         assert files(memory) == before
 
 
@@ -349,7 +349,7 @@ def test_files_stay_while_nobody_knows(memory: str) -> None:
     location = with_faults(memory, Fault(PUT, Harm.NOT_SENT, times=1000), Fault("read", Harm.FAILS, nth=2, times=1000))
     base = lance_spark.open(memory).manifest
     with pytest.raises(CommitStateUnknownError):
-        add_columns(location, base, {"c": "a * 2"}, options=QUIET)
+        add_columns(location, base, ColumnsToAdd.of({"c": "a * 2"}), QUIET)
     assert len(files(memory)) == 4
 
 

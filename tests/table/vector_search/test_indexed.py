@@ -13,6 +13,8 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.vector.segment import VectorSegment
+from lance_spark.index.vector.storage import VectorStorage
 from tests.table.vector_search.test_exact import clustered, vectors, write
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -172,6 +174,44 @@ def test_a_broken_index_costs_a_warning_and_a_scan(tmp_path: Path, caplog: pytes
         found = lance_spark.open(uri).nearest("v", values[0])
     assert found.equals(lance_spark.open(uri).nearest("v", values[0], use_index=False))
     assert "is not used" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ"])
+def test_warm_search_opens_a_segment_and_each_probed_partition_once(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1000, 32, "f4")
+    write(uri, vectors(values))
+    build(uri, kind)
+    dataset = lance_spark.open(uri)
+    expected_rows = dataset.nearest("v", values[0], nprobes=4)
+    opened: list[str] = []
+    read: list[int] = []
+    open_segment, rows = VectorSegment.opened, VectorStorage.rows
+    monkeypatch.setattr(VectorSegment, "opened", lambda self: opened.append(self.uuid) or open_segment(self))
+    monkeypatch.setattr(VectorStorage, "rows", lambda self, number: read.append(number) or rows(self, number))
+    assert dataset.nearest("v", values[0], nprobes=4).equals(expected_rows)
+    assert len(opened) == 1
+    # The reference library may leave a partition empty; it is not read.
+    assert len(read) == len(set(read)) > 1
+
+
+def test_broken_index_after_a_search_costs_a_warning_and_a_scan(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(600, 8, "f4")
+    write(uri, vectors(values))
+    build(uri, "IVF_FLAT", "dot")
+    dataset = lance_spark.open(uri)
+    searched_before = dataset.nearest("v", values[0], nprobes=4)
+    for path in Path(uri).glob("_indices/*/index.idx"):
+        path.unlink()
+    with caplog.at_level(logging.WARNING):
+        found = dataset.nearest("v", values[0], nprobes=4)
+    assert "is not used" in caplog.text
+    assert found.equals(searched_before)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ _BLOCK_ROWS = 4096
 _TOLERANCE = 1e-4
 """Iterations end when the loss falls by less than this share of it."""
 _FLAT_LIMIT = 256
-"""Up to so many centroids are trained at once, more of them in a hierarchy."""
+"""The largest number of centroids that is trained at once; more are trained in a hierarchy."""
 _FAN_OUT = 16
 _FINAL_ROUNDS = 2
 """Iterations over all centroids after a hierarchy has chosen them."""

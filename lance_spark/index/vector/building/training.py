@@ -58,7 +58,7 @@ class TrainingParameters:
         return self.kind.rsplit("_", 1)[-1]
 
     def partitions(self, num_rows: int) -> int:
-        """The number of partitions of an index over so many rows."""
+        """The number of partitions of an index over this number of rows."""
         if self.centroids is not None:
             return len(self.centroids)
         if self.num_partitions is not None:
@@ -67,7 +67,7 @@ class TrainingParameters:
         return max(1, min(num_rows // target, _MAX_DEFAULT_PARTITIONS, num_rows))
 
     def sample_rows(self, num_rows: int) -> int:
-        """How many vectors a sample of a table of so many rows has."""
+        """How many vectors a sample of a table with this number of rows has."""
         of_codes = {"PQ": self.sample_rate << self.num_bits, "SQ": self.sample_rate << 8}.get(self.codes, 0)
         return min(num_rows, max(self.partitions(num_rows) * self.sample_rate, of_codes))
 

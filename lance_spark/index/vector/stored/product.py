@@ -73,8 +73,8 @@ class _ProductScorer(Scorer):
     storage: ProductStorage
     query: Float32Array
 
-    def distances(self, number: int) -> Float32Array:
-        codes = self.storage.rows(number).payload
+    def distances(self, number: int, rows: Partition) -> Float32Array:
+        codes = rows.payload
         by_sub_vector = np.ascontiguousarray(codes.T) if self.storage.model.has_graph else codes
         table = self._table(number)
         out = np.empty(by_sub_vector.shape[1], np.float32)
@@ -85,12 +85,12 @@ class _ProductScorer(Scorer):
             raise CorruptFileError("a code of a product quantizer has no codeword")
         return out + np.float32(1) if self.storage.metric is Metric.DOT else out
 
-    def nodes(self, number: int) -> GraphNodes:
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
         table = self._table(number)
         padded = np.zeros((len(table), 256), np.float32)
         padded[:, : table.shape[1]] = table
         offset = float(self.storage.metric is Metric.DOT)
-        return GraphNodes(CODEWORDS, self.storage.rows(number).payload, len(table), padded, offset=offset)
+        return GraphNodes(CODEWORDS, rows.payload, len(table), padded, offset=offset)
 
     def _table(self, number: int) -> Float32Array:
         """float32[m, k]: what each codeword of each sub-vector adds to the distance."""

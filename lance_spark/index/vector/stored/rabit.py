@@ -83,8 +83,7 @@ class _RabitScorer(Scorer):
     query: Float32Array
     rotated: Float32Array
 
-    def distances(self, number: int) -> Float32Array:
-        rows = self.storage.rows(number)
+    def distances(self, number: int, rows: Partition) -> Float32Array:
         added, scale = rows.factors
         # Codes stand for the middle of their interval; so the sum of the query is taken off once.
         middle = np.float32((1 << self.storage.num_bits) - 1) / 2
@@ -107,7 +106,7 @@ class _RabitScorer(Scorer):
         dot_u8(address_of(codes), len(codes), codes.shape[1], address_of(self.rotated), address_of(out))
         return out
 
-    def nodes(self, number: int) -> GraphNodes:
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
         raise UnsupportedFeatureError("graphs over codes of RQ are not read")
 
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import CharType, DataType, StringType, StructField, StructType, VarcharType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.expr.assign import assigned
 from lance_spark.expr.nodes import quote_name
+from lance_spark.layouts.arrow_take import take
+from lance_spark.partitioned.check_constraints import add_check as add_partitioned_check
+from lance_spark.partitioned.check_constraints import drop_check as drop_partitioned_check
+from lance_spark.partitioned.columns import add_computed_columns, edit_columns
 from lance_spark.partitioned.columns import alter_column as alter_partitioned_column
-from lance_spark.partitioned.columns import edit_columns
 from lance_spark.partitioned.columns import next_field_id as next_partitioned_id
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.replace import planned_with
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
+from lance_spark.schema.check import checks_of
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.column_properties import apply, metadata_key, split_name
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
@@ -31,10 +37,16 @@ from lance_spark.spark.connector.catalog.table import (
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
+from lance_spark.spark.constraints import TableConstraint
+from lance_spark.spark.defaults import DEFAULT, checked_default
 from lance_spark.spark.options import StateOptions, TableDefaults
+from lance_spark.spark.predicates import SparkExpression, to_literal
 from lance_spark.spark.property_names import check_set_properties
+from lance_spark.spark.text_types import with_longer_text
 from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
+from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
+from lance_spark.table.columns.check_constraints import add_check, drop_check
 from lance_spark.table.columns.schema_edit import Edit, edit_schema
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.dataset import Dataset
@@ -44,6 +56,8 @@ from lance_spark.table.versions.changes import update_properties
 
 _SET, _REMOVE = "set_property", "remove_property"
 _PROPERTIES = (_SET, _REMOVE)
+_CONSTRAINTS = ("add_constraint", "drop_constraint")
+_TEXTS = (StringType, CharType, VarcharType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +72,13 @@ class Change:
     """One of Spark's changes of a table.
 
     Attributes:
-        kind: "set_property", "remove_property", "add", "drop", "rename", "type", "nullable", "comment", "position", or
-            "other" for changes that Lance tables do not support.
+        kind: "set_property", "remove_property", "add", "drop", "rename", "type", "nullable", "comment", "default",
+            "position", "add_constraint", "drop_constraint", or "other" for changes that Lance tables do not support.
         name: the property, the new name of the column, or Spark's name of another change.
         path: the column, as Spark names it: items of arrays are `element`, parts of maps `key` and `value`.
-        if_exists: whether a column to drop may be missing.
+        value: of a property, or the SQL text of a DEFAULT.
+        existing_rows: the constant that a new column with a DEFAULT gets in the rows that are there.
+        if_exists: whether a column or constraint to drop may be missing.
     """
 
     kind: str
@@ -74,7 +90,8 @@ class Change:
     comment: str | None = None
     position: Position | None = None
     if_exists: bool = False
-    has_default: bool = False
+    existing_rows: SparkExpression | None = None
+    constraint: TableConstraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +119,109 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     )
     if place is None or (base is None and whole is None):
         return LoadReply(False)
-    kinds = {change.kind in _PROPERTIES for change in request.changes}
-    if len(kinds) > 1:
+    if any(change.kind in _CONSTRAINTS for change in request.changes):
+        table_version = Dataset(place.location(), base) if base is not None else whole
+        assert table_version is not None, "the place has a table of one of the two kinds"
+        _change_constraints(table_version, request.changes)
+    elif any(change.existing_rows is not None for change in request.changes):
+        table_version = Dataset(place.location(), base) if base is not None else whole
+        assert table_version is not None, "the place has a table of one of the two kinds"
+        add_columns_with_defaults(table_version, request.changes)
+    elif len({change.kind in _PROPERTIES for change in request.changes}) > 1:
         raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
-    if whole is not None:
+    elif whole is not None:
         _check_known(request.changes, whole.lance_schema)
         change_partitioned(whole, request.changes)
     elif base is not None:
         _check_known(request.changes, base.schema)
-        change = change_properties if kinds == {True} else change_columns
+        of_properties = any(change.kind in _PROPERTIES for change in request.changes)
+        change = change_properties if of_properties else change_columns
         change(place.location(), base, request.changes)
     return load(LoadRequest(request.catalog, request.namespace, request.name, request.options, request.by_path), call)
 
 
 _NOT_HERE = {
     "ClusterBy": "tables have no clustering columns; sort the rows that you write",
-    "UpdateColumnDefaultValue": "columns have no DEFAULT; name the value in each INSERT",
 }
+
+
+def _change_constraints(table: Dataset | PartitionedTable, changes: Sequence[Change]) -> None:
+    """Adds or drops a CHECK constraint.
+
+    Raises:
+        UnsupportedFeatureError: another kind of constraint, or several changes at once.
+        NotFoundError: there is no constraint to drop.
+        Others as `add_check`.
+    """
+    if len(changes) > 1:
+        raise UnsupportedFeatureError("a constraint cannot be changed together with others", feature="ALTER TABLE")
+    change = changes[0]
+    if change.constraint is not None:
+        name, condition = change.constraint.name, change.constraint.required_condition()
+        if isinstance(table, PartitionedTable):
+            add_partitioned_check(table, name, condition)
+        else:
+            add_check(table.location, table.manifest, name, condition)
+    elif change.name.lower() in map(str.lower, checks_of(table.lance_schema)) or not change.if_exists:
+        if isinstance(table, PartitionedTable):
+            drop_partitioned_check(table, change.name)
+        else:
+            drop_check(table.location, table.manifest, change.name)
+
+
+def add_columns_with_defaults(table: Dataset | PartitionedTable, changes: Sequence[Change]) -> None:
+    """Adds columns in one version; those with a DEFAULT have its value in the rows that are there.
+
+    Raises:
+        InvalidInputError: a column is there already, or must not be null.
+        UnsupportedFeatureError: a DEFAULT that cannot be kept, or other changes in the same statement.
+        Others as `ColumnVerbs.add_columns`.
+    """
+    fields, values = [], []
+    for change in changes:
+        _check_appended(change)
+        field = _column_type(change, table.properties)
+        entries = {COMMENT: change.comment, DEFAULT: change.value and checked_default(field.name, change.value)}
+        known = {key: value.encode() for key, value in entries.items() if value}
+        fields.append(field.with_metadata({**(field.metadata or {}), **known}))
+        values.append(_existing_value(change, field))
+    schema = pa.schema(fields)
+
+    def constants(batch: pa.RecordBatch) -> pa.RecordBatch:
+        places = np.zeros(batch.num_rows, np.int64)
+        return pa.RecordBatch.from_arrays([take(value, places) for value in values], schema=schema)
+
+    columns = ColumnsToAdd.of(constants, read_columns=table.lance_schema.names()[:1], schema=schema)
+    if isinstance(table, PartitionedTable):
+        add_computed_columns(table, columns)
+    else:
+        add_columns(table.location, table.manifest, columns)
+
+
+def _check_appended(change: Change) -> None:
+    name = ".".join(change.path)
+    if change.kind != "add" or len(change.path) > 1 or change.position is not None:
+        raise UnsupportedFeatureError(
+            f"column {name}: ADD COLUMN with a DEFAULT adds columns after the others, not inside of structs; add and "
+            "move columns by statements of their own",
+            feature="ADD COLUMN with DEFAULT",
+        )
+    if not change.nullable:
+        raise InvalidInputError(f"column {name!r}: other writers may leave out a new column; leave NOT NULL out")
+
+
+def _existing_value(change: Change, field: pa.Field) -> pa.Array:
+    """An array of the one value that a new column has in the rows that are there."""
+    value = None if change.existing_rows is None else to_literal(change.existing_rows)
+    if change.existing_rows is not None and value is None:
+        raise UnsupportedFeatureError(
+            f"column {field.name!r}: a DEFAULT of type {field.type} is not filled in for the rows that are there; add "
+            "the column without it, UPDATE the rows, and ALTER COLUMN ... SET DEFAULT",
+            feature="ADD COLUMN with DEFAULT",
+        )
+    if value is None or value.value is None:
+        return pa.nulls(1, field.type)
+    return assigned(value, pa.RecordBatch.from_pylist([{"row": 0}]), field.type)
 
 
 def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
@@ -132,9 +235,6 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
         if change.kind == "other":
             text = _NOT_HERE.get(change.name, f"tables know no change of the kind {change.name}")
             raise UnsupportedFeatureError(text, feature=f"ALTER TABLE: {change.name}")
-        if change.has_default:
-            text = f"column {change.path[-1]!r}: columns have no DEFAULT; name the value in each INSERT"
-            raise UnsupportedFeatureError(text, feature="DEFAULT of a column")
         if change.kind == _SET and change.name == "location":
             raise UnsupportedFeatureError(
                 "a table stays where it is; CALL system.register_table gives a name to one that is elsewhere",
@@ -377,9 +477,18 @@ def _changed(schema: LanceSchema, change: Change, names: tuple[str, ...]) -> Lan
         return evolution.replaced(schema, path, lambda old: _commented(old, change.comment))
     if change.kind == "position":
         return _moved(schema, names, change.position or Position())
+    if change.kind == "default":
+        text = checked_default(path, change.value) if change.value else None
+        return evolution.replaced(schema, path, lambda old: _with_entries(old, {DEFAULT.decode(): text}))
     if change.kind == "type":
-        return schema  # Spark sees the same type.
+        return evolution.replaced(schema, path, lambda old: _retyped(old, change, path))
     raise InvalidInputError(f"unknown change {change.kind!r} of a table")
+
+
+def _retyped(old: Field, change: Change, path: str) -> Field:
+    """`old` with a type that is the same in the files."""
+    assert change.type is not None, "the change tells a type"
+    return with_longer_text(old, change.type, path) if isinstance(change.type, _TEXTS) else old
 
 
 def _commented(old: Field, comment: str | None) -> Field:

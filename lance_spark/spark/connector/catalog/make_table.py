@@ -51,6 +51,8 @@ from lance_spark.spark.connector.catalog.table import (
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle, check_storage_options
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.write.tables import table_of
+from lance_spark.spark.constraints import TableConstraint
+from lance_spark.spark.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.spark.jobs.plain_target import plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.options import StateOptions, WriteOptions
@@ -61,7 +63,7 @@ from lance_spark.table.manifests.manifest import Manifest
 _log = logging.getLogger(__name__)
 
 _PROVIDERS = ("lance", "io.lancespark.lancesource")
-_DEFINITIONS = frozenset({"CURRENT_DEFAULT", "GENERATION_EXPRESSION"})
+_GENERATED = "GENERATION_EXPRESSION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class MakeRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     like: TableHandle | None = None
     default_source: str = "lance"
+    constraints: tuple[TableConstraint, ...] = ()
 
     def like_schema(self) -> pa.Schema | None:
         """The columns of `like`."""
@@ -238,11 +241,13 @@ def _check_definitions(columns: StructType) -> None:
         UnsupportedFeatureError: there is such a column.
     """
     for column in columns.fields:
-        if not _DEFINITIONS.isdisjoint(column.metadata):
+        if _GENERATED in column.metadata:
             raise UnsupportedFeatureError(
-                f"column {column.name!r}: columns have no DEFAULT, nor generated values; name the value in each INSERT",
-                feature="DEFAULT of a column",
+                f"column {column.name!r}: columns have no generated values; compute the value in each INSERT",
+                feature="generated columns",
             )
+        if CURRENT_DEFAULT in column.metadata:
+            checked_default(column.name, column.metadata[CURRENT_DEFAULT])
 
 
 def _check_provider(request: MakeRequest) -> None:
@@ -295,6 +300,7 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
         catalog=request.catalog,
         identifier=None if table.path is not None else identifier,
         declared=declared,
+        constraints=request.constraints,
     )
     version = None if base is None else base.version
     nanos = None if base is None else base.timestamp_nanos
@@ -329,6 +335,7 @@ def _stage_partitioned(
         identifier,
         replaces=place.uri if changes_kind and place is not None else None,
         partitioning=request.partitioning,
+        constraints=request.constraints,
     )
     if changes_kind and not request.partitioning:
         return _stage_elsewhere(staged, table)

@@ -32,6 +32,7 @@ from lance_spark.spark.connector.catalog.resolve import ResolvedTable, display_n
 from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, name_of, stable_row_ids
 from lance_spark.spark.connector.catalog.table import TableDescription, describe_partitioned
 from lance_spark.spark.connector.channel.handles import Staged, TableHandle, timestamp_nanos_of
+from lance_spark.spark.constraints import with_constraints
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
@@ -95,7 +96,7 @@ class NewPartitionedTable:
             properties[STABLE_ROW_IDS] = "true"
         return create_partitioned(
             place.uri,
-            with_comments(types, columns),
+            with_constraints(with_comments(types, columns), self.staged.constraints),
             self.partition_by,
             storage_options=place.storage_options,
             properties=properties,
@@ -178,7 +179,8 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
         replaces=True,
         large=parsed.options.use_large_var_types,
     )
-    planned = replaced(table, with_comments(types, staged.columns), partition_fields(staged.partitioning))
+    made = with_constraints(with_comments(types, staged.columns, replaces=True), staged.constraints)
+    planned = replaced(table, made, partition_fields(staged.partitioning))
     known = user_properties(table.properties)
     deleted: dict[str, str | None] = {
         name: None for name in known if name not in parsed.config and name not in (FILE_VERSION, STABLE_ROW_IDS)

@@ -47,6 +47,7 @@ class StagedPlainTable(StagedTable):
             config=parsed.config,
             like=like,
             from_query=from_query,
+            constraints=staged.constraints,
         )
 
     def give_up(self) -> None:

@@ -30,6 +30,7 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHa
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.constraints import TableConstraint, constraints_of
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
@@ -104,6 +105,7 @@ class TableDescription:
     capabilities: tuple[str, ...]
     metadata_columns: tuple[MetadataColumn, ...]
     partitioning: tuple[SparkTransform, ...] = ()
+    constraints: tuple[TableConstraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,7 @@ def describe(
             *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
             *_blob_bytes(manifest.schema, data_format(manifest), handling),
         ),
+        constraints=constraints_of(manifest.schema),
     )
 
 
@@ -292,6 +295,7 @@ def describe_partitioned(
         capabilities=READS + (WRITES + EVOLVES if writable else ()),
         metadata_columns=(*columns, *_blob_bytes(whole.lance_schema, whole.file_version, handling)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
+        constraints=constraints_of(whole.lance_schema),
     )
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pyspark.errors import PySparkValueError
+from pyspark.errors import IllegalArgumentException, PySparkValueError
 from pyspark.sql.types import DataType, _parse_datatype_json_value
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
@@ -103,7 +103,7 @@ def _dataclass(kind: Any, value: object, path: str) -> Any:
 def _spark_type(kind: type[DataType], value: object, path: str) -> DataType:
     try:
         parsed: DataType = _parse_datatype_json_value(value)  # type: ignore[arg-type]
-    except PySparkValueError as error:
+    except (PySparkValueError, IllegalArgumentException) as error:
         text = f"Spark's type {str(value)[:80]!r} is not known to Python: {error}"
         raise UnsupportedFeatureError(text, feature="type of a column") from error
     if not isinstance(parsed, kind):

@@ -20,6 +20,7 @@ from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.table_names import remember
+from lance_spark.spark.constraints import TableConstraint
 from lance_spark.spark.option_names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
@@ -82,6 +83,7 @@ class Staged:
         replaces: URI of the table that has the name until then, if a plain table replaces a partitioned one or the
             reverse.
         partitioning: the PARTITIONED BY clause, if a partitioned table is replaced.
+        constraints: of the new table.
     """
 
     columns: StructType
@@ -92,6 +94,7 @@ class Staged:
     location: str | None = None
     replaces: str | None = None
     partitioning: tuple[SparkExpression, ...] = ()
+    constraints: tuple[TableConstraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

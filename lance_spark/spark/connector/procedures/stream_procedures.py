@@ -12,6 +12,7 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import PREFIX, committed_epochs
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.refs.stream_holds import release_versions
 from lance_spark.table.versions.changes import update_config
 
 _STREAMS = row_type(query=StringType(), epoch=LongType(), committed_at=TimestampType())
@@ -35,7 +36,10 @@ def _streams(call: Invocation) -> LocalRows:
 def _release(call: Invocation) -> LocalRows:
     location, manifest = _newest(call)
     query = call.arguments.required("query")
+    released = release_versions(location, query)
     if PREFIX + query not in manifest.config:
+        if released:
+            return LocalRows.of(_VERSION, [(manifest.version,)])
         raise NotFoundError(f"no streaming query {query} has written to {call.arguments.required('table')}")
     return LocalRows.of(_VERSION, [(update_config(location, manifest, {PREFIX + query: None}).version,)])
 
@@ -46,7 +50,8 @@ PROCEDURES = (
     ),
     Procedure(
         "release_stream",
-        "forget a streaming query: epochs that it offers again are written again",
+        "forget a streaming query: epochs that it offers again are written again, and versions that it holds by "
+        "holdVersions can be cleaned up",
         (TABLE, _QUERY),
         _release,
     ),

@@ -85,7 +85,7 @@ def _common(first: KeyColumn, spec_id: int, by_spec: Mapping[int, Sequence[KeyCo
     chosen = {spec_id: first}
     for other, columns in by_spec.items():
         if other not in chosen:
-            met = [column for column in columns if _meeting(_finest(chosen), column) is not None]
+            met = [column for column in columns if _common_transform(_finest(chosen), column) is not None]
             if not met:
                 return None
             chosen[other] = next((column for column in met if column.transform == first.transform), met[0])
@@ -95,14 +95,14 @@ def _common(first: KeyColumn, spec_id: int, by_spec: Mapping[int, Sequence[KeyCo
 
 def _finest(chosen: Mapping[int, KeyColumn]) -> KeyColumn:
     def meet(one: KeyColumn, other: KeyColumn) -> KeyColumn:
-        met = _meeting(one, other)
+        met = _common_transform(one, other)
         assert met is not None, "only keys are chosen that meet those before"
         return met
 
     return reduce(meet, chosen.values())
 
 
-def _meeting(one: KeyColumn, other: KeyColumn) -> KeyColumn | None:
+def _common_transform(one: KeyColumn, other: KeyColumn) -> KeyColumn | None:
     """The finest key that both reduce to, None if there is none."""
     first, second = one.transform, other.transform
     if first.columns != second.columns:

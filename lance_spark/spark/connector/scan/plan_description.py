@@ -59,8 +59,10 @@ def plan_description(
     size_bytes: int | None,
     partitioning: Partitioning | None,
     indexes: str | None = None,
+    search: str | None = None,
 ) -> str:
-    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered."""
+    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered, `search` how
+    the nearest rows are found."""
     parts = [
         f"lance {table}",
         f"columns=[{', '.join(_column_names(columns))}]",
@@ -68,6 +70,7 @@ def plan_description(
         *([] if indexes is None else [f"indexes=[{indexes}]"]),
         *([] if limit is None else [f"limit={limit}"]),
         *([] if top_n is None else [f"top={top_n.limit}"]),
+        *([] if search is None else [search]),
         *([] if aggregation is None else [str(aggregation)]),
         *([] if partitioning is None else [f"partitions={counts.splits}/{counts.total_splits}"]),
         f"fragments={counts.fragments}/{counts.total_fragments}",

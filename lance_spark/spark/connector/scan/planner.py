@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
-from lance_spark.spark.blob_columns import check_blob_handling, scanned_columns
+from lance_spark.spark.blob_columns import (
+    blob_bytes,
+    check_blob_handling,
+    columns_with_bytes,
+    scanned_columns,
+    with_ranges,
+)
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -23,6 +30,7 @@ from lance_spark.spark.connector.channel.tasks import (
 )
 from lance_spark.spark.connector.channel.wire_types import wire_schema
 from lance_spark.spark.connector.scan.aggregates import ROWS_OF_GROUP, AggregateTask, Aggregation
+from lance_spark.spark.connector.scan.distance_search import DistanceSearch, search_of
 from lance_spark.spark.connector.scan.local_scan import can_be_inline
 from lance_spark.spark.connector.scan.partitioning import LIMITED, Clustering, Partitioning, partitioning_of
 from lance_spark.spark.connector.scan.plan_description import ScanCounts, plan_description
@@ -34,7 +42,12 @@ from lance_spark.spark.connector.scan.selection import (
     SelectedFragment,
     SplitScan,
 )
-from lance_spark.spark.connector.scan.settings import uses_selectivity, uses_top_n, uses_zone_maps
+from lance_spark.spark.connector.scan.settings import (
+    searches_approximately,
+    uses_selectivity,
+    uses_top_n,
+    uses_zone_maps,
+)
 from lance_spark.spark.connector.scan.statistics import most_rows, planned_bytes, sampled_selectivity
 from lance_spark.spark.connector.scan.task_packing import (
     Piece,
@@ -56,7 +69,7 @@ from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.selectivity import rows_of_a_group
+from lance_spark.table.reading.selectivity import BlobBytes, rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
 from lance_spark.table.search.text_filters import has_text_search, with_text_searches_done
 from lance_spark.table.source import Split, known_row_counts
@@ -64,6 +77,7 @@ from lance_spark.table.source import Split, known_row_counts
 _ALL_IN_ONE_TASK = 1 << 62
 
 _selectivities: LruCache[float] = LruCache()
+_blob_sizes: LruCache[BlobBytes] = LruCache()
 _searched_filters: LruCache[Expr] = LruCache()
 
 
@@ -139,6 +153,9 @@ class ScanPlanner:
             for split in opened
             if self._partitioning is None or split.key in self._partitioning.object_ids
         ]
+        self._search = self._distance_search()
+        if self._search is not None:
+            self._splits = [*self._search.splits]
 
     @property
     def _condition(self) -> Expr | None:
@@ -213,6 +230,22 @@ class ScanPlanner:
             return ()
         return top_n.sort_keys(self._source.schema) or ()
 
+    def _distance_search(self) -> DistanceSearch | None:
+        """How the rows that are nearest to a vector are found, if the order is by their distance."""
+        top_n = self._request.top_n
+        if top_n is None or not self.sort_keys:
+            return None
+        approximate = searches_approximately(self._session) and self.runtime_filter is None
+        asked = asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index)
+        return search_of(
+            self.sort_keys,
+            top_n.limit,
+            self._splits,
+            self._filterable,
+            is_approximate=approximate and not self._request.for_changes,
+            use_scalar_index=asked,
+        )
+
     def _chosen(self, splits: Sequence[SplitScan], answers: IndexAnswers) -> list[SelectedFragment]:
         offset = self._request.offset or 0
         return RowChoice(self._limit, offset, self._uses_zone_maps, answers).of(splits)
@@ -248,7 +281,28 @@ class ScanPlanner:
 
     @cached_property
     def _sizes(self) -> ProjectedSizes:
-        return ProjectedSizes(self._scan.schema, self._scan.projection)
+        return ProjectedSizes(self._scan.schema, self._scan.projection, self._blob_bytes)
+
+    @cached_property
+    def _blob_bytes(self) -> BlobBytes:
+        """Without the runtime filter: a plan with it has to pack the fragments that are left as the plan before it."""
+        names = columns_with_bytes(self._scan.arrow_schema, self._target)
+        if not names:
+            return BlobBytes()
+        key = (
+            self._request.handle.key,
+            self._session.time_zone,
+            str(self._filter),
+            names,
+            str(self._request.binary_ranges),
+        )
+        found = _blob_sizes.get(key)
+        if found is None:
+            splits = self._source.splits(self._filter, time_zone=self._session.time_zone)
+            parts = ((self._bound(self._scan, split), item) for split in splits for item in split.manifest.fragments)
+            found = blob_bytes(parts, self._target, self._scan)
+            _blob_sizes.put(key, found)
+        return found
 
     @cached_property
     def _pieces(self) -> list[Piece]:
@@ -300,13 +354,18 @@ class ScanPlanner:
             return _ALL_IN_ONE_TASK
         return task_bytes(self._options.target_partition_bytes, total_bytes(self._pieces), self._session.parallelism)
 
+    @cached_property
+    def _target(self) -> pa.Schema:
+        """What tasks that return rows make of them."""
+        return with_ranges(wire_schema(self._columns), self._request.binary_ranges)
+
     def task(self) -> tuple[TaskFunction, StructType]:
         """The function of the tasks, and the columns that it returns."""
         aggregation, top_n = self.aggregation, self._request.top_n
         if aggregation is not None:
             returned = aggregation.returned
             return AggregateTask(self._scan, aggregation.group_by, aggregation.slots, returned), returned
-        target = wire_schema(self._columns)
+        target = self._target
         if top_n is None or not self.sort_keys:
             return ReadTask(self._scan, target, self._limit), self._columns
         return TopNTask(self._scan, target, keys=self.sort_keys, first=top_n.limit), self._columns
@@ -320,7 +379,7 @@ class ScanPlanner:
         """Whether the planner can read all by itself: `most` bytes of the files at most."""
         if self._request.for_changes:
             return False
-        sizes = ProjectedSizes(self._scan.schema, narrowed(self._scan, self.runtime_filter).decoded)
+        sizes = ProjectedSizes(self._scan.schema, narrowed(self._scan, self.runtime_filter).decoded, self._blob_bytes)
         pieces = pieces_of(self._selected, self._splits, sizes)
         return can_be_inline((piece.rows for piece in pieces), self._options, most)
 
@@ -338,7 +397,11 @@ class ScanPlanner:
             keys=tuple(Key(key.transform, key.type) for key in keys),
             key_values=tasks.key_values,
             coalesced_tasks=tasks.coalesced_tasks,
-            metrics=counts.metrics(is_partitioned=self._partitioning is not None) | {"bytes_planned": size or 0},
+            metrics={
+                **counts.metrics(is_partitioned=self._partitioning is not None),
+                "bytes_planned": size or 0,
+                **({} if self._search is None else self._search.metrics),
+            },
             runtime_columns=self._runtime_columns(),
             needs_selectivity=self._samples_rows(),
             selectivity=_selectivities.get(self._selectivity_key) if self._samples_rows() else None,
@@ -399,6 +462,7 @@ class ScanPlanner:
             size,
             partitioning,
             self._answers.described(),
+            None if self._search is None else self._search.described,
         )
 
 

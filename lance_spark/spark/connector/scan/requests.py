@@ -50,6 +50,7 @@ class ScanRequest:
         runtime_filters: those that Spark knows only when the query runs. It checks them itself.
         for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
             would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
+        binary_ranges: the offset and the length, in bytes, of the part to return of the values of a binary column.
     """
 
     handle: TableHandle
@@ -61,6 +62,7 @@ class ScanRequest:
     top_n: TopN | None = None
     runtime_filters: tuple[KeyFilter, ...] = ()
     for_changes: bool = False
+    binary_ranges: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""

@@ -1,4 +1,7 @@
-"""The settings by which a user leaves out what the planner does for speed. The rows of a query are the same without."""
+"""The settings by which a user leaves out what the planner does for speed.
+
+The rows of a query are the same without, except those of approximate vector searches.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,12 @@ def uses_zone_maps(options: ReadOptions, session: Session) -> bool | None:
 def uses_top_n(options: ReadOptions, session: Session) -> bool:
     """Whether tasks may return the first rows only, of ORDER BY with LIMIT. Raises as `uses_zone_maps`."""
     return options.push_down_top_n and _flag("spark.sql.lance.topN.enabled", session.top_n) is not False
+
+
+def searches_approximately(session: Session) -> bool:
+    """Whether a vector index may answer ORDER BY `lance_distance` with LIMIT, so that rows other than the nearest can
+    be returned. Raises as `uses_zone_maps`."""
+    return _flag("spark.sql.lance.vectorSearch.approximate", session.vector_search_approximate) is True
 
 
 def uses_aggregates(session: Session) -> bool:

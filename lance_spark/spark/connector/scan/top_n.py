@@ -9,8 +9,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.literals import literal
+from lance_spark.index.vector.metrics import Metric
+from lance_spark.index.vector.sql_distance import SqlDistance
 from lance_spark.spark.connector.channel.tasks import ReadTask, SplitWork
-from lance_spark.spark.predicates import SparkExpression, type_at
+from lance_spark.spark.predicates import LANCE_DISTANCE, SparkExpression, to_literal, to_numbers, type_at
 from lance_spark.spark.types import is_lossless
 from lance_spark.table.reading.first_rows import FirstRows, SortKey
 from lance_spark.table.reading.scan import Scan
@@ -49,11 +52,28 @@ class TopN:
 
 
 def _sort_key(order: SortOrder, schema: pa.Schema) -> SortKey | None:
+    if order.expression.name == LANCE_DISTANCE:
+        return _distance_key(order, schema)
     path = order.expression.column
     if path is None or path[0] not in schema.names:
         return None
     path = resolve_names(schema, path)
     return SortKey(path, order.descending, order.nulls_first) if _is_sortable(type_at(schema, path)) else None
+
+
+def _distance_key(order: SortOrder, schema: pa.Schema) -> SortKey | None:
+    """The key of `lance_distance(column, query, metric)`; None if its arguments are others, or the call fails."""
+    column, query, *metric = order.expression.children
+    values = to_numbers(query)
+    if column.column is None or column.column[0] not in schema.names or values is None:
+        return None
+    name = to_literal(metric[0]) if metric else literal(Metric.L2.value)
+    known = Metric.of_name(name.value) if name is not None and isinstance(name.value, str) else None
+    if known is None:
+        return None
+    path = resolve_names(schema, column.column)
+    distance = SqlDistance.of(type_at(schema, path), known, values)
+    return None if distance is None else SortKey(path, order.descending, order.nulls_first, distance)
 
 
 def _is_sortable(dtype: pa.DataType) -> bool:

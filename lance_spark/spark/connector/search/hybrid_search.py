@@ -71,6 +71,10 @@ class HybridCall:
         """Nothing."""
         return ""
 
+    def metrics(self) -> dict[str, int]:
+        """Nothing: its work is not counted."""
+        return {}
+
 
 def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
     """The search of a call.

@@ -54,6 +54,10 @@ class TextSearch:
         """Nothing."""
         return ""
 
+    def metrics(self) -> dict[str, int]:
+        """Nothing: its work is not counted."""
+        return {}
+
 
 def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
     """The search of a call.

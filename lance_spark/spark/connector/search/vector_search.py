@@ -68,6 +68,10 @@ class VectorSearch:
         """What the search has read."""
         return str(self.search.index.probed)
 
+    def metrics(self) -> dict[str, int]:
+        """What the search has read, by the names of Spark's metrics."""
+        return self.search.index.probed.metrics()
+
 
 def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
     """The search of a call.

@@ -17,18 +17,21 @@ from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
+from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.connector.streaming.upsert import plan_upsert, with_extra_columns
 from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
 from lance_spark.spark.connector.write.tables import AskedMode, table_of
 from lance_spark.spark.connector.write.write import WriteSummary
 from lance_spark.spark.connector.write.written import Written, counts_of
+from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options import StateOptions, WriteOptions
 from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict
+from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict, committed_epoch
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.refs.refs import MAIN
 
@@ -107,7 +110,7 @@ class EpochAbort:
 class _PlannedEpoch:
     """What the commit of an epoch needs of its plan."""
 
-    job: WriteJob
+    job: WriteJob | UpsertJob
     handle: TableHandle
     options: SinkOptions
 
@@ -118,13 +121,14 @@ def open_sink(request: SinkRequest, call: Call) -> SinkTable:
 
     Raises:
         StreamBehindError: it has a newer epoch of the query.
-        NotFoundError: the table or its branch is gone, or another table is in its place.
+        NotFoundError: the table or its branch was dropped, or another table is in its place.
     """
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
     options = request.sink_options()
     write = WriteOptions.parse({**_without_path(options.write), "path": request.handle.uri})
-    newest, schema, config = _newest(_on_branch(request.handle, options), request.columns)
     mark = request.mark()
+    newest, schema, config = _newest(_on_branch(request.handle, options), request.columns, mark.app)
+    schema = with_extra_columns(schema, request.columns, options)
     is_done = mark.verdict(config) is Verdict.DONE
     if is_done:
         _log.info("epoch %d of query %s is in %s already", mark.epoch, mark.app, newest.display_name)
@@ -141,6 +145,8 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     write = WriteOptions.parse({**options.write, "path": request.handle.uri})
     write.log_without_effect()
     table = table_of(request.handle)
+    if options.key is not None:
+        return _plan_upsert(request, options, write)
     asked = OVERWRITE_ROWS if request.mode == COMPLETE else APPEND
     mode = table.write_mode(AskedMode(asked, _EVERYTHING, None, STATIC))
     job = table.plan_write(request.columns, mode, write, None)
@@ -149,6 +155,16 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     summary = WriteSummary(
         f"lance streaming {request.mode} {request.handle.display_name}", layout.distribution, layout.clustering
     )
+    epoch = _PlannedEpoch(job, request.handle, options)
+    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(epoch)))
+
+
+def _plan_upsert(request: SinkRequest, options: SinkOptions, write: WriteOptions) -> Reply:
+    if request.mode == COMPLETE:
+        raise InvalidInputError("option key is for the output modes append and update; complete replaces all rows")
+    job = plan_upsert(request.handle, request.columns, options, write, request.mark())
+    clustering = tuple(SparkTransform("identity", ((name,),)) for name in job.keys.names)
+    summary = WriteSummary(f"lance streaming upsert {request.handle.display_name}", "hash", clustering)
     epoch = _PlannedEpoch(job, request.handle, options)
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(epoch)))
 
@@ -215,45 +231,63 @@ def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
     return replace(handle, branch=branch)
 
 
-def _newest(handle: TableHandle, columns: StructType) -> tuple[TableHandle, StructType, Mapping[str, str]]:
+def _newest(handle: TableHandle, columns: StructType, app: str) -> tuple[TableHandle, StructType, Mapping[str, str]]:
     """The newest version, its columns and its config."""
     if handle.partitioned or (handle.version is None and is_partitioned_table(handle.uri, handle.storage_options)):
-        return _newest_partitioned(handle)
+        return _newest_partitioned(handle, app)
     location = handle.location()
     found = location.latest()
     if found is None:
         if handle.version is not None:
-            raise NotFoundError(f"the table {handle.display_name} is gone")
+            raise NotFoundError(f"the table {handle.display_name} was dropped")
         return handle, columns.toNullable(), {}
-    if handle.branch is None:
-        _check_same(handle, found.version, found.timestamp_nanos)
     opened = replace(handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
+    if handle.branch is None:
+        _check_same(handle, opened, is_marked=committed_epoch(found.config, app) is not None)
     return opened, written_columns(found.schema, data_format(found)), found.config
 
 
-def _newest_partitioned(handle: TableHandle) -> tuple[TableHandle, StructType, Mapping[str, str]]:
+def _newest_partitioned(handle: TableHandle, app: str) -> tuple[TableHandle, StructType, Mapping[str, str]]:
     found: PartitionedTable = open_partitioned(handle.uri, storage_options=handle.storage_options)
-    nanos = timestamp_nanos_of(found)
-    _check_same(handle, found.version, nanos)
     dataset = found.catalog_version.dataset
     config = {} if dataset is None else dataset.manifest.config
-    opened = replace(handle, version=found.version, timestamp_nanos=nanos, partitioned=True)
+    opened = replace(handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found), partitioned=True)
+    _check_same(handle, opened, is_marked=committed_epoch(config, app) is not None)
     return opened, written_columns(found.lance_schema, found.file_version), config
 
 
-def _check_same(handle: TableHandle, version: int, timestamp_nanos: int) -> None:
+def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -> None:
     """Passes if a version can be a later one of the table that the query was started with.
 
+    Args:
+        is_marked: whether it has an epoch of the query. A new table at the same place has none, and only then the
+            version that the query was started with is read again.
+
     Raises:
-        NotFoundError: it cannot: versions do not go back.
+        NotFoundError: it cannot: versions do not go back, and keep their commit times.
     """
-    if handle.version is None or handle.timestamp_nanos is None:
+    if started.version is None or started.timestamp_nanos is None or newest.version is None:
         return
-    is_same = version != handle.version or timestamp_nanos == handle.timestamp_nanos
-    if version < handle.version or not is_same:
+    is_same = newest.version >= started.version
+    if is_same and newest.version == started.version:
+        is_same = newest.timestamp_nanos == started.timestamp_nanos
+    elif is_same and not is_marked:
+        is_same = _timestamp_of(newest, started.version) in (None, started.timestamp_nanos)
+    if not is_same:
         raise NotFoundError(
-            f"{handle.display_name} was dropped and created again while the query ran; start the query again"
+            f"{started.display_name} was dropped and created again while the query ran; start the query again"
         )
+
+
+def _timestamp_of(newest: TableHandle, version: int) -> int | None:
+    """When a version was committed, in nanoseconds; None if it was cleaned up."""
+    try:
+        if not newest.partitioned:
+            return newest.location().at(version).manifest.timestamp_nanos
+        table = open_partitioned(newest.uri, version=version, storage_options=newest.storage_options)
+        return timestamp_nanos_of(table)
+    except NotFoundError:
+        return None
 
 
 def _without_path(options: Mapping[str, str]) -> dict[str, str]:

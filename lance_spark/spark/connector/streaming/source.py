@@ -17,7 +17,7 @@ from lance_spark.partitioned.change_feed import plan_range
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.handles import TableHandle
-from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
+from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import ReadTask, ReadWork, command
 from lance_spark.spark.connector.channel.wire_types import wire_schema
@@ -40,6 +40,7 @@ from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
+from lance_spark.table.refs.stream_holds import hold_name, hold_versions
 from lance_spark.table.source import Split
 
 DEFAULT_TRIGGER_DELAY = 15 * 60.0
@@ -68,7 +69,7 @@ class StreamState:
 
     Attributes:
         request: the stream.
-        schema: the table's columns as `lance.file.Schema` in base64: the version of the handle may be gone later.
+        schema: the table's columns as `lance.file.Schema` in base64: the version of the handle may be cleaned up later.
     """
 
     request: StreamRequest
@@ -98,6 +99,8 @@ class LatestRequest:
         ending: where the whole query ends, if that is fixed; None for the newest version.
         is_limited: whether the options limit the batch.
         waited_millis: since the last batch.
+        query: the id of the streaming query; None if it holds the versions after `start` already.
+        source: which source of the query this is.
     """
 
     state: StreamState
@@ -105,6 +108,8 @@ class LatestRequest:
     ending: str | None = None
     is_limited: bool = True
     waited_millis: int = 0
+    query: str | None = None
+    source: str = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +143,24 @@ class BatchRequest:
     end: str
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch; the work of its tasks is attached.
+
+    Attributes:
+        counts: files, rows (those that are not deleted) and bytes of the files, for the progress of the query; none for
+            a stream of changes, which reads its versions in the tasks.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
 @operation("stream.open")
 def open_stream(request: StreamRequest, call: Call) -> Reply:
     """The state of a stream, and the function of its tasks.
 
     Raises:
-        InvalidInputError: an option makes no sense.
+        InvalidInputError: an option is invalid.
     """
     options = _options(request)
     state = state_of(request)
@@ -205,7 +222,16 @@ def latest(request: LatestRequest, _call: Call) -> LatestReply:
         delay = DEFAULT_TRIGGER_DELAY if options.max_trigger_delay is None else options.max_trigger_delay
         if budget.rows < options.min_rows and request.waited_millis < delay * 1000:
             end = start
+    if options.hold_versions and request.query is not None:
+        _hold(reader, hold_name(request.query, request.source), start, end)
     return LatestReply(request.start if end == start else end.to_json(), known.to_json())
+
+
+def _hold(reader: StreamReader, name: str, start: Offset, end: Offset) -> None:
+    """Keeps what is read from `start` on. All before has been processed: Spark asks after the commit of a batch."""
+    first = end if start == BEGINNING else start
+    if first != BEGINNING:
+        hold_versions(reader.history.location, name, first.version)
 
 
 @operation("stream.plan")
@@ -215,9 +241,15 @@ def plan(request: BatchRequest, call: Call) -> Reply:
     start, end = Offset.from_json(request.start), Offset.from_json(request.end)
     if reader.options.read_change_feed:
         feed = _changes(request.state, reader, start, end)
-        return Reply(Done(), tuple(pickle.dumps(group) for group in grouped_changes(feed.tasks)))
-    work = _work(request.state, reader.options, reader.files(start, end), call)
-    return Reply(Done(), tuple(item.to_bytes() for item in work))
+        return Reply(PlannedBatch(), tuple(pickle.dumps(group) for group in grouped_changes(feed.tasks)))
+    files = list(reader.files(start, end))
+    work = _work(request.state, reader.options, files, call)
+    counts = {
+        "files": len(files),
+        "rows": sum(file.num_rows for file in files),
+        "bytes": sum(file.size_bytes for file in files),
+    }
+    return Reply(PlannedBatch(counts), tuple(item.to_bytes() for item in work))
 
 
 def _options(request: StreamRequest) -> SourceOptions:

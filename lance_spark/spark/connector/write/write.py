@@ -31,6 +31,7 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import DYNAMIC, STATIC
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
+from lance_spark.spark.text_types import with_declared_types
 
 _log = logging.getLogger(__name__)
 
@@ -183,7 +184,8 @@ def _pickled_job(attachments: tuple[bytes, ...]) -> WriteJob:
 def _job(request: WriteRequest) -> WriteJob:
     handle, options = request.handle, request.write_options()
     if handle.staged is not None:
-        return staged_table(handle).job(request.columns, request.options, from_query=True)
+        columns = with_declared_types(request.columns, handle.staged.columns)
+        return staged_table(handle).job(columns, request.options, from_query=True)
     table = table_of(handle)
     asked = AskedMode(
         request.mode, request.predicates, options.partition_overwrite_mode, request.session_overwrite_mode

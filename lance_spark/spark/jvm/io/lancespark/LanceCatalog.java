@@ -2,17 +2,18 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceConstraints;
 import io.lancespark.catalog.LancePartitionedTable;
 import io.lancespark.catalog.LanceProcedure;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.catalog.LanceTableChanges;
-import io.lancespark.catalog.LanceTables;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.catalog.LanceTransaction;
 import io.lancespark.functions.LanceFunctions;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceSpark;
 import java.util.HashMap;
 import java.util.Locale;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -34,6 +36,7 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
@@ -50,12 +53,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The catalog of Lance tables: names below a root, and tables by path. Python resolves the names.
  *
  * <p>The class loads on any Spark from 4.2 on, so that it can report an unsupported version. Code for interfaces that
- * only some of these versions have is in {@link LanceTables}.
+ * only some of these versions have is in {@link TableRequests}.
  */
 public class LanceCatalog
     implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog, TransactionalCatalogPlugin {
   private String name;
-  private LanceTables tables;
+  private TableRequests tables;
   /** Shared by a catalog and its views inside transactions. */
   private final Object identity;
   /** Tables whose schema the current write evolves; null outside of transactions. */
@@ -98,7 +101,7 @@ public class LanceCatalog
   public void initialize(String name, CaseInsensitiveStringMap settings) {
     LanceSpark.check();
     this.name = name;
-    this.tables = new LanceTables(name, settings.asCaseSensitiveMap());
+    this.tables = new TableRequests(name, settings.asCaseSensitiveMap());
   }
 
   @Override
@@ -136,12 +139,12 @@ public class LanceCatalog
 
   @Override
   public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
-    return load(identifier, LanceTables.asOfVersion(version), Map.of());
+    return load(identifier, TableRequests.asOfVersion(version), Map.of());
   }
 
   @Override
   public Table loadTable(Identifier identifier, long micros) throws NoSuchTableException {
-    return load(identifier, LanceTables.asOfTimestamp(micros), Map.of());
+    return load(identifier, TableRequests.asOfTimestamp(micros), Map.of());
   }
 
   @Override
@@ -183,8 +186,14 @@ public class LanceCatalog
   }
 
   @Override
+  public Set<TableCatalogCapability> capabilities() {
+    return Set.of(
+        TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE, TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT);
+  }
+
+  @Override
   public boolean tableExists(Identifier identifier) {
-    return LancePy.call("table.exists", tables.request(identifier)).body().get("done").asBoolean();
+    return PythonChannel.call("table.exists", tables.request(identifier)).body().get("done").asBoolean();
   }
 
   @Override
@@ -228,13 +237,14 @@ public class LanceCatalog
   private JsonNode make(String op, Identifier identifier, TableInfo info, String mode, JsonNode like)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode request = tables.request(identifier);
-    request.set("schema", Json.type(info.schema()));
+    request.set("schema", Json.type(CharVarcharUtils.getRawSchema(info.schema())));
     request.set("partitioning", Json.expressions(info.partitions()));
     request.set("properties", Json.map(info.properties()));
+    request.set("constraints", LanceConstraints.describe(info.constraints()));
     request.put("mode", mode);
     request.put("default_source", SQLConf.get().defaultDataSourceName());
     request.set("like", like);
-    JsonNode reply = LancePy.call(op, request).body();
+    JsonNode reply = PythonChannel.call(op, request).body();
     switch (reply.get("outcome").asText()) {
       case "exists" -> throw new TableAlreadyExistsException(identifier);
       case "no_table" -> throw LanceException.sneaky(new NoSuchTableException(identifier));
@@ -252,7 +262,7 @@ public class LanceCatalog
     if (evolving != null) {
       return evolve(identifier, request);
     }
-    JsonNode reply = LancePy.call("table.alter", request).body();
+    JsonNode reply = PythonChannel.call("table.alter", request).body();
     if (!reply.get("found").asBoolean()) {
       throw new NoSuchTableException(identifier);
     }
@@ -264,7 +274,7 @@ public class LanceCatalog
     if (evolving.get(identifier) instanceof LanceTable known) {
       request.set("handle", known.handle());
     }
-    JsonNode reply = LancePy.call("table.evolve", request).body();
+    JsonNode reply = PythonChannel.call("table.evolve", request).body();
     if (!reply.get("found").asBoolean()) {
       throw new NoSuchTableException(identifier);
     }
@@ -286,7 +296,7 @@ public class LanceCatalog
   private boolean drop(Identifier identifier, boolean purge) {
     ObjectNode request = tables.request(identifier);
     request.put("purge", purge);
-    return LancePy.call("catalog.drop_table", request).body().get("done").asBoolean();
+    return PythonChannel.call("catalog.drop_table", request).body().get("done").asBoolean();
   }
 
   @Override
@@ -294,7 +304,7 @@ public class LanceCatalog
     ObjectNode request = tables.request(from);
     request.set("new_namespace", Json.strings(to.namespace()));
     request.put("new_name", to.name());
-    switch (LancePy.call("catalog.rename_table", request).body().get("outcome").asText()) {
+    switch (PythonChannel.call("catalog.rename_table", request).body().get("outcome").asText()) {
       case "no_table" -> throw new NoSuchTableException(from);
       case "exists" -> throw new TableAlreadyExistsException(to);
       default -> {}
@@ -328,7 +338,7 @@ public class LanceCatalog
     ObjectNode request = tables.request();
     request.set("namespace", Json.strings(namespace));
     request.set("properties", Json.map(properties));
-    if (LancePy.call("catalog.create_namespace", request).body().get("outcome").asText().equals("exists")) {
+    if (PythonChannel.call("catalog.create_namespace", request).body().get("outcome").asText().equals("exists")) {
       throw new NamespaceAlreadyExistsException(namespace);
     }
   }
@@ -346,7 +356,7 @@ public class LanceCatalog
     ObjectNode request = tables.request();
     request.set("namespace", Json.strings(namespace));
     request.set("updates", Json.map(updates));
-    found(LancePy.call("catalog.alter_namespace", request).body(), namespace);
+    found(PythonChannel.call("catalog.alter_namespace", request).body(), namespace);
   }
 
   @Override
@@ -355,7 +365,7 @@ public class LanceCatalog
     ObjectNode request = tables.request();
     request.set("namespace", Json.strings(namespace));
     request.put("cascade", cascade);
-    JsonNode reply = found(LancePy.call("catalog.drop_namespace", request).body(), namespace);
+    JsonNode reply = found(PythonChannel.call("catalog.drop_namespace", request).body(), namespace);
     if (reply.get("outcome").asText().equals("not_empty")) {
       throw new NonEmptyNamespaceException(namespace);
     }
@@ -365,7 +375,7 @@ public class LanceCatalog
   private JsonNode ofNamespace(String op, String[] namespace) throws NoSuchNamespaceException {
     ObjectNode request = tables.request();
     request.set("namespace", Json.strings(namespace));
-    return found(LancePy.call(op, request).body(), namespace);
+    return found(PythonChannel.call(op, request).body(), namespace);
   }
 
   private static JsonNode found(JsonNode reply, String[] namespace) throws NoSuchNamespaceException {

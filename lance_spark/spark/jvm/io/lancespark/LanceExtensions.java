@@ -1,9 +1,11 @@
 package io.lancespark;
 
+import io.lancespark.functions.LanceDistance;
 import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
+import io.lancespark.sql.LanceNearestJoins;
 import io.lancespark.sql.LanceParser;
 import io.lancespark.sql.LanceReadBlob;
 import io.lancespark.sql.LanceTableFunctions;
@@ -19,6 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import scala.Tuple3;
 import scala.collection.immutable.Seq;
@@ -54,18 +57,37 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
             return new LanceTextSearches();
           }
         });
+    extensions.injectPostHocResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceNearestJoins();
+          }
+        });
     for (String name : LanceTextFunctions.NAMES) {
       injectFunction(
           extensions, name, LanceTextFunctions.usage(name), "predicate_funcs", arguments -> predicate(name, arguments));
     }
+    injectFunction(
+        extensions,
+        LanceDistance.NAME,
+        LanceDistance.USAGE,
+        "array_funcs",
+        arguments -> call(LanceDistance.bind(types(arguments)), arguments));
     injectFunction(extensions, LanceReadBlob.NAME, LanceReadBlob.USAGE, "misc_funcs", LanceReadBlob::of);
     return BoxedUnit.UNIT;
   }
 
   private static Expression predicate(String name, List<Expression> arguments) {
-    DataType[] types = arguments.stream().map(Expression::dataType).toArray(DataType[]::new);
-    return new ApplyFunctionExpression(
-        LanceTextFunctions.bind(name, types), CollectionConverters.asScala(arguments).toSeq());
+    return call(LanceTextFunctions.bind(name, types(arguments)), arguments);
+  }
+
+  private static DataType[] types(List<Expression> arguments) {
+    return arguments.stream().map(Expression::dataType).toArray(DataType[]::new);
+  }
+
+  private static Expression call(ScalarFunction<?> function, List<Expression> arguments) {
+    return new ApplyFunctionExpression(function, CollectionConverters.asScala(arguments).toSeq());
   }
 
   private static void injectFunction(

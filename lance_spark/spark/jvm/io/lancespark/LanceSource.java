@@ -1,7 +1,7 @@
 package io.lancespark;
 
 import io.lancespark.catalog.LanceIdentifier;
-import io.lancespark.catalog.LanceTables;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.streaming.LanceStreams;
 import java.util.Map;
 import java.util.Optional;
@@ -56,15 +56,15 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     Map<String, String> given = options.asCaseSensitiveMap();
     return LanceStreams.isStarting()
-        ? LanceTables.atPath(given, true).sparkSchema()
-        : LanceTables.ofSessionCatalog(null, new Transform[0], given).sparkSchema();
+        ? TableRequests.atPath(given, true).sparkSchema()
+        : TableRequests.ofSessionCatalog(null, new Transform[0], given).sparkSchema();
   }
 
   /** A table of the session catalog, whose properties hold the path, created if missing; or the table of a stream. */
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
     return LanceStreams.isStarting()
-        ? LanceTables.atPath(properties, !LanceStreams.isWriting())
-        : LanceTables.ofSessionCatalog(schema, partitioning, properties);
+        ? TableRequests.atPath(properties, !LanceStreams.isWriting())
+        : TableRequests.ofSessionCatalog(schema, partitioning, properties);
   }
 }

@@ -74,6 +74,7 @@ public final class LanceChangelog implements Changelog {
         "changelog.plan",
         request,
         Json.schema(description.get("schema")),
-        columns -> new LanceMicroBatchStream(handle, columns, request.get("options"), range));
+        (columns, checkpoint) ->
+            new LanceMicroBatchStream(handle, columns, request.get("options"), range, checkpoint));
   }
 }

@@ -3,7 +3,7 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceLocalRows;
 import java.util.List;
 import java.util.Set;
@@ -75,7 +75,7 @@ public final class LanceMetadataTable implements SupportsRead {
 
     @Override
     public Scan build() {
-      return new LanceLocalRows(name, LancePy.call("metadata.rows", request).body());
+      return new LanceLocalRows(name, PythonChannel.call("metadata.rows", request).body());
     }
   }
 

@@ -3,7 +3,7 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -32,7 +32,7 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
     if (partitions == null) {
       ObjectNode request = Json.object();
       request.set("handle", handle());
-      partitions = LancePy.call("partitions.list", request).body();
+      partitions = PythonChannel.call("partitions.list", request).body();
     }
     return partitions;
   }

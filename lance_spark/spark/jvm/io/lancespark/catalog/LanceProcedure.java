@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceLocalRows;
 import io.lancespark.sql.LanceStatements;
 import io.lancespark.write.LanceJob;
@@ -27,12 +27,12 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   /** The namespace of all procedures. */
   public static final String NAMESPACE = "system";
 
-  private final LanceTables tables;
+  private final TableRequests tables;
   private final String name;
   private final String description;
   private final ProcedureParameter[] parameters;
 
-  private LanceProcedure(LanceTables tables, String name, JsonNode described) {
+  private LanceProcedure(TableRequests tables, String name, JsonNode described) {
     this.tables = tables;
     this.name = name;
     this.description = described.get("description").asText();
@@ -44,7 +44,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   /** The procedure with this name, or null. */
-  public static LanceProcedure find(LanceTables tables, String name) {
+  public static LanceProcedure find(TableRequests tables, String name) {
     JsonNode described = describe(name);
     return described.get("found").asBoolean() ? new LanceProcedure(tables, name, described) : null;
   }
@@ -58,7 +58,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   private static JsonNode describe(String name) {
     ObjectNode request = Json.object();
     request.put("name", name);
-    return LancePy.call("procedure.describe", request).body();
+    return PythonChannel.call("procedure.describe", request).body();
   }
 
   private static ProcedureParameter parameter(JsonNode described) {
@@ -104,7 +104,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     for (int index = 0; index < parameters.length; index++) {
       given.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
     }
-    LancePy.Reply reply = LancePy.call("procedure.call", request);
+    PythonChannel.Reply reply = PythonChannel.call("procedure.call", request);
     JsonNode result =
         switch (reply.body().get("step").asText()) {
           case "tasks" -> afterTasks(request, reply.attachments());
@@ -166,7 +166,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     LanceJob.Query query = new LanceJob.Query(text);
     request.set("columns", Json.type(query.schema()));
     request.set("tables", query.tables());
-    List<byte[]> planned = LancePy.call("procedure.plan", request).attachments();
+    List<byte[]> planned = PythonChannel.call("procedure.plan", request).attachments();
     return finish(request, planned.get(1), () -> query.run(statement(request), planned.get(0)));
   }
 
@@ -184,9 +184,9 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
       hasRun = true;
     } finally {
       if (!hasRun) {
-        LancePy.call("procedure.abort", request, attachments);
+        PythonChannel.call("procedure.abort", request, attachments);
       }
     }
-    return LancePy.call("procedure.finish", request, attachments).body();
+    return PythonChannel.call("procedure.finish", request, attachments).body();
   }
 }

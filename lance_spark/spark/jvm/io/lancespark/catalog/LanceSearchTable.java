@@ -17,7 +17,8 @@ public final class LanceSearchTable implements SupportsRead {
   private final JsonNode description;
   private final ObjectNode search;
 
-  LanceSearchTable(JsonNode description, ObjectNode search) {
+  /** The result of {@code search}, with the columns and the tables that Python has described. */
+  public LanceSearchTable(JsonNode description, ObjectNode search) {
     this.description = description;
     this.search = search;
   }

@@ -3,7 +3,7 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.write.LanceWriteBuilder;
 import java.util.List;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -31,12 +31,12 @@ public final class LanceStagedTable extends LanceTable implements StagedTable {
 
   @Override
   public void commitStagedChanges() {
-    LancePy.call("table.commit_staged", request(), written);
+    PythonChannel.call("table.commit_staged", request(), written);
   }
 
   @Override
   public void abortStagedChanges() {
-    LancePy.call("table.abort_staged", request());
+    PythonChannel.call("table.abort_staged", request());
   }
 
   @Override

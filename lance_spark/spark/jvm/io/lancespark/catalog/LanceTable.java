@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
 import io.lancespark.streaming.LanceEpochWriteBuilder;
 import io.lancespark.streaming.LanceStreams;
@@ -13,6 +13,7 @@ import io.lancespark.write.LanceWriteBuilder;
 import java.util.EnumSet;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
@@ -23,9 +24,11 @@ import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
@@ -42,7 +45,8 @@ public class LanceTable
         SupportsMetadataColumns,
         SupportsDeleteV2,
         SupportsSchemaEvolution,
-        SupportsRowLevelOperations {
+        SupportsRowLevelOperations,
+        ReportsSinkMetrics {
   private final JsonNode description;
   private final StructType schema;
   private final boolean hasCatalog;
@@ -66,6 +70,12 @@ public class LanceTable
     return "lance " + name();
   }
 
+  /** What the last epoch of the thread's streaming query has written. */
+  @Override
+  public Map<String, String> metrics() {
+    return LanceEpochWriteBuilder.metrics();
+  }
+
   /** Identifies this version in requests; opaque to Java. */
   public final JsonNode handle() {
     return description.get("handle");
@@ -79,7 +89,7 @@ public class LanceTable
   public final LanceTable newest() {
     ObjectNode request = Json.object();
     request.set("handle", handle());
-    JsonNode reply = LancePy.call("table.newest", request).body();
+    JsonNode reply = PythonChannel.call("table.newest", request).body();
     ObjectNode described = description.deepCopy();
     described.set("handle", reply.get("handle"));
     if (version() != null) {
@@ -112,12 +122,20 @@ public class LanceTable
   @Override
   public Column[] columns() {
     Column[] columns = new Column[schema.size()];
+    StructType declared = CharVarcharUtils.getRawSchema(schema);
     for (int index = 0; index < columns.length; index++) {
-      StructField field = schema.fields()[index];
+      StructField field = declared.fields()[index];
       String comment = field.getComment().isDefined() ? field.getComment().get() : null;
-      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, (String) null);
+      // With the DEFAULT of the column, where Spark keeps it.
+      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, field.metadata().json());
     }
     return columns;
+  }
+
+  /** Spark checks the rows of its statements by them. */
+  @Override
+  public Constraint[] constraints() {
+    return LanceConstraints.of(description.path("constraints"));
   }
 
   public final StructType sparkSchema() {
@@ -162,7 +180,7 @@ public class LanceTable
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     LanceStreams.refuseContinuous();
     return LanceEpochWriteBuilder.isEpoch(info)
-        ? new LanceEpochWriteBuilder(handle(), name(), info, hasCatalog)
+        ? LanceEpochWriteBuilder.of(handle(), name(), info, hasCatalog)
         : new LanceWriteBuilder(handle(), schema, info);
   }
 
@@ -170,18 +188,18 @@ public class LanceTable
   public boolean truncateTable() {
     ObjectNode request = Json.object();
     request.set("handle", handle());
-    LancePy.call("table.truncate", request);
+    PythonChannel.call("table.truncate", request);
     return true;
   }
 
   @Override
   public boolean canDeleteWhere(Predicate[] predicates) {
-    return LancePy.call("row_level.can_delete", delete(predicates)).body().get("taken").asBoolean();
+    return PythonChannel.call("row_level.can_delete", delete(predicates)).body().get("taken").asBoolean();
   }
 
   @Override
   public void deleteWhere(Predicate[] predicates) {
-    LancePy.call("row_level.delete", delete(predicates));
+    PythonChannel.call("row_level.delete", delete(predicates));
   }
 
   private ObjectNode delete(Predicate[] predicates) {
@@ -196,7 +214,7 @@ public class LanceTable
     ObjectNode request = Json.object();
     request.set("handle", handle());
     request.set("changes", LanceTableChanges.describe(new TableChange[] {change}));
-    return LancePy.call("row_level.can_evolve", request).body().get("taken").asBoolean();
+    return PythonChannel.call("row_level.can_evolve", request).body().get("taken").asBoolean();
   }
 
   @Override

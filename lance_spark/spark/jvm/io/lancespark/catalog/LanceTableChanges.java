@@ -23,6 +23,11 @@ public final class LanceTableChanges {
       node.put("kind", "set_property").put("name", set.property()).put("value", set.value());
     } else if (change instanceof TableChange.RemoveProperty remove) {
       node.put("kind", "remove_property").put("name", remove.property());
+    } else if (change instanceof TableChange.AddConstraint add) {
+      node.put("kind", "add_constraint");
+      node.set("constraint", LanceConstraints.describe(add.constraint()));
+    } else if (change instanceof TableChange.DropConstraint drop) {
+      node.put("kind", "drop_constraint").put("name", drop.name()).put("if_exists", drop.ifExists());
     } else if (change instanceof TableChange.ColumnChange column) {
       node.set("path", Json.strings(column.fieldNames()));
       describeColumn(node, column);
@@ -35,7 +40,10 @@ public final class LanceTableChanges {
   private static void describeColumn(ObjectNode node, TableChange.ColumnChange change) {
     if (change instanceof TableChange.AddColumn add) {
       node.put("kind", "add").put("nullable", add.isNullable()).put("comment", add.comment());
-      node.put("has_default", add.defaultValue() != null);
+      if (add.defaultValue() != null) {
+        node.put("value", add.defaultValue().getSql());
+        node.set("existing_rows", Json.expression(add.defaultValue().getValue()));
+      }
       node.set("type", Json.type(add.dataType()));
       position(node, add.position());
     } else if (change instanceof TableChange.DeleteColumn delete) {
@@ -49,6 +57,8 @@ public final class LanceTableChanges {
       node.put("kind", "nullable").put("nullable", nullability.nullable());
     } else if (change instanceof TableChange.UpdateColumnComment comment) {
       node.put("kind", "comment").put("comment", comment.newComment());
+    } else if (change instanceof TableChange.UpdateColumnDefaultValue update) {
+      node.put("kind", "default").put("value", update.newDefaultValue());
     } else if (change instanceof TableChange.UpdateColumnPosition position) {
       node.put("kind", "position");
       position(node, position.position());

@@ -30,7 +30,7 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The functions of the catalog: those of {@link LanceTextFunctions}, and the partition transforms of the partitioning
+ * The functions of the catalog: those of {@link LanceTextFunctions}, {@link LanceDistance}, and the partition transforms of the partitioning
  * specification, for clustering and storage-partitioned joins. They
  * compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
  * hierarchy.
@@ -48,6 +48,7 @@ public final class LanceFunctions {
       names.add(period.singular());
     }
     names.addAll(LanceTextFunctions.NAMES);
+    names.add(LanceDistance.NAME);
     return names.toArray(new String[0]);
   }
 
@@ -61,6 +62,8 @@ public final class LanceFunctions {
         return new Unbound(lower, LanceFunctions::multiBucket);
       case "truncate":
         return new Unbound(lower, types -> truncate(types, -1));
+      case LanceDistance.NAME:
+        return LanceDistance.unbound();
       default:
         break;
     }
@@ -71,10 +74,10 @@ public final class LanceFunctions {
     }
     for (Period period : Period.values()) {
       if (lower.equals(period.plural())) {
-        return new Unbound(lower, types -> new Since(period, only(lower, types, period)));
+        return new Unbound(lower, types -> new PeriodSinceEpoch(period, only(lower, types, period)));
       }
       if (lower.equals(period.singular())) {
-        return new Unbound(lower, types -> new Part(period, only(lower, types, period)));
+        return new Unbound(lower, types -> new DatePart(period, only(lower, types, period)));
       }
     }
     return LanceTextFunctions.find(lower);
@@ -313,7 +316,7 @@ public final class LanceFunctions {
   }
 
   /** Complete periods since 1970: one number for year, month, day and hour together. */
-  private record Since(Period period, DataType type)
+  private record PeriodSinceEpoch(Period period, DataType type)
       implements ScalarFunction<Integer>, ReducibleFunction<Integer, Integer> {
     @Override
     public DataType[] inputTypes() {
@@ -337,17 +340,17 @@ public final class LanceFunctions {
 
     @Override
     public Integer produceResult(InternalRow row) {
-      return row.isNullAt(0) ? null : Coarser.of(Period.HOUR, period, hours(row, type));
+      return row.isNullAt(0) ? null : PeriodReducer.of(Period.HOUR, period, hours(row, type));
     }
 
     @Override
     public Reducer<Integer, Integer> reducer(ReducibleFunction<?, ?> other) {
-      boolean coarsens = other instanceof Since that && that.period.compareTo(period) < 0;
-      return coarsens ? new Coarser(period, ((Since) other).period) : null;
+      boolean coarsens = other instanceof PeriodSinceEpoch that && that.period.compareTo(period) < 0;
+      return coarsens ? new PeriodReducer(period, ((PeriodSinceEpoch) other).period) : null;
     }
   }
 
-  private record Coarser(Period from, Period to) implements Reducer<Integer, Integer> {
+  private record PeriodReducer(Period from, Period to) implements Reducer<Integer, Integer> {
     static int of(Period from, Period to, long value) {
       if (from == to) {
         return Math.toIntExact(value);
@@ -379,7 +382,7 @@ public final class LanceFunctions {
   }
 
   /** A date part: year, month of year, day of month or hour of day. */
-  private record Part(Period period, DataType type) implements ScalarFunction<Integer> {
+  private record DatePart(Period period, DataType type) implements ScalarFunction<Integer> {
     @Override
     public DataType[] inputTypes() {
       return new DataType[] {type};

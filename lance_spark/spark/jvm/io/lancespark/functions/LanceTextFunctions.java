@@ -3,7 +3,7 @@ package io.lancespark.functions;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -92,7 +92,7 @@ public final class LanceTextFunctions {
 
   private static synchronized int[] letters() {
     if (letters == null) {
-      JsonNode runs = LancePy.call("text.letters", Json.object()).body().get("runs");
+      JsonNode runs = PythonChannel.call("text.letters", Json.object()).body().get("runs");
       int[] found = new int[runs.size()];
       Arrays.setAll(found, place -> runs.get(place).asInt());
       letters = found;

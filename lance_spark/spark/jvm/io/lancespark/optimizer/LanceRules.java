@@ -13,7 +13,8 @@ import scala.runtime.AbstractFunction1;
 
 /** The optimizer rules of the connector. Each has its own setting; none changes the result of a query. */
 public final class LanceRules {
-  private static final List<Supplier<Rule<LogicalPlan>>> RULES = List.of(LanceDynamicPruning::new, LanceTaskCoalescing::new);
+  private static final List<Supplier<Rule<LogicalPlan>>> RULES =
+      List.of(LanceBinaryRanges::new, LanceDynamicPruning::new, LanceTaskCoalescing::new);
 
   private LanceRules() {}
 

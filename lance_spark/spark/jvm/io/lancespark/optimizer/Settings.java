@@ -6,6 +6,7 @@ import org.apache.spark.sql.internal.SQLConf;
 final class Settings {
   static final String DYNAMIC_PRUNING = "spark.sql.lance.joinFilters.enabled";
   static final String COALESCE_TASKS = "spark.sql.lance.coalesceTasks.enabled";
+  static final String BINARY_RANGES = "spark.sql.lance.binaryRanges.enabled";
 
   private Settings() {}
 

@@ -43,6 +43,7 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
@@ -122,7 +123,11 @@ public final class Json {
       node.set("children", expressions(predicate.children()));
     } else if (expression instanceof Literal<?> literal) {
       node.set("type", type(literal.dataType()));
-      node.put("literal", literal(literal.value()));
+      node.put(
+          "literal",
+          literal.value() instanceof ArrayData array && isNumeric(literal.dataType())
+              ? encoded(array, ((ArrayType) literal.dataType()).elementType())
+              : literal(literal.value()));
     } else if (expression instanceof NamedReference reference) {
       node.set("column", strings(reference.fieldNames()));
     } else if (expression instanceof Transform transform) {
@@ -228,6 +233,42 @@ public final class Json {
   /** False only for a string that is not valid UTF-8, which JSON would change. */
   private static boolean isText(Object value) {
     return !(value instanceof UTF8String text) || text.isValid();
+  }
+
+  private static boolean isNumeric(DataType type) {
+    return type instanceof ArrayType array && array.elementType() instanceof NumericType;
+  }
+
+  /** The items of an array of numbers; null items are 0. */
+  public static double[] numbers(ArrayData array, DataType item) {
+    double[] numbers = new double[array.numElements()];
+    for (int place = 0; place < numbers.length; place++) {
+      if (!array.isNullAt(place)) {
+        numbers[place] = number(array, place, item);
+      }
+    }
+    return numbers;
+  }
+
+  private static double number(ArrayData array, int place, DataType item) {
+    if (item instanceof FloatType) {
+      return array.getFloat(place);
+    } else if (item instanceof DoubleType) {
+      return array.getDouble(place);
+    } else if (item instanceof DecimalType type) {
+      return array.getDecimal(place, type.precision(), type.scale()).toJavaBigDecimal().doubleValue();
+    }
+    return ((Number) array.get(place, item)).doubleValue();
+  }
+
+  /** Numbers as doubles, little-endian, in base64. */
+  private static String encoded(ArrayData array, DataType item) {
+    double[] values = numbers(array, item);
+    ByteBuffer bytes = ByteBuffer.allocate(values.length * Double.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+    for (double value : values) {
+      bytes.putDouble(value);
+    }
+    return Base64.getEncoder().encodeToString(bytes.array());
   }
 
   private static String literal(Object value) {

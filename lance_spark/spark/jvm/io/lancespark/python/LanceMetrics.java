@@ -29,7 +29,23 @@ public final class LanceMetrics {
       new Requests(),
       new BytesRead(),
       new FetchTime(),
-      new DecodeTime()
+      new DecodeTime(),
+      new IndexSegmentsSearched(),
+      new IndexPartitionsProbed(),
+      new IndexRowsCompared(),
+      new RowsCompared()
+    };
+  }
+
+  /** Those of searches that the planner does. */
+  public static CustomMetric[] ofSearches() {
+    return new CustomMetric[] {
+      new IndexSegmentsSearched(),
+      new IndexPartitionsProbed(),
+      new IndexRowsCompared(),
+      new RowsCompared(),
+      new RowsRead(),
+      new BatchesRead()
     };
   }
 
@@ -225,6 +241,34 @@ public final class LanceMetrics {
   public static final class DecodeTime extends Time {
     public DecodeTime() {
       super("decode_time", "time decoding and filtering");
+    }
+  }
+
+  /** Segments of vector indexes in which a search looked for rows. */
+  public static final class IndexSegmentsSearched extends Sum {
+    public IndexSegmentsSearched() {
+      super("index_segments_searched", "segments of vector indexes searched");
+    }
+  }
+
+  /** Partitions of vector indexes that a search read. */
+  public static final class IndexPartitionsProbed extends Sum {
+    public IndexPartitionsProbed() {
+      super("index_partitions_probed", "partitions of vector indexes probed");
+    }
+  }
+
+  /** Rows of vector indexes that were compared with a query. */
+  public static final class IndexRowsCompared extends Sum {
+    public IndexRowsCompared() {
+      super("index_rows_compared", "rows of vector indexes compared");
+    }
+  }
+
+  /** Rows of the table whose vectors the planner compared with a query. */
+  public static final class RowsCompared extends Sum {
+    public RowsCompared() {
+      super("rows_compared", "rows of the table compared");
     }
   }
 

@@ -128,7 +128,7 @@ public final class LancePlanner {
         if (current != null) {
           SparkSession.setActiveSession(current);
         }
-        LancePy.send("planner.ready", Json.object(), List.of());
+        PythonChannel.send("planner.ready", Json.object(), List.of());
       } catch (Throwable error) {
         // The next statement meets the same error and reports it.
         LOG.debug("the planner worker gave no sign of life", error);

@@ -93,7 +93,7 @@ public final class LanceRunner implements Serializable {
   public LanceRunner(byte[] command, StructType input, StructType output) {
     this.output = output;
     SQLConf sql = SQLConf.get();
-    this.function = LancePy.function(command);
+    this.function = PythonChannel.function(command);
     this.input = new StructType().add("struct", input);
     this.timeZone = sql.sessionLocalTimeZone();
     this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;

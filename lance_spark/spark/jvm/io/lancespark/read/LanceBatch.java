@@ -2,7 +2,7 @@ package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType;
 
 /** The tasks of a scan as Python has planned them. */
 public final class LanceBatch implements Batch {
-  private final LancePy.Reply plan;
+  private final PythonChannel.Reply plan;
   private final JsonNode identity;
   private final StructType columns;
   private final boolean limited;
@@ -27,7 +27,7 @@ public final class LanceBatch implements Batch {
    * @param limited whether a task may stop before its last row
    * @param coalesced whether nobody wants to have the rows by the keys of partitions
    */
-  LanceBatch(LancePy.Reply plan, JsonNode identity, StructType columns, boolean limited, boolean coalesced) {
+  LanceBatch(PythonChannel.Reply plan, JsonNode identity, StructType columns, boolean limited, boolean coalesced) {
     this.plan = plan;
     this.columns = columns;
     this.identity = identity;

@@ -16,6 +16,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -37,7 +38,10 @@ public final class LanceColumn extends ColumnVector {
   private final long offsets;
   private final boolean longs;
 
-  /** A column of the type {@code type}; its decimals may come as 64 bits each. */
+  /**
+   * A column of the type {@code type}; its decimals may come as 64 bits each. For a type of pyspark.ml {@code dataType()}
+   * is the struct that it is stored as.
+   */
   public LanceColumn(ValueVector arrow, DataType type) {
     super(type);
     this.vector = new ArrowColumnVector(arrow);
@@ -52,11 +56,11 @@ public final class LanceColumn extends ColumnVector {
     this.offsets = text || list ? arrow.getOffsetBuffer().memoryAddress() : 0;
     this.longs = arrow instanceof BigIntVector;
     if (list) {
-      this.children = new LanceColumn[] {new LanceColumn(((ListVector) arrow).getDataVector(), ((ArrayType) type).elementType())};
-    } else if (arrow instanceof StructVector struct) {
+      this.children = new LanceColumn[] {new LanceColumn(((ListVector) arrow).getDataVector(), ((ArrayType) dataType()).elementType())};
+    } else if (arrow instanceof StructVector struct && dataType() instanceof StructType types) {
       this.children = new LanceColumn[struct.size()];
       for (int index = 0; index < children.length; index++) {
-        children[index] = new LanceColumn(struct.getVectorById(index), ((StructType) type).apply(index).dataType());
+        children[index] = new LanceColumn(struct.getVectorById(index), types.apply(index).dataType());
       }
     } else {
       this.children = null;
@@ -161,6 +165,12 @@ public final class LanceColumn extends ColumnVector {
   @Override
   public byte[] getBinary(int row) {
     return vector.getBinary(row);
+  }
+
+  /** A GEOMETRY or GEOGRAPHY, whose bytes Arrow's column checks; its vector is a struct. */
+  @Override
+  public BinaryView getBinaryView(int row) {
+    return vector.getBinaryView(row);
   }
 
   @Override

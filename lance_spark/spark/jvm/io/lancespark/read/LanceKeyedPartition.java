@@ -6,4 +6,4 @@ import org.apache.spark.sql.connector.read.HasPartitionKey;
 
 /** The work of one task whose rows all have one key. */
 public record LanceKeyedPartition(List<byte[]> work, boolean isInline, InternalRow partitionKey)
-    implements HasPartitionKey, LanceWork {}
+    implements HasPartitionKey, LanceTask {}

@@ -4,10 +4,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.LanceMetrics;
+import io.lancespark.python.PythonChannel;
 import java.util.List;
 import java.util.OptionalLong;
-import java.util.function.Function;
+import java.util.function.BiFunction;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -23,12 +26,15 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
   private final String operation;
   private final ObjectNode request;
   private final StructType columns;
-  private final Function<StructType, MicroBatchStream> streams;
-  private LancePy.Reply plan;
+  private final BiFunction<StructType, String, MicroBatchStream> streams;
+  private PythonChannel.Reply plan;
   private MicroBatchStream stream;
 
   private LancePlannedScan(
-      String operation, ObjectNode request, StructType columns, Function<StructType, MicroBatchStream> streams) {
+      String operation,
+      ObjectNode request,
+      StructType columns,
+      BiFunction<StructType, String, MicroBatchStream> streams) {
     this.operation = operation;
     this.request = request;
     this.columns = columns;
@@ -36,9 +42,9 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
     request.set("columns", Json.type(columns));
   }
 
-  private synchronized LancePy.Reply plan() {
+  private synchronized PythonChannel.Reply plan() {
     if (plan == null) {
-      plan = LancePy.call(operation, request);
+      plan = PythonChannel.call(operation, request);
     }
     return plan;
   }
@@ -63,7 +69,7 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
     if (streams == null) {
       throw new UnsupportedOperationException(description() + " cannot be read as a stream");
     }
-    stream = streams.apply(columns);
+    stream = streams.apply(columns, checkpointLocation);
     return stream;
   }
 
@@ -87,6 +93,16 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
   }
 
   @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return LanceMetrics.ofSearches();
+  }
+
+  @Override
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return stream != null ? new CustomTaskMetric[0] : LanceMetrics.values(plan().body().path("metrics"));
+  }
+
+  @Override
   public Statistics estimateStatistics() {
     JsonNode rows = stream != null ? NullNode.instance : plan().body().get("num_rows");
     JsonNode bytes = stream != null ? NullNode.instance : plan().body().get("size_bytes");
@@ -107,7 +123,7 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
   public static final class Builder implements SupportsPushDownRequiredColumns {
     private final String operation;
     private final ObjectNode request;
-    private final Function<StructType, MicroBatchStream> streams;
+    private final BiFunction<StructType, String, MicroBatchStream> streams;
     private StructType columns;
 
     /** A scan that cannot be read as a stream; arguments as below. */
@@ -122,7 +138,10 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
      * @param streams makes the stream of the columns that the query needs
      */
     public Builder(
-        String operation, ObjectNode request, StructType columns, Function<StructType, MicroBatchStream> streams) {
+        String operation,
+        ObjectNode request,
+        StructType columns,
+        BiFunction<StructType, String, MicroBatchStream> streams) {
       this.operation = operation;
       this.request = request;
       this.columns = columns;

@@ -60,7 +60,7 @@ public final class LanceReaderFactory implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    LanceWork task = (LanceWork) partition;
+    LanceTask task = (LanceTask) partition;
     if (task.isInline()) {
       return new LanceInlineReader(task.work(), columns);
     }

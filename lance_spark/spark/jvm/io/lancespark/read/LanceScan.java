@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.optimizer.LanceDynamicPruning;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.streaming.LanceMicroBatchStream;
 import java.util.ArrayList;
 import java.util.List;
@@ -41,10 +41,10 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   private final JsonNode identity;
   private final StructType columns;
   private final boolean coalesced;
-  private final ThreadLocal<LancePy.Reply> filtered = new ThreadLocal<>();
-  private LancePy.Reply plan;
+  private final ThreadLocal<PythonChannel.Reply> filtered = new ThreadLocal<>();
+  private PythonChannel.Reply plan;
   private Double selectivity;
-  private volatile LancePy.Reply newest;
+  private volatile PythonChannel.Reply newest;
   private volatile LanceMicroBatchStream stream;
   private final AtomicBoolean newToJoins = new AtomicBoolean(true);
 
@@ -58,7 +58,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   }
 
   /** A scan that returns aggregates, {@code asked} of Python, which has planned it with its reply. */
-  LanceScan(ObjectNode request, StructType columns, JsonNode asked, LancePy.Reply plan) {
+  LanceScan(ObjectNode request, StructType columns, JsonNode asked, PythonChannel.Reply plan) {
     this.request = request;
     this.identity = asked;
     this.columns = columns;
@@ -83,10 +83,22 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     return coalesced || plan().body().path("coalesced_tasks").isEmpty() ? this : new LanceScan(this);
   }
 
+  /** Whether {@link #withBinaryRanges} can still be called. */
+  public boolean takesBinaryRanges() {
+    return identity == request && !coalesced && stream == null && !request.has("binary_ranges");
+  }
+
+  /** The same rows, with parts of binary values only: the offset and the length by the name of the column. */
+  public LanceScan withBinaryRanges(ObjectNode ranges) {
+    ObjectNode asked = request.deepCopy();
+    asked.set("binary_ranges", ranges);
+    return new LanceScan(asked, columns);
+  }
+
   /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
-  private synchronized LancePy.Reply plan() {
+  private synchronized PythonChannel.Reply plan() {
     if (plan == null) {
-      plan = LancePy.callOncePerQuery("scan.plan", request);
+      plan = PythonChannel.callOncePerQuery("scan.plan", request);
       newest = plan;
     }
     return plan;
@@ -118,7 +130,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
       boolean asks = !known.isNumber() && plan().body().path("needs_selectivity").asBoolean();
       selectivity =
           asks
-              ? LancePy.callOncePerQuery("scan.selectivity", request).body().get("selectivity").asDouble()
+              ? PythonChannel.callOncePerQuery("scan.selectivity", request).body().get("selectivity").asDouble()
               : known.asDouble(1.0);
     }
     return selectivity;
@@ -137,7 +149,8 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   /** The rows as a stream; from then on nothing is planned here. */
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    LanceMicroBatchStream made = new LanceMicroBatchStream(request.get("handle"), columns, request.get("options"), null);
+    LanceMicroBatchStream made =
+        new LanceMicroBatchStream(request.get("handle"), columns, request.get("options"), null, checkpointLocation);
     stream = made;
     return made;
   }
@@ -150,7 +163,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   /** For logs, without a request to Python: of a scan that is not planned yet, only the table is known. */
   @Override
   public String toString() {
-    LancePy.Reply known = newest;
+    PythonChannel.Reply known = newest;
     return known == null
         ? "lance scan of " + request.path("handle").path("uri").asText()
         : known.body().get("description").asText();
@@ -158,7 +171,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
 
   @Override
   public Batch toBatch() {
-    LancePy.Reply chosen = filtered.get();
+    PythonChannel.Reply chosen = filtered.get();
     filtered.remove();
     return new LanceBatch(chosen == null ? plan() : chosen, identity, columns, request.has("limit"), coalesced);
   }
@@ -184,7 +197,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     if (!taken.isEmpty()) {
       ObjectNode asked = request.deepCopy();
       asked.set("runtime_filters", taken);
-      newest = LancePy.call("scan.plan", asked, numbers);
+      newest = PythonChannel.call("scan.plan", asked, numbers);
       filtered.set(newest);
     }
   }

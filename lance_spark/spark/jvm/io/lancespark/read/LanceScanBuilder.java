@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
@@ -78,7 +78,7 @@ public final class LanceScanBuilder
     asked.set("handle", request.get("handle"));
     asked.set("options", request.get("options"));
     asked.set("predicates", Json.expressions(predicates));
-    JsonNode reply = LancePy.callOncePerQuery("scan.push", asked).body();
+    JsonNode reply = PythonChannel.callOncePerQuery("scan.push", asked).body();
     JsonNode answers = reply.get("answers");
     List<Predicate> taken = new ArrayList<>();
     List<Predicate> left = new ArrayList<>();
@@ -125,7 +125,7 @@ public final class LanceScanBuilder
     }
     ObjectNode asked = request.deepCopy();
     asked.put("offset", offset);
-    if (!LancePy.call("scan.offset", asked).body().get("taken").asBoolean()) {
+    if (!PythonChannel.call("scan.offset", asked).body().get("taken").asBoolean()) {
       return false;
     }
     request.put("offset", offset);
@@ -193,13 +193,13 @@ public final class LanceScanBuilder
       described.add(node);
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
-    LancePy.Reply planned = LancePy.callOncePerQuery("scan.aggregate", asked);
+    PythonChannel.Reply planned = PythonChannel.callOncePerQuery("scan.aggregate", asked);
     JsonNode reply = planned.body();
     if (!reply.get("values").isNull()) {
       answer = new LanceAggregateScan(request.get("handle"), schema, reply.get("values"));
     } else if (!reply.get("columns").isNull()) {
       StructType returned = (StructType) Json.type(reply.get("columns"));
-      LancePy.Reply plan = new LancePy.Reply(reply.get("plan"), planned.attachments());
+      PythonChannel.Reply plan = new PythonChannel.Reply(reply.get("plan"), planned.attachments());
       inTasks = new LanceScan(request.deepCopy(), returned, asked, plan);
     }
   }

@@ -15,9 +15,11 @@ import io.lancespark.python.LanceRunner;
 /** An epoch that the table has already: its rows are not written again. */
 final class LanceDoneEpoch implements Write, StreamingWrite {
   private final String table;
+  private final String query;
 
-  LanceDoneEpoch(String table) {
+  LanceDoneEpoch(String table, String query) {
     this.table = table;
+    this.query = query;
   }
 
   @Override
@@ -43,6 +45,7 @@ final class LanceDoneEpoch implements Write, StreamingWrite {
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
     // It is committed.
+    LanceSinkMetrics.keep(query, epoch, null);
   }
 
   @Override

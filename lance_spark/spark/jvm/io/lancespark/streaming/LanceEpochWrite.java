@@ -3,7 +3,7 @@ package io.lancespark.streaming;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.write.LanceLayout;
 import io.lancespark.write.LanceRowsWrite;
 import io.lancespark.write.LanceWriterFactory;
@@ -20,15 +20,31 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 /** One epoch: files by the tasks, one commit by the driver, which has the epoch's mark. */
 final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
   private final LanceRowConversion conversion;
+  private final String query;
+  private final boolean byKey;
 
-  LanceEpochWrite(JsonNode handle, LancePy.Reply plan, LanceRowConversion conversion, boolean hasCatalog) {
-    super(handle, plan, layout(plan, hasCatalog && conversion.keepsColumns()));
+  /**
+   * @param distributes whether Spark can distribute the rows as the plan asks: as the query has them, by functions of the
+   *     catalog if any are needed
+   * @param byKey whether the plan needs all rows of a key in one task
+   * @param query its id
+   */
+  LanceEpochWrite(
+      JsonNode handle,
+      PythonChannel.Reply plan,
+      LanceRowConversion conversion,
+      boolean distributes,
+      boolean byKey,
+      String query) {
+    super(handle, plan, distributes ? LanceLayout.of(plan.body()) : LanceLayout.none());
     this.conversion = conversion;
+    this.byKey = byKey;
+    this.query = query;
   }
 
-  /** Spark distributes the rows as the query has them, by functions of the catalog. */
-  private static LanceLayout layout(LancePy.Reply plan, boolean applies) {
-    return applies ? LanceLayout.of(plan.body()) : LanceLayout.none();
+  @Override
+  public boolean distributionStrictlyRequired() {
+    return byKey;
   }
 
   @Override
@@ -46,7 +62,8 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
     ObjectNode request = Json.object();
     request.put("epoch", epochId);
     List<byte[]> attachments = attachments(messages);
-    count(() -> LancePy.call("stream.commit", request, attachments));
+    count(() -> PythonChannel.call("stream.commit", request, attachments));
+    LanceSinkMetrics.keep(query, epochId, counted());
   }
 
   @Override
@@ -54,7 +71,7 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
     ObjectNode request = Json.object();
     request.put("epoch", epochId);
     request.put("commit_asked", isCommitAsked());
-    LancePy.call("stream.abort", request, attachments(messages));
+    PythonChannel.call("stream.abort", request, attachments(messages));
   }
 
   private record Factory(LanceWriterFactory writers, LanceRowConversion conversion)

@@ -3,12 +3,14 @@ package io.lancespark.streaming;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
+import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
 /** The write of one epoch of a streaming query; Spark makes one for each epoch. */
@@ -21,13 +23,17 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
   private final String table;
   private final StructType rows;
   private final boolean hasCatalog;
+  private final boolean byKey;
+  private final String query;
 
   /**
    * @param handle the table when the query started
    * @param table its name in messages
    * @param hasCatalog whether Spark can find functions of the table's catalog
    */
-  public LanceEpochWriteBuilder(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
+  private LanceEpochWriteBuilder(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
+    this.query = info.queryId();
+    this.byKey = info.options().containsKey("key");
     this.table = table;
     this.rows = info.schema();
     this.hasCatalog = hasCatalog;
@@ -38,9 +44,28 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     request.put("epoch", Long.parseLong(property(EPOCH)));
   }
 
+  /** See the constructor. */
+  public static WriteBuilder of(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
+    return info.options().containsKey("key")
+        ? new ByKey(handle, table, info, hasCatalog)
+        : new LanceEpochWriteBuilder(handle, table, info, hasCatalog);
+  }
+
+  /** Spark allows the output mode update for such builders, and hands over updated rows like new ones. */
+  private static final class ByKey extends LanceEpochWriteBuilder implements SupportsStreamingUpdateAsAppend {
+    ByKey(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
+      super(handle, table, info, hasCatalog);
+    }
+  }
+
   /** Whether a write is that of an epoch. Batch writes in a foreachBatch have an id of their own. */
   public static boolean isEpoch(LogicalWriteInfo info) {
     return info.queryId().equals(property(QUERY_ID)) && "false".equals(property(CONTINUOUS)) && property(EPOCH) != null;
+  }
+
+  /** What the last epoch of the thread's query has written, by name. */
+  public static Map<String, String> metrics() {
+    return LanceSinkMetrics.of(property(QUERY_ID));
   }
 
   private static String property(String name) {
@@ -56,16 +81,22 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
   @Override
   public Write build() {
     request.set("columns", Json.type(rows));
-    JsonNode opened = LancePy.call("stream.open_sink", request).body();
+    JsonNode opened = PythonChannel.call("stream.open_sink", request).body();
     if (opened.get("is_done").asBoolean()) {
-      return new LanceDoneEpoch(table);
+      return new LanceDoneEpoch(table, query);
     }
     StructType known = Json.schema(opened.get("schema"));
     LanceRowConversion conversion =
         LanceRowConversion.of(table, rows, known, opened.get("merges_schema").asBoolean());
     request.set("handle", opened.get("handle"));
     request.set("columns", Json.type(conversion.columns()));
-    LancePy.Reply plan = LancePy.call("stream.plan_sink", request);
-    return new LanceEpochWrite(request.get("handle"), plan, conversion, hasCatalog);
+    PythonChannel.Reply plan = PythonChannel.call("stream.plan_sink", request);
+    return new LanceEpochWrite(
+        request.get("handle"),
+        plan,
+        conversion,
+        byKey || (hasCatalog && conversion.keepsColumns()),
+        byKey,
+        query);
   }
 }

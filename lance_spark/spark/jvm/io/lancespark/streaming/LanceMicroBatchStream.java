@@ -3,7 +3,7 @@ package io.lancespark.streaming;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceInputPartition;
 import io.lancespark.read.LanceReaderFactory;
 import java.io.IOException;
@@ -11,6 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -28,6 +30,8 @@ import org.apache.spark.sql.types.StructType;
  */
 public final class LanceMicroBatchStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
+  private static final String QUERY_ID = "sql.streaming.queryId";
+
   private final JsonNode state;
   private final String description;
   private final long pollMillis;
@@ -42,20 +46,26 @@ public final class LanceMicroBatchStream
   private long lastBatch = System.currentTimeMillis();
   private String plannedFor;
   private List<byte[]> planned;
+  private JsonNode counts = Json.object();
+  private final String source;
+  private String heldFrom;
 
   /**
    * @param handle the version that the DataFrame was made of
    * @param columns those of the stream
    * @param options of the reader
    * @param range of the versions whose changes are read; null for a stream of rows
+   * @param checkpoint the folder of this source in the checkpoint of the query; its name is that of the source
    */
-  public LanceMicroBatchStream(JsonNode handle, StructType columns, JsonNode options, JsonNode range) {
+  public LanceMicroBatchStream(
+      JsonNode handle, StructType columns, JsonNode options, JsonNode range, String checkpoint) {
+    this.source = checkpoint.substring(checkpoint.lastIndexOf('/') + 1);
     ObjectNode request = Json.object();
     request.set("changes", range);
     request.set("handle", handle);
     request.set("columns", Json.type(columns));
     request.set("options", options);
-    LancePy.Reply opened = LancePy.call("stream.open", request);
+    PythonChannel.Reply opened = PythonChannel.call("stream.open", request);
     this.columns = columns;
     this.state = opened.body().get("state");
     this.description = opened.body().get("description").asText();
@@ -73,14 +83,14 @@ public final class LanceMicroBatchStream
   @Override
   public Offset initialOffset() {
     if (initial == null) {
-      initial = LancePy.call("stream.initial", request()).body().get("offset").asText();
+      initial = PythonChannel.call("stream.initial", request()).body().get("offset").asText();
     }
     return new LanceOffset(initial);
   }
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    ending = LancePy.call("stream.newest", request()).body().get("offset").asText();
+    ending = PythonChannel.call("stream.newest", request()).body().get("offset").asText();
   }
 
   /** The limits are options, which Python knows: this one says that they apply. */
@@ -111,7 +121,14 @@ public final class LanceMicroBatchStream
     if (ending != null) {
       request.put("ending", ending);
     }
-    JsonNode reply = LancePy.call("stream.latest", request).body();
+    String query = SparkContext.getOrCreate().getLocalProperty(QUERY_ID);
+    if (query != null && !from.equals(heldFrom)) {
+      request.put("query", query);
+      request.put("source", source);
+    }
+    JsonNode reply = PythonChannel.call("stream.latest", request).body();
+    // A new query begins with a newer snapshot each time it is asked, until one is logged.
+    heldFrom = from.equals(initial) ? null : from;
     String end = reply.get("end").asText();
     latest = reply.get("latest").asText();
     if (end.equals(from)) {
@@ -141,7 +158,9 @@ public final class LanceMicroBatchStream
       ObjectNode request = request();
       request.put("start", start.json());
       request.put("end", end.json());
-      planned = LancePy.call("stream.plan", request).attachments();
+      PythonChannel.Reply plan = PythonChannel.call("stream.plan", request);
+      planned = plan.attachments();
+      counts = plan.body().get("counts");
       plannedFor = wanted;
     }
     return planned.stream()
@@ -168,9 +187,16 @@ public final class LanceMicroBatchStream
   /** Must not throw: the sink has committed when Spark asks. */
   @Override
   public Map<String, String> metrics(Optional<Offset> consumed) {
+    Map<String, String> found = new TreeMap<>();
+    for (Map.Entry<String, JsonNode> count : counts.properties()) {
+      found.put(count.getKey(), count.getValue().asText());
+    }
     long newest = version(latest);
     long read = consumed.isPresent() ? version(consumed.get().json()) : -1;
-    return newest < 0 || read < 0 ? Map.of() : Map.of("versionsBehind", Long.toString(Math.max(0, newest - read)));
+    if (newest >= 0 && read >= 0) {
+      found.put("versionsBehind", Long.toString(Math.max(0, newest - read)));
+    }
+    return found;
   }
 
   private static long version(String offset) {

@@ -8,12 +8,16 @@ public final class LanceStreams {
   private static final String READER = ".DataStreamReader";
   private static final String CONTINUOUS = ".ContinuousExecution";
   private static final String WRITER = ".DataStreamWriter";
+  private static final String SESSION_CATALOG = ".V2SessionCatalog";
 
   private LanceStreams() {}
 
-  /** Whether this thread is about to start a streaming query or to make the DataFrame of one. */
+  /**
+   * Whether this thread is about to start a streaming query over a path, or to make the DataFrame of one; not for a
+   * table by name, for which the session catalog asks.
+   */
   public static boolean isStarting() {
-    return isIn(READER) || isWriting();
+    return (isIn(READER) || isWriting()) && !isIn(SESSION_CATALOG);
   }
 
   /** Whether it is about to start a streaming query, whose sink is asked for. */

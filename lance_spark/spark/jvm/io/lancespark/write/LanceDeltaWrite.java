@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceRunner;
 import java.util.Collection;
 import java.util.LinkedHashSet;
@@ -34,7 +34,7 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
    * @param targetReads the requests of its scans, complete when the commit comes
    */
   LanceDeltaWrite(
-      JsonNode handle, Collection<JsonNode> targetReads, LancePy.Reply plan, StructType ids, StructType rows) {
+      JsonNode handle, Collection<JsonNode> targetReads, PythonChannel.Reply plan, StructType ids, StructType rows) {
     super(handle, plan);
     this.targetReads = targetReads;
     this.ids = ids;
@@ -63,7 +63,7 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
     request.set("counts", counts(summary));
     request.set("reads", reads());
     List<byte[]> attachments = attachments(messages);
-    commit(() -> LancePy.call("row_level.commit", request, attachments));
+    commit(() -> PythonChannel.call("row_level.commit", request, attachments));
   }
 
   /** The scans of the target, and all others of the statement that may read the same table. */
@@ -79,7 +79,7 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
   @Override
   public void abort(WriterCommitMessage[] messages) {
     List<byte[]> attachments = attachments(messages);
-    LancePy.call("row_level.abort", abortRequest(attachments, messages), attachments);
+    PythonChannel.call("row_level.abort", abortRequest(attachments, messages), attachments);
   }
 
   /** What Spark has counted, by the names that Spark gives the counters. */

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceRunner;
 import java.util.ArrayList;
 import java.util.List;
@@ -28,7 +28,7 @@ public abstract class LanceJobWrite {
    * @param handle the target
    * @param plan the function of the tasks and the job are attached
    */
-  protected LanceJobWrite(JsonNode handle, LancePy.Reply plan) {
+  protected LanceJobWrite(JsonNode handle, PythonChannel.Reply plan) {
     this.handle = handle;
     this.description = plan.body().get("description").asText();
     this.function = plan.attachments().get(0);
@@ -54,18 +54,23 @@ public abstract class LanceJobWrite {
   }
 
   /** Runs {@code commit}; after a conflict the statement runs again on the newest version of the target. */
-  final void commit(Supplier<LancePy.Reply> commit) {
+  final void commit(Supplier<PythonChannel.Reply> commit) {
     commitAsked = true;
     metrics = LanceReruns.commit(handle, () -> metricsOf(commit.get()));
   }
 
   /** Keeps what {@code count} has counted, for a table whose commit comes later. */
-  protected final void count(Supplier<LancePy.Reply> count) {
+  protected final void count(Supplier<PythonChannel.Reply> count) {
     commitAsked = true;
     metrics = metricsOf(count.get());
   }
 
-  private static JsonNode metricsOf(LancePy.Reply reply) {
+  /** What was counted; null before the commit. */
+  protected final JsonNode counted() {
+    return metrics;
+  }
+
+  private static JsonNode metricsOf(PythonChannel.Reply reply) {
     return reply.body().get("metrics");
   }
 

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
 import java.util.Collection;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -36,7 +36,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
     ObjectNode request = Json.object();
     request.set("handle", handle);
     request.put("command", info.command().name());
-    this.plan = LancePy.call("row_level.begin", request).body();
+    this.plan = PythonChannel.call("row_level.begin", request).body();
   }
 
   @Override
@@ -93,7 +93,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
       request.set("options", Json.map(info.options().asCaseSensitiveMap()));
-      return new LanceDeltaWrite(handle, reads, LancePy.call("row_level.plan", request), ids, rows);
+      return new LanceDeltaWrite(handle, reads, PythonChannel.call("row_level.plan", request), ids, rows);
     }
   }
 }

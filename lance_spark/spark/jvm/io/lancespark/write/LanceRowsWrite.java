@@ -1,7 +1,7 @@
 package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceRunner;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.expressions.SortOrder;
@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.StructType;
 public abstract class LanceRowsWrite extends LanceJobWrite implements RequiresDistributionAndOrdering {
   private final LanceLayout layout;
 
-  protected LanceRowsWrite(JsonNode handle, LancePy.Reply plan, LanceLayout layout) {
+  protected LanceRowsWrite(JsonNode handle, PythonChannel.Reply plan, LanceLayout layout) {
     super(handle, plan);
     this.layout = layout;
   }
@@ -24,7 +24,7 @@ public abstract class LanceRowsWrite extends LanceJobWrite implements RequiresDi
   }
 
   @Override
-  public final boolean distributionStrictlyRequired() {
+  public boolean distributionStrictlyRequired() {
     return false;
   }
 

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.List;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -18,7 +18,7 @@ public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
   private final LanceStagedTable staged;
   private final boolean replaces;
 
-  LanceWrite(JsonNode handle, LancePy.Reply plan, StructType columns, LanceStagedTable staged) {
+  LanceWrite(JsonNode handle, PythonChannel.Reply plan, StructType columns, LanceStagedTable staged) {
     super(handle, plan, LanceLayout.of(plan.body()));
     this.replaces = plan.body().get("replaces").asBoolean();
     this.columns = columns;
@@ -50,7 +50,7 @@ public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
       }
     }
     if (staged != null) {
-      count(() -> LancePy.call("write.metrics", request, attachments));
+      count(() -> PythonChannel.call("write.metrics", request, attachments));
       return;
     }
     LanceStatement statement = LanceStatement.running();
@@ -58,18 +58,18 @@ public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
       request.set("target", handle);
       request.set("reads", statement.reads());
     }
-    commit(() -> LancePy.call("write.commit", request, attachments));
+    commit(() -> PythonChannel.call("write.commit", request, attachments));
   }
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
     List<byte[]> attachments = attachments(messages);
-    LancePy.call("write.abort", abortRequest(attachments, messages), attachments);
+    PythonChannel.call("write.abort", abortRequest(attachments, messages), attachments);
   }
 
   /** The replaced rows that tasks have found; null if the commit is to search for them. */
   private List<byte[]> replacedRows() {
-    List<byte[]> search = LancePy.call("write.search", Json.object(), List.of(job)).attachments();
+    List<byte[]> search = PythonChannel.call("write.search", Json.object(), List.of(job)).attachments();
     return search.isEmpty() ? null : LanceJob.run(description + ": search for replaced rows", search.get(0), search.subList(1, search.size()));
   }
 }

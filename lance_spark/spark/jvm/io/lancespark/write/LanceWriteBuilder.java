@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.catalog.LanceColumnNames;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.Locale;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -56,7 +56,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   public boolean canOverwrite(Predicate[] predicates) {
     ObjectNode asked = request.deepCopy();
     asked.set("predicates", Json.expressions(predicates));
-    return LancePy.call("write.can_overwrite", asked).body().get("taken").asBoolean();
+    return PythonChannel.call("write.can_overwrite", asked).body().get("taken").asBoolean();
   }
 
   @Override
@@ -79,6 +79,6 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       columns = LanceColumnNames.asIn(known, columns);
       request.set("columns", Json.type(columns));
     }
-    return new LanceWrite(request.get("handle"), LancePy.call("write.plan", request), columns, staged);
+    return new LanceWrite(request.get("handle"), PythonChannel.call("write.plan", request), columns, staged);
   }
 }

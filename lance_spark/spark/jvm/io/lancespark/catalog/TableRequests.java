@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LancePy;
+import io.lancespark.python.PythonChannel;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -20,11 +20,11 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
 /** Builds and sends the requests of a catalog about tables. */
-public final class LanceTables {
+public final class TableRequests {
   private final String catalog;
   private final Map<String, String> settings;
 
-  public LanceTables(String catalog, Map<String, String> settings) {
+  public TableRequests(String catalog, Map<String, String> settings) {
     this.catalog = catalog;
     this.settings = Map.copyOf(settings);
   }
@@ -65,14 +65,14 @@ public final class LanceTables {
   /** The table, or null if it does not exist. */
   public Table load(Identifier identifier, TableContext context, Map<String, String> options) {
     ObjectNode request = loadRequest(identifier, context, options);
-    JsonNode reply = LancePy.call("table.load", request).body();
+    JsonNode reply = PythonChannel.call("table.load", request).body();
     if (reply.get("found").asBoolean()) {
       return LancePartitionedTable.of(reply.get("table"));
     }
     if (identifier.namespace().length == 0) {
       return null;
     }
-    JsonNode metadata = LancePy.call("metadata.load", request).body();
+    JsonNode metadata = PythonChannel.call("metadata.load", request).body();
     return metadata.get("found").asBoolean() ? new LanceMetadataTable(metadata) : null;
   }
 
@@ -84,7 +84,7 @@ public final class LanceTables {
     request.set("range", described);
     request.put("deduplication", context.deduplicationMode().name().toLowerCase(Locale.ROOT));
     request.put("compute_updates", context.computeUpdates());
-    JsonNode reply = LancePy.call("changelog.load", request).body();
+    JsonNode reply = PythonChannel.call("changelog.load", request).body();
     return reply.get("found").asBoolean() ? new LanceChangelog(reply, described) : null;
   }
 
@@ -97,7 +97,7 @@ public final class LanceTables {
     ObjectNode request = Json.object();
     request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), Map.of()));
     request.set("search", search);
-    JsonNode reply = LancePy.call("search.load", request).body();
+    JsonNode reply = PythonChannel.call("search.load", request).body();
     return reply.get("found").asBoolean() ? new LanceSearchTable(reply, search) : null;
   }
 
@@ -122,7 +122,7 @@ public final class LanceTables {
     request.set("properties", Json.map(properties));
     request.set("schema", schema == null ? null : Json.type(schema));
     request.set("partitioning", Json.expressions(partitioning));
-    return new LanceTable(LancePy.call("table.session", request).body().get("table"));
+    return new LanceTable(PythonChannel.call("table.session", request).body().get("table"));
   }
 
   /** The table of a streaming query that names a path; if it is written to, the first epoch may make it. */
@@ -130,7 +130,7 @@ public final class LanceTables {
     ObjectNode request = Json.object();
     request.set("options", Json.map(options));
     request.put("is_read", isRead);
-    return new LanceTable(LancePy.call("stream.table", request).body().get("table"), false);
+    return new LanceTable(PythonChannel.call("stream.table", request).body().get("table"), false);
   }
 
   private static ObjectNode timeTravel(TimeTravel travel) {

@@ -4,7 +4,7 @@ import java.util.List;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /** The work of one task. */
-public interface LanceWork extends InputPartition {
+public interface LanceTask extends InputPartition {
   /** What Python is to do, as it described that; or the rows, each item an Arrow stream. */
   List<byte[]> work();
 

@@ -31,7 +31,7 @@ import scala.Option;
  * <p>A warm planner worker (module {@code pyspark_lance.planner}) answers. This is one of the few classes that use
  * Spark classes outside of its public connector interface; a test lists them.
  */
-public final class LancePy {
+public final class PythonChannel {
   /** Both ends refuse any other protocol number. */
   static final int PROTOCOL = 1;
 
@@ -44,6 +44,7 @@ public final class LancePy {
   private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
   private static final String SELECTIVITY = "spark.sql.lance.selectivity.enabled";
   private static final String USE_SCALAR_INDEX = "spark.sql.lance.useScalarIndex";
+  private static final String APPROXIMATE = "spark.sql.lance.vectorSearch.approximate";
 
   private static final int PYTHON_EXCEPTION = -2;
 
@@ -56,7 +57,7 @@ public final class LancePy {
 
   private static final Map<String, LongAdder> REQUESTS = new ConcurrentHashMap<>();
 
-  private LancePy() {}
+  private PythonChannel() {}
 
   /** How many requests of each operation this JVM has sent. */
   public static Map<String, Long> requests() {
@@ -156,6 +157,7 @@ public final class LancePy {
     put(session, "aggregates", AGGREGATES);
     put(session, "selectivity", SELECTIVITY);
     put(session, "use_scalar_index", USE_SCALAR_INDEX);
+    put(session, "vector_search_approximate", APPROXIMATE);
     put(session, "txn_app_id", TXN_APP_ID);
     put(session, "txn_version", TXN_VERSION);
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());

@@ -1,0 +1,1 @@
+"""Geometries: well-known binary and text, the filter functions that read them, and which intersect."""

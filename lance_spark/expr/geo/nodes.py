@@ -1,0 +1,86 @@
+"""`st_intersects(column, geometry)` in filter text, with a constant geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.geo.shape import Shape
+from lance_spark.expr.geo.wkb import parse_wkb
+from lance_spark.expr.geo.wkt import parse_wkt
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Expr, quote_string
+
+
+@dataclass(frozen=True, slots=True)
+class GeometryConstant(Expr):
+    """`st_geomfromtext('POINT(1 2)')` or `st_geomfromwkb(X'...')`, an argument of other functions."""
+
+    source: str | bytes
+
+    def __post_init__(self) -> None:
+        _parsed(self.source)
+
+    @property
+    def shape(self) -> Shape:
+        """The geometry."""
+        return _parsed(self.source)
+
+    def is_term(self) -> bool:
+        return True
+
+    def to_sql(self) -> str:
+        if isinstance(self.source, bytes):
+            return f"st_geomfromwkb(X'{self.source.hex()}')"
+        return f"st_geomfromtext({quote_string(self.source)})"
+
+
+@lru_cache(maxsize=64)
+def _parsed(source: str | bytes) -> Shape:
+    return parse_wkb(source) if isinstance(source, bytes) else parse_wkt(source)
+
+
+@dataclass(frozen=True, slots=True)
+class Intersects(Expr):
+    """Whether a geometry and a constant one have a point in common; NULL for NULL."""
+
+    value: Expr
+    geometry: GeometryConstant
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def is_term(self) -> bool:
+        return True
+
+    def to_sql(self) -> str:
+        return f"st_intersects({self.value.to_sql()}, {self.geometry.to_sql()})"
+
+
+def _constant(name: str, values: tuple[Expr, ...]) -> Expr:
+    (value,) = values
+    kind = str if name == "st_geomfromtext" else bytes
+    if not isinstance(value, Literal) or not isinstance(value.value, kind):
+        raise InvalidInputError(f"{name} takes a constant {'text' if kind is str else 'binary'}, got {value}")
+    return GeometryConstant(value.value)
+
+
+def _intersects(name: str, values: tuple[Expr, ...]) -> Expr:
+    one, other = values
+    if isinstance(one, GeometryConstant):
+        one, other = other, one
+    if not isinstance(other, GeometryConstant) or isinstance(one, GeometryConstant):
+        raise InvalidInputError(
+            f"{name} takes a column and a constant geometry, such as st_geomfromtext('POINT(1 2)'), got {one}, {other}"
+        )
+    return Intersects(one, other)
+
+
+GEO_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
+    "st_geomfromtext": (1, _constant),
+    "st_geomfromwkb": (1, _constant),
+    "st_intersects": (2, _intersects),
+}
+"""The number of arguments, and what makes the node of name and arguments."""

@@ -1,0 +1,109 @@
+"""The plan of an epoch whose rows replace those with the same key (docs/design/030)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.expr.evaluate import evaluate
+from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.blob_columns import written_columns
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.write.tables import AskedMode, table_of
+from lance_spark.spark.jobs.upsert_job import UpsertJob
+from lance_spark.spark.option_values import STATIC
+from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.streaming.options import SinkOptions
+from lance_spark.spark.types import exchanged_schema
+from lance_spark.table.manifests.epoch_mark import EpochMark
+from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.row_level.upsert import key_schema
+
+
+def with_extra_columns(table: StructType, rows: StructType, options: SinkOptions) -> StructType:
+    """The columns that tasks get: those of the table, and others of the rows that the options of an upsert name."""
+    known = {name.lower() for name in table.names}
+    wanted = {name.lower() for name in _named(options)} - known
+    return StructType([*table.fields, *(field for field in rows.fields if field.name.lower() in wanted)])
+
+
+def _named(options: SinkOptions) -> set[str]:
+    """The columns that the options of an upsert name, besides the key."""
+    names = set() if options.sequence_by is None else {options.sequence_by}
+    if options.delete_when is not None:
+        names |= {path[0] for path in referenced_columns(options.delete_when)}
+    return names
+
+
+def plan_upsert(
+    handle: TableHandle, columns: StructType, options: SinkOptions, write: WriteOptions, mark: EpochMark
+) -> UpsertJob:
+    """The job of an epoch.
+
+    Args:
+        columns: what tasks get.
+
+    Raises:
+        InvalidInputError: a key column is of a type that cannot be one, or the condition is invalid for the columns.
+        NotFoundError: no such column.
+        UnsupportedFeatureError: new columns are to be added too.
+    """
+    if write.merge_schema:
+        raise UnsupportedFeatureError(
+            "options key and mergeSchema: an upsert adds no columns; add them by ALTER TABLE", feature="mergeSchema"
+        )
+    assert options.key is not None  # Else it is an append.
+    stored = _stored_columns(handle, columns)
+    table = table_of(handle)
+    append = table.plan_write(stored, table.write_mode(AskedMode("append", (), None, STATIC)), write, None)
+    append = replace(append, commit_options=replace(append.commit_options, mark=mark))
+    keys = [_column(stored, name) for name in options.key]
+    schema = _lance_schema(handle)
+    keys_as_stored = pa.schema([append.table_types.field(name) for name in keys])
+    return UpsertJob(
+        append.target,
+        append.table_types,
+        append.commit_options,
+        append,
+        keys_as_stored if schema is None else key_schema(schema, keys),
+        _checked_condition(columns, options),
+        None if options.sequence_by is None else _column(columns, options.sequence_by),
+    )
+
+
+def _checked_condition(columns: StructType, options: SinkOptions) -> Expr | None:
+    if options.delete_when is not None:
+        result = evaluate(options.delete_when, pa.RecordBatch.from_pylist([], schema=exchanged_schema(columns)))
+        if not pa.types.is_boolean(result.type):
+            raise InvalidInputError(f"option delete_when is {options.delete_when}, which is not a condition")
+    return options.delete_when
+
+
+def _stored_columns(handle: TableHandle, columns: StructType) -> StructType:
+    """The columns of the table; all that tasks get if the epoch makes it."""
+    if handle.partitioned:
+        table = handle.open_partitioned()
+        return written_columns(table.lance_schema, table.file_version)
+    if handle.version is None:
+        return columns
+    manifest = handle.open()[1]
+    return written_columns(manifest.schema, data_format(manifest))
+
+
+def _lance_schema(handle: TableHandle) -> LanceSchema | None:
+    if handle.partitioned:
+        return handle.open_partitioned().lance_schema
+    return None if handle.version is None else handle.open()[1].schema
+
+
+def _column(columns: StructType, name: str) -> str:
+    """The name as the columns spell it."""
+    found: list[StructField] = [field for field in columns.fields if field.name == name]
+    found = found or [field for field in columns.fields if field.name.lower() == name.lower()]
+    if len(found) != 1:
+        raise NotFoundError(f"an option of the stream names the column {name!r}; there are only {columns.names}")
+    return str(found[0].name)

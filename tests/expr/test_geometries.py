@@ -1,0 +1,172 @@
+"""`st_intersects` in filters, compared with the reference library's scan."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.geo.intersects import intersects
+from lance_spark.expr.geo.wkb import parse_wkb
+from lance_spark.expr.geo.wkt import parse_wkt
+from lance_spark.expr.sql import parse
+
+EXTENSION = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": "{}"}
+Path2 = list[tuple[float, float]]
+
+
+def path(points: Path2, order: str = "<") -> bytes:
+    return struct.pack(f"{order}I{2 * len(points)}d", len(points), *(number for point in points for number in point))
+
+
+def wkb(kind: int, *parts: bytes) -> bytes:
+    """A collection or polygon of parts, a line of one part, a point."""
+    count = struct.pack("<I", len(parts)) if kind > 2 else b""
+    return struct.pack("<BI", 1, kind) + count + b"".join(parts)
+
+
+def point(x: float, y: float) -> bytes:
+    return wkb(1, struct.pack("<dd", x, y))
+
+
+def random_geometry(rng: random.Random) -> bytes:
+    def at() -> tuple[float, float]:
+        return float(rng.randint(0, 12)), float(rng.randint(0, 12))
+
+    def box() -> bytes:
+        (x, y), size = at(), rng.randint(3, 9)
+        outer = [(x, y), (x + size, y), (x + size, y + size), (x, y + size), (x, y)]
+        hole = [
+            (x + 1, y + 1),
+            (x + 1, y + size - 1),
+            (x + size - 1, y + size - 1),
+            (x + size - 1, y + 1),
+            (x + 1, y + 1),
+        ]
+        return wkb(3, path(outer), path(hole)) if rng.random() < 0.5 else wkb(3, path(outer))
+
+    def line() -> bytes:
+        start = at()
+        return wkb(2, path([start, (start[0] + rng.randint(1, 5), start[1] + rng.randint(0, 5)), (13.0, 1.0)]))
+
+    kinds = [
+        lambda: point(*at()),
+        line,
+        box,
+        lambda: wkb(4, point(*at()), point(*at())),
+        lambda: wkb(5, line(), line()),
+        lambda: wkb(7, point(*at()), line()),
+    ]
+    return rng.choice(kinds)()
+
+
+def geometries(values: list[bytes | None]) -> pa.Table:
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("g", pa.binary(), metadata=EXTENSION)])
+    return pa.table([pa.array(range(len(values))), pa.array(values, pa.binary())], schema=schema)
+
+
+QUERIES = [
+    "POINT(3 4)",
+    "POINT Z (3 4 5)",
+    "LINESTRING(0 0, 12 12)",
+    "LINESTRING EMPTY",
+    "MULTIPOINT((1 2), (5 6), 7 8)",
+    "POLYGON((2 2, 9 2, 9 9, 2 9, 2 2), (4 4, 4 7, 7 7, 7 4, 4 4))",
+    "MULTIPOLYGON(((0 0, 2 0, 2 2, 0 2, 0 0)), ((8 8, 12 8, 10.5 12, 8 8)))",
+    "MULTILINESTRING((0 1, 0.3 0.1, 12 0), (5 5, 5 9))",
+    "GEOMETRYCOLLECTION(POINT(3 4), LINESTRING(0 12, 12 0))",
+    "POLYGON((0.1 0.1, 0.7 0.1, 0.7 0.7, 0.1 0.1))",
+]
+
+
+def test_intersecting_rows_are_those_of_the_reference(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    values = [None if place % 20 == 0 else random_geometry(rng) for place in range(200)]
+    lance.write_dataset(geometries(values), str(tmp_path))
+    reference, ours = lance.dataset(str(tmp_path)), lance_spark.open(str(tmp_path))
+    for text in QUERIES:
+        inner = f"st_intersects(g, st_geomfromtext('{text}'))"
+        for query in (inner, f"NOT {inner}", f"St_Intersects(ST_GeomFromText('{text}'), g) AND id > 50"):
+            expected = reference.to_table(columns=["id"], filter=query)["id"].to_pylist()
+            assert ours.to_table(columns=["id"], filter=query)["id"].to_pylist() == expected, query
+    constant = f"st_intersects(g, st_geomfromwkb(X'{random_geometry(rng).hex()}'))"
+    assert ours.count_rows(constant) == reference.count_rows(filter=constant) > 0
+    assert parse(str(parse(constant))) == parse(constant)
+
+
+def test_points_in_structs(tmp_path: Path) -> None:
+    values = pa.array([{"x": 1.0, "y": 2.0}, {"x": float("nan"), "y": 2.0}, None, {"x": 5.0, "y": 5.0}])
+    lance_spark.write(pa.table({"p": values}), str(tmp_path))
+    ours = lance_spark.open(str(tmp_path))
+    inner = "st_intersects(p, st_geomfromtext('LINESTRING(0 1, 3 4)'))"
+    assert [ours.count_rows(query) for query in (inner, f"NOT {inner}", f"{inner} IS NULL")] == [1, 2, 1]
+
+
+def test_rounding_decides_nothing() -> None:
+    # The three points are on one line only as decimals.
+    line, near = parse_wkt("LINESTRING(0 0, 0.3 0.9)"), parse_wkt("POINT(0.1 0.3)")
+    exact = parse_wkt("POINT(0.15 0.45)")
+    assert intersects(line, exact)
+    assert not intersects(line, near)
+    huge = parse_wkt("LINESTRING(-1e308 -1e308, 1e308 1e308)")
+    assert intersects(huge, parse_wkt("POINT(7 7)"))
+    assert not intersects(huge, parse_wkt("POINT(7 7.000000000000001)"))
+    assert intersects(parse_wkt("LINESTRING(0 0, 1e-200 1e-200)"), parse_wkt("POINT(5e-201 5e-201)"))
+
+
+def test_places_that_are_no_numbers_intersect_nothing() -> None:
+    everything = parse_wkt("POLYGON((-9 -9, 9 -9, 9 9, -9 9, -9 -9))")
+    nan, inf = float("nan"), float("inf")
+    for value in (point(nan, nan), point(nan, 1), point(inf, 1), wkb(2, path([])), wkb(3), wkb(4), wkb(7)):
+        assert not intersects(parse_wkb(value), everything)
+    assert intersects(parse_wkb(wkb(2, path([(1, 1), (2, 2), (nan, 3)]))), everything)
+    # Extended form with an SRID and Z, big endian.
+    extended = struct.pack(">BIIddd", 0, 0xA0000001, 4326, 1.0, 2.0, 3.0)
+    assert parse_wkb(extended).box() == (1.0, 2.0, 1.0, 2.0)
+
+
+def test_damaged_geometries_are_refused() -> None:
+    whole = wkb(7, wkb(3, path([(0, 0), (1, 0), (1, 1), (0, 0)])), wkb(4, point(1, 2)))
+    parse_wkb(whole)
+    rng = np.random.default_rng(1)
+    for size in range(len(whole)):
+        with pytest.raises(InvalidInputError, match="a geometry of"):
+            parse_wkb(whole[:size])
+    for _ in range(500):
+        damaged = bytearray(whole)
+        damaged[int(rng.integers(len(whole)))] = int(rng.integers(256))
+        try:
+            parse_wkb(bytes(damaged))
+        except InvalidInputError as error:
+            assert "a geometry of" in str(error)  # noqa: PT017
+    for counts in (struct.pack("<BII", 1, 2, 0xFFFFFFFF), struct.pack("<BII", 1, 6, 0x7FFFFFFF), wkb(7) * 40):
+        with pytest.raises(InvalidInputError):
+            parse_wkb(counts)
+    nested = wkb(1, struct.pack("<dd", 0, 0))
+    for _ in range(40):
+        nested = wkb(7, nested)
+    with pytest.raises(InvalidInputError, match="nested too deeply"):
+        parse_wkb(nested)
+
+
+@pytest.mark.parametrize(
+    "text", ["bogus", "POINT(1)", "POINT(1 2", "POINT(1 2) x", "POLYGON(1 2)", "POINT(1 2, 3 4)", "", "POINT(1 & 2)"]
+)
+def test_texts_that_are_no_geometry_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="is no geometry"):
+        parse(f"st_intersects(g, st_geomfromtext('{text}'))")
+
+
+@pytest.mark.parametrize(
+    "query", ["st_intersects(g, h)", "st_intersects(g, 'POINT(1 2)')", "st_intersects(g)", "st_geomfromtext(g) = 1"]
+)
+def test_other_arguments_are_refused(query: str) -> None:
+    with pytest.raises(InvalidInputError):
+        parse(query)

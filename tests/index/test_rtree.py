@@ -1,0 +1,179 @@
+"""RTREE indexes: built by either library, used by both, always with the answers of a scan."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.file import LanceFileReader
+
+import lance_spark
+from lance_spark.errors import InvalidInputError
+from lance_spark.storage.cache import shared
+from lance_spark.table.dataset import Dataset
+from tests.expr.test_geometries import EXTENSION, path, point, wkb
+from tests.index.comparisons import ID, check, ids
+
+WHERE = "ST_GeomFromText('POLYGON((0 0, 30 0, 30 30, 0 30, 0 0))')"
+NAN = float("nan")
+
+
+def rows(first: int, count: int) -> pa.Table:
+    """Points as structs, and polygons, lines, empty lines and NULL as binary."""
+    numbers = range(first, first + count)
+    points = pa.StructArray.from_arrays(
+        [pa.array([float(i % 97) for i in numbers]), pa.array([float(i * 7 % 50) for i in numbers])], ["x", "y"]
+    )
+    schema = pa.schema(
+        [
+            pa.field(ID, pa.int64()),
+            pa.field("pt", points.type, metadata={**EXTENSION, "ARROW:extension:name": "geoarrow.point"}),
+            pa.field("g", pa.binary(), metadata=EXTENSION),
+        ]
+    )
+    return pa.table([pa.array(numbers, pa.int64()), points, pa.array(map(geometry, numbers))], schema=schema)
+
+
+def geometry(number: int) -> bytes | None:
+    x, y = float(number % 97), float(number * 7 % 50)
+    special = {3: None, 4: wkb(2, path([])), 5: wkb(2, path([(x, y), (x + 1, y)]))}
+    ring = [(x, y), (x + 2, y), (x + 2, y + 3), (x, y)]
+    return special.get(number % 20, wkb(3, path(ring)))
+
+
+OPERATIONS: dict[str, Callable[[Dataset], object]] = {
+    "delete": lambda dataset: dataset.delete("id % 5 = 1"),
+    "update": lambda dataset: dataset.update({"pt": {"x": 1.0, "y": 2.0}, "g": point(1, 2)}, "id % 7 = 3"),
+    "merge": lambda dataset: dataset.merge(rows(290, 20), "id"),
+    "compact": lambda dataset: dataset.compact(target_rows_per_fragment=1000),
+    "deferred compaction": lambda dataset: dataset.compact(target_rows_per_fragment=1000, defer_index_remap=True),
+    "append": lambda dataset: lance_spark.write(rows(400, 50), dataset.location.uri, mode="append"),
+}
+
+
+def build(uri: str, builder: str) -> None:
+    for column in ("pt", "g"):
+        if builder == "ours":
+            lance_spark.open(uri).create_scalar_index(column, "rtree", page_size=16)
+        else:
+            lance.dataset(uri).create_scalar_index(column, "RTREE")
+
+
+def check_both(uri: str, query: str, index: str) -> int:
+    """The number of rows: of a scan, of ours and of the reference's index."""
+    scanned = check(uri, query, index=index)
+    assert ids(lance.dataset(uri).to_table(columns=[ID], filter=query)) == scanned
+    return len(scanned)
+
+
+@pytest.mark.parametrize("builder", ["ours", "reference"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_answers_are_those_of_a_scan_after_each_operation(
+    tmp_path: Path, builder: str, stable: bool, warnings: list[str]
+) -> None:
+    start = tmp_path / "start"
+    lance.write_dataset(rows(0, 300), str(start), max_rows_per_file=100, enable_stable_row_ids=stable)
+    build(str(start), builder)
+    assert {item["type"] for item in lance_spark.open(start).list_indices()} == {"RTree"}
+    # Tables with stable row ids cannot defer.
+    operations = [name for name in OPERATIONS if not (stable and name.startswith("deferred"))]
+    for number, operation in enumerate(operations):
+        uri = str(tmp_path / str(number))
+        shutil.copytree(start, uri)
+        OPERATIONS[operation](lance_spark.open(uri))
+        for step in ("", "optimize"):
+            if step:
+                lance_spark.open(uri).optimize_indices()
+            for column in ("pt", "g"):
+                query = f"st_intersects({column}, {WHERE})"
+                assert check_both(uri, query, f"{column}_idx") > 30, (operation, step)
+        check(uri, "g IS NULL", index="g_idx")
+        check(uri, f"st_intersects(g, {WHERE}) AND id < 50 OR st_intersects(g, {WHERE}) AND g IS NOT NULL")
+        check(uri, f"NOT st_intersects(g, {WHERE})")
+        found = lance_spark.open(uri)
+        assert "\nindex:" not in found.explain("pt.x < 10")
+    assert warnings == []
+
+
+def test_pages_are_those_of_the_reference(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    values = pa.array([point(rng.uniform(0, 9), rng.uniform(0, 9)) for _ in range(9000)])
+    lance.write_dataset(
+        pa.table([values], schema=pa.schema([pa.field("g", pa.binary(), metadata=EXTENSION)])), tmp_path
+    )
+    files = []
+    for builder in ("ours", "reference"):
+        dataset = lance_spark.open(tmp_path)
+        if builder == "ours":
+            dataset.create_scalar_index("g", "RTREE", name=builder)
+        else:
+            lance.dataset(tmp_path).create_scalar_index("g", "RTREE", name=builder)
+        (entry,) = [item for item in lance_spark.open(tmp_path).list_indices() if item["name"] == builder]
+        folder = tmp_path / "_indices" / entry["uuid"]
+        reader = LanceFileReader(str(folder / "page_data.lance"))
+        files.append((reader.metadata(), reader.read_all().to_table()))
+    (ours, our_pages), (theirs, their_pages) = files
+    assert ours.schema == theirs.schema
+    assert ours.schema.metadata == theirs.schema.metadata
+    assert our_pages["id"].to_pylist()[-3:] == their_pages["id"].to_pylist()[-3:] == [0, 1, 2]
+    boxes = [sorted(map(str, pages["bbox"].to_pylist()[:9000])) for pages in (our_pages, their_pages)]
+    assert boxes[0] == boxes[1]
+
+
+def test_places_that_are_no_numbers(tmp_path: Path) -> None:
+    infinite = float("inf")
+    values = [point(NAN, NAN), point(NAN, 1), point(infinite, 1), wkb(2, path([(1, 1), (NAN, 1), (5, 5)])), None]
+    values += [wkb(2, path([(1, 1), (2, 2), (NAN, 1)])), wkb(7), point(1e308, -1e308), point(-1e308, 1e308)]
+    schema = pa.schema([pa.field(ID, pa.int64()), pa.field("g", pa.binary(), metadata=EXTENSION)])
+    lance_spark.write(pa.table([pa.array(range(9)), pa.array(values)], schema=schema), str(tmp_path))
+    lance_spark.open(tmp_path).create_scalar_index("g", "RTREE", page_size=2)
+    for shape, found in {
+        "POLYGON((0 0, 9 0, 9 9, 0 9, 0 0))": [5],
+        "POINT(1 1)": [5],
+        "POINT(1e308 -1e308)": [7],
+        "POINT EMPTY": [],
+        "LINESTRING(-1.7e308 1.7e308, 1.7e308 -1.7e308)": [7, 8],
+    }.items():
+        assert (
+            check(str(tmp_path), f"st_intersects(g, st_geomfromtext('{shape}'))", reference="", index="g_idx") == found
+        )
+    assert check(str(tmp_path), "g IS NULL", reference="", index="g_idx") == [4]
+    assert check(str(tmp_path), "g IS NOT NULL", reference="", index="g_idx") == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_columns_without_a_geometry_and_damaged_values_are_refused(tmp_path: Path) -> None:
+    lance_spark.write(pa.table({"t": ["x"], "b": [b"\x01\x02"], "n": [b""], "v": [None]}), str(tmp_path))
+    dataset = lance_spark.open(tmp_path)
+    with pytest.raises(InvalidInputError, match="'t' is of type string, which an index of kind RTREE does not support"):
+        dataset.create_scalar_index("t", "RTREE")
+    with pytest.raises(InvalidInputError, match="a geometry of 2 bytes"):
+        dataset.create_scalar_index("b", "RTREE")
+    with pytest.raises(InvalidInputError, match="page_size"):
+        dataset.create_scalar_index("b", "RTREE", page_size=0)
+
+
+def test_damaged_files_cost_a_warning(tmp_path: Path, warnings: list[str]) -> None:
+    uri = str(tmp_path)
+    lance.write_dataset(rows(0, 300), uri, max_rows_per_file=100)
+    lance_spark.open(uri).create_scalar_index("g", "rtree")
+    query = f"st_intersects(g, {WHERE})"
+    expected = check(uri, query, index="g_idx")
+    (file,) = tmp_path.glob("_indices/*/page_data.lance")
+    whole = file.read_bytes()
+    rng = random.Random(5)
+    for _ in range(40):
+        damaged = bytearray(whole)
+        # The boxes have no check sum; what describes them has to fit.
+        damaged[rng.randrange(len(whole) - 700, len(whole))] ^= 1 << rng.randrange(8)
+        file.write_bytes(bytes(damaged))
+        shared.clear()
+        assert ids(lance_spark.open(uri).to_table(filter=query, columns=[ID])) == expected
+    file.unlink()
+    shared.clear()
+    assert ids(lance_spark.open(uri).to_table(filter=query, columns=[ID])) == expected
+    assert "g_idx" in warnings[-1]
