@@ -85,7 +85,9 @@ def evaluate(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa
 
 def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa.BooleanArray:
     """Whether the filter is TRUE for each row, without nulls. Arguments and errors as `evaluate`."""
-    truth = as_boolean(evaluate(expr, batch, time_zone=time_zone), f"filter {expr}")
+    value = evaluate(expr, batch, time_zone=time_zone)
+    with _named(expr):
+        truth = as_boolean(value, "the filter")
     return truth.fill_null(False) if truth.null_count else truth
 
 

@@ -46,7 +46,10 @@ class Expr:
         """This node and all descendants, in pre-order."""
         yield self
         for child in self.children():
-            yield from child.walk()
+            if type(child).children is Expr.children:
+                yield child  # Lists of thousands of literals are walked several times per query.
+            else:
+                yield from child.walk()
 
     def __str__(self) -> str:
         return self.to_sql()

@@ -44,7 +44,7 @@ class IndexQuery:
     Attributes:
         index: its name.
         type_name: its kind, such as BTREE.
-        condition: as SQL.
+        condition: the predicate.
         num_segments: how many segments answered.
         fragment_ids: the fragments that it answered for.
         is_exact: whether the rows it found need no check.
@@ -52,7 +52,7 @@ class IndexQuery:
 
     index: str
     type_name: str
-    condition: str
+    condition: Expr
     num_segments: int
     fragment_ids: tuple[int, ...]
     is_exact: bool
@@ -205,7 +205,7 @@ class _Planner:
             ids = tuple(sorted(id_ for answer in answers for id_ in answer))
             is_exact = all(matches.is_exact for answer in answers for matches in answer.values())
             type_name = segments[0].index_type.type_name
-            self.queries.append(IndexQuery(name, type_name, str(predicate.expr), len(answers), ids, is_exact))
+            self.queries.append(IndexQuery(name, type_name, predicate.expr, len(answers), ids, is_exact))
         return found
 
     def _search_segment(self, segment: Segment, predicate: Predicate, fragments: Fragments) -> Answer:
