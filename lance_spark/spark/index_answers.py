@@ -101,7 +101,7 @@ def _exact_rows(manifest: Manifest, scan: Scan, plan: Plan) -> int | None:
 
 
 def _key(query: IndexQuery) -> tuple[str, str, str]:
-    return query.index, query.type_name, query.condition
+    return query.index, query.type_name, str(query.condition)
 
 
 def asked_scalar_index(option: bool | None, setting: str | None) -> bool:

@@ -42,6 +42,12 @@ from lance_spark.spark.text_types import (
     has_text_types,
     with_text_type_of,
 )
+from lance_spark.spark.variant_types import (
+    VARIANT_METADATA,
+    convert_variant,
+    is_variant_field,
+    stored_variant_field,
+)
 from lance_spark.table.reading.scan import no_columns
 from lance_spark.table.writing.conform import is_blob_type
 
@@ -111,6 +117,8 @@ def _type_of(field: pa.Field, path: str) -> st.DataType:
     geo = geo_type(field)
     if geo is not None:
         return geo
+    if is_variant_field(field):
+        return st.VariantType()
     found = _spark_type(field.type, path, interval_of(field))
     return ml_type((field.metadata or {}).get(UDT), found)
 
@@ -181,8 +189,8 @@ def interval_of(field: pa.Field) -> st.DayTimeIntervalType:
 def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
     """`field`, a column of type `spark`, with what Arrow's type does not have in its metadata, including nested fields.
 
-    That are the units of intervals, the lengths of CHAR and VARCHAR, the names of types of pyspark.ml, and the
-    reference systems of GEOMETRY and GEOGRAPHY.
+    That are the units of intervals, the lengths of CHAR and VARCHAR, the names of types of pyspark.ml, the reference
+    systems of GEOMETRY and GEOGRAPHY, and that a struct is a VARIANT.
     """
     dtype, kind = _with_spark_types(field.type, spark.dataType), spark.dataType
     kept = {key: value for key, value in (field.metadata or {}).items() if key not in (INTERVAL, TEXT_TYPE, UDT)}
@@ -195,6 +203,8 @@ def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
         kept[TEXT_TYPE] = kind.simpleString().encode()
     if is_geo_type(kind):
         kept |= geo_metadata(kind)
+    if isinstance(kind, st.VariantType):
+        kept |= VARIANT_METADATA
     return pa.field(field.name, dtype, field.nullable, metadata=kept or None)
 
 
@@ -238,6 +248,8 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
     if is_geo_type(dtype):
         check_geo_type(dtype, path)
         return st.BinaryType()
+    if isinstance(dtype, st.VariantType):
+        return dtype
     has_collation = isinstance(dtype, st.StringType) and not dtype.isUTF8BinaryCollation()
     if has_collation or not _has_counterpart(dtype):
         # The table could not preserve the type, and reads would return another one.
@@ -255,7 +267,6 @@ def _has_counterpart(dtype: st.DataType) -> bool:
         exchanged = exchanged_schema(st.StructType().add("value", dtype)).field(0)
     except PySparkTypeError:
         return False
-    # The Arrow type of VARIANT is a struct.
     return isinstance(dtype, type(_spark_type(exchanged.type, exchanged.name)))
 
 
@@ -369,7 +380,7 @@ def _with_default_of(source: pa.Field, field: pa.Field) -> pa.Field:
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
-    stored = stored_geo_field(field)
+    stored = stored_geo_field(field) or stored_variant_field(field)
     return stored or pa.field(field.name, _with_lance_names(field.type), field.nullable, metadata=field.metadata)
 
 
@@ -509,6 +520,9 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     geometries = convert_geo(array, target)
     if geometries is not None:
         return geometries
+    variants = convert_variant(array, target)
+    if variants is not None:
+        return variants
     if pt.is_struct(target):
         children = [convert(array.field(child.name), child.type, leaf) for child in target]
         mask = array.is_null() if array.null_count else None

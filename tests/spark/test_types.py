@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark.types import (
+    exchanged_schema,
     from_spark_batch,
     is_lossless,
     table_types,
@@ -224,7 +225,6 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
 @pytest.mark.parametrize(
     "dtype",
     [
-        st.VariantType(),
         st.GeometryType("ANY"),
         st.GeographyType("ANY"),
         st.MapType(st.NullType(), st.NullType(), False),
@@ -237,6 +237,25 @@ def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
     columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))
     with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element (has Spark's type|is GEO.*\(ANY\))"):
         written_schema(columns)
+
+
+def test_variants_are_structs_with_an_extension_at_every_level() -> None:
+    columns = st.StructType().add("v", st.VariantType()).add("m", st.MapType(st.StringType(), st.VariantType()))
+    stored = table_types(written_schema(columns), None)
+    assert to_spark_schema(stored) == columns
+    for field in (stored.field("v"), stored.field("m").type.item_field):
+        assert [(child.name, child.type) for child in field.type] == [("metadata", pa.binary()), ("value", pa.binary())]
+        assert field.metadata == {b"ARROW:extension:name": b"arrow.parquet.variant"}
+    exchanged = exchanged_schema(columns)
+    given = pa.StructArray.from_arrays(
+        [pa.array([b"1", None]), pa.array([b"2", None])],
+        fields=list(stored.field("v").type),
+        mask=pa.array([False, True]),
+    )
+    batch = pa.RecordBatch.from_arrays([given], schema=pa.schema([stored.field("v")]))
+    found = to_spark_batch(batch, pa.schema([exchanged.field("v")]))
+    assert found.column(0).to_pylist() == [{"value": b"2", "metadata": b"1"}, None]
+    assert from_spark_batch(found, pa.schema([stored.field("v")])).column(0).to_pylist() == given.to_pylist()
 
 
 def test_geometries_of_another_srid_are_refused() -> None:
