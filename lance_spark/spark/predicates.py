@@ -232,6 +232,7 @@ _LITERALS: dict[type[st.DataType], Callable[[str], Literal]] = {
     st.DateType: lambda text: Literal(int(text), pa.date32()),
     st.TimestampType: lambda text: timestamp_literal(int(text) * _MICRO, has_zone=True),
     st.TimestampNTZType: lambda text: timestamp_literal(int(text) * _MICRO, has_zone=False),
+    st.YearMonthIntervalType: lambda text: literal(int(text)),
     st.DayTimeIntervalType: lambda text: duration_literal(int(text) * _MICRO),
 }
 

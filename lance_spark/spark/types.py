@@ -7,7 +7,6 @@ however often Spark rewrites it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +34,15 @@ from lance_spark.spark.geo_types import (
     is_geo_type,
     stored_geo_field,
 )
+from lance_spark.spark.interval_types import (
+    ANY_INTERVAL,
+    INTERVAL,
+    interval_metadata,
+    interval_of,
+    with_any_units,
+    with_months,
+    year_month_of,
+)
 from lance_spark.spark.ml_types import UDT, ml_name, ml_type
 from lance_spark.spark.text_types import (
     SPARK_TEXT_TYPE,
@@ -52,22 +60,6 @@ from lance_spark.table.reading.scan import no_columns
 from lance_spark.table.writing.conform import is_blob_type
 
 _MAX_PRECISION = 38
-
-INTERVAL = b"lance-spark:interval"
-"""Field metadata of a duration: its units in Spark, such as ``hour to minute``; days to seconds by default."""
-
-_ANY_INTERVAL = st.DayTimeIntervalType()
-_INTERVAL_NAME = r"interval (?:day|hour|minute|second)(?: to (?:hour|minute|second))?"
-
-
-def _interval_name(interval: st.DayTimeIntervalType) -> bytes:
-    return interval.simpleString().removeprefix("interval ").encode()
-
-
-_INTERVALS: dict[bytes, st.DayTimeIntervalType] = {
-    _interval_name(interval): interval
-    for interval in (st.DayTimeIntervalType(first, last) for first in range(4) for last in range(first, 4))
-}
 
 _SIMPLE: dict[pa.DataType, st.DataType] = {
     pa.null(): st.NullType(),
@@ -119,11 +111,14 @@ def _type_of(field: pa.Field, path: str) -> st.DataType:
         return geo
     if is_variant_field(field):
         return st.VariantType()
+    months = year_month_of(field)
+    if months is not None:
+        return months
     found = _spark_type(field.type, path, interval_of(field))
     return ml_type((field.metadata or {}).get(UDT), found)
 
 
-def _spark_type(dtype: pa.DataType, path: str, interval: st.DayTimeIntervalType = _ANY_INTERVAL) -> st.DataType:
+def _spark_type(dtype: pa.DataType, path: str, interval: st.DayTimeIntervalType = ANY_INTERVAL) -> st.DataType:
     """Spark's type of `dtype`; `interval` for a duration."""
     if dtype in _SIMPLE:
         return _SIMPLE[dtype]
@@ -159,7 +154,7 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
 def written_schema(columns: st.StructType) -> pa.Schema:
     """The Arrow schema in which Spark sends rows of `columns` to write.
 
-    The lengths of CHAR and VARCHAR, the units of an interval of days and seconds, the name of a type of pyspark.ml, and
+    The lengths of CHAR and VARCHAR, the units of an interval, the name of a type of pyspark.ml, and
     the reference system of a GEOMETRY are in the metadata of the field.
 
     Raises:
@@ -180,12 +175,6 @@ def _with_default(field: pa.Field, spark: st.StructField) -> pa.Field:
     return field.with_metadata({**(field.metadata or {}), DEFAULT: checked_default(spark.name, text).encode()})
 
 
-def interval_of(field: pa.Field) -> st.DayTimeIntervalType:
-    """The units of a duration in Spark: those of its metadata, or days to seconds."""
-    kept = (field.metadata or {}).get(INTERVAL)
-    return _INTERVALS.get(kept, _ANY_INTERVAL) if kept is not None else _ANY_INTERVAL
-
-
 def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
     """`field`, a column of type `spark`, with what Arrow's type does not have in its metadata, including nested fields.
 
@@ -197,8 +186,7 @@ def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
     name = ml_name(kind)
     if name is not None:
         kept[UDT] = name
-    if isinstance(kind, st.DayTimeIntervalType) and kind != _ANY_INTERVAL:
-        kept[INTERVAL] = _interval_name(kind)
+    kept |= interval_metadata(kind)
     if isinstance(kind, (st.CharType, st.VarcharType)):
         kept[TEXT_TYPE] = kind.simpleString().encode()
     if is_geo_type(kind):
@@ -222,10 +210,13 @@ def _with_spark_types(dtype: pa.DataType, spark: st.DataType) -> pa.DataType:
 
 
 def exchanged_schema(columns: st.StructType) -> pa.Schema:
-    """The Arrow schema in which Spark and its Python workers exchange rows of `columns`; timestamps are in UTC."""
+    """The Arrow schema in which Spark and its Python workers exchange rows of `columns`.
+
+    Timestamps are in UTC, intervals of years and months are numbers of months.
+    """
     # Spark 4.1 does not have this argument, nor needs it.
     zone: dict[str, Any] = {} if pyspark.__version__.startswith("4.1.") else {"timezone": "UTC"}
-    return to_arrow_schema(columns, **zone)
+    return to_arrow_schema(with_months(columns), **zone)
 
 
 def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
@@ -248,7 +239,7 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
     if is_geo_type(dtype):
         check_geo_type(dtype, path)
         return st.BinaryType()
-    if isinstance(dtype, st.VariantType):
+    if isinstance(dtype, (st.VariantType, st.YearMonthIntervalType)):
         return dtype
     has_collation = isinstance(dtype, st.StringType) and not dtype.isUTF8BinaryCollation()
     if has_collation or not _has_counterpart(dtype):
@@ -272,11 +263,7 @@ def _has_counterpart(dtype: st.DataType) -> bool:
 
 def is_same_for_spark(one: pa.DataType, other: pa.DataType) -> bool:
     """True if both have the same type in Spark; all intervals of days and seconds are equal here."""
-    return _with_any_interval(_spark_type(one, "")) == _with_any_interval(_spark_type(other, ""))
-
-
-def _with_any_interval(spark: st.DataType) -> str:
-    return re.sub(_INTERVAL_NAME, _ANY_INTERVAL.simpleString(), spark.simpleString())
+    return with_any_units(_spark_type(one, "")) == with_any_units(_spark_type(other, ""))
 
 
 def with_comments(schema: pa.Schema, columns: st.StructType, *, replaces: bool = False) -> pa.Schema:

@@ -298,3 +298,15 @@ def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
     assert [tuple(row) for row in rows] == [(i, None if i == 1 else wkb, 4326) for i in (0, 0, 1, 1, 2, 2)]
     with pytest.raises(PySparkException, match=r"column g is GEOMETRY\(4326\) in the table and BINARY in the rows"):
         spark.range(1).selectExpr("id", "X'01' AS g").write.format("lance").mode("append").save(uri)
+
+
+def test_intervals_of_months_need_the_connector(spark: SparkSession, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    months = pa.field("y", pa.int32(), metadata={"lance-spark:interval": "year to month"})
+    lance_spark.write(pa.table([[1], [14]], pa.schema([pa.field("id", pa.int64()), months])), uri)
+    with pytest.raises(PySparkException, match="column y is INTERVAL YEAR TO MONTH"):
+        spark.read.format("lance").load(uri).collect()
+    assert spark.read.format("lance").option("columns", "id").load(uri).collect() == [(1,)]
+    with pytest.raises(PySparkException, match="column y is ARRAY<INTERVAL YEAR>"):
+        spark.sql("SELECT array(INTERVAL '1' YEAR) AS y").write.format("lance").mode("append").save(str(tmp_path / "u"))
+    assert not (tmp_path / "u").exists()

@@ -229,7 +229,6 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
         st.GeographyType("ANY"),
         st.MapType(st.NullType(), st.NullType(), False),
         st.StringType("UNICODE_CI"),
-        st.YearMonthIntervalType(),
         st.CalendarIntervalType(),
     ],
 )
@@ -237,6 +236,18 @@ def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
     columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))
     with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element (has Spark's type|is GEO.*\(ANY\))"):
         written_schema(columns)
+
+
+@pytest.mark.parametrize("units", [(0, 0), (1, 1), (0, 1)])
+def test_intervals_of_years_are_months_at_every_level(units: tuple[int, int]) -> None:
+    dtype = st.YearMonthIntervalType(*units)
+    nested = st.MapType(st.StringType(), st.StructType().add("x", dtype))
+    columns = st.StructType().add("y", dtype).add("a", st.ArrayType(dtype)).add("m", nested)
+    stored = table_types(written_schema(columns), None)
+    assert to_spark_schema(stored) == columns
+    assert stored.field("y").type == stored.field("m").type.item_type.field("x").type == pa.int32()
+    assert exchanged_schema(columns).field("a").type.value_type == pa.int32()
+    assert to_spark_schema(pa.schema([stored.field("y").remove_metadata()]))["y"].dataType == st.IntegerType()
 
 
 def test_variants_are_structs_with_an_extension_at_every_level() -> None:

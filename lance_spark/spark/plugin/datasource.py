@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lance_spark.spark.connector.streaming.change_columns import columns_of_changes
+from lance_spark.spark.interval_types import refuse_months
 from lance_spark.spark.options import (
     ReadOptions,
     refuse_options_of_connector,
@@ -50,6 +51,7 @@ class LanceDataSource(DataSource):
         snapshot = self._snapshot(without_source_options(self.options))
         self._version = snapshot.version
         columns = snapshot.spark_schema
+        refuse_months(columns)
         return columns_of_changes(columns) if reads_changes(self.options) else columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -60,12 +62,14 @@ class LanceDataSource(DataSource):
         return (PushdownReader if pushes else LanceReader)(snapshot, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        refuse_months(schema)
         return LanceWriter(write_options(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return LanceStreamReader(self._snapshot(without_source_options(self.options)), self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        refuse_months(schema)
         return LanceStreamWriter(self.options, schema, overwrite)
 
     def _snapshot(self, asked: Mapping[str, str]) -> Snapshot:

@@ -18,6 +18,7 @@ from lance_spark.spark.blob_columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
+from lance_spark.spark.interval_types import with_months
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
@@ -172,4 +173,4 @@ class _InWarmWorker:
 
 def command(function: TaskFunction, returns: StructType) -> bytes:
     """`function` in the format of Spark's Python workers."""
-    return pickle.dumps((_InWarmWorker(function), returns))
+    return pickle.dumps((_InWarmWorker(function), with_months(returns)))

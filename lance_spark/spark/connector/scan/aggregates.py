@@ -18,6 +18,7 @@ from lance_spark.expr.decimal_expr import MAX_PRECISION, Number
 from lance_spark.spark.connector.channel.tasks import bound_parts
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.decimal_terms import to_number
+from lance_spark.spark.interval_types import without_months
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types import is_lossless, to_spark_schema
 from lance_spark.table.reading.groups import Grouping, Slot
@@ -73,7 +74,8 @@ def slots(aggregates: Sequence[Aggregate], columns: pa.Schema, num_rows: int | N
         columns: those of the table.
         num_rows: how many rows there are at most; None if not known.
     """
-    found = [_slot(aggregate, columns, num_rows) for aggregate in aggregates]
+    numbers = without_months(columns)
+    found = [_slot(aggregate, numbers, num_rows) for aggregate in aggregates]
     known = tuple(slot for slot in found if slot is not None)
     return known if len(known) == len(found) else None
 

@@ -35,8 +35,13 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMe
 import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.YearMonthIntervalType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -94,7 +99,7 @@ public final class LanceRunner implements Serializable {
     this.output = output;
     SQLConf sql = SQLConf.get();
     this.function = PythonChannel.function(command);
-    this.input = new StructType().add("struct", input);
+    this.input = new StructType().add("struct", exchanged(input));
     this.timeZone = sql.sessionLocalTimeZone();
     this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;
     this.maxBytes = Math.min(sql.arrowMaxBytesPerBatch() > 0 ? sql.arrowMaxBytesPerBatch() : MAX_BYTES, MAX_BYTES);
@@ -144,6 +149,27 @@ public final class LanceRunner implements Serializable {
         CollectionConverters.asJava(
             runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)),
         output);
+  }
+
+  /** The type with INT for intervals of years and months, which Python has no Arrow arrays of; Spark keeps them as INT. */
+  private static DataType exchanged(DataType type) {
+    if (type instanceof YearMonthIntervalType) {
+      return DataTypes.IntegerType;
+    }
+    if (type instanceof StructType struct) {
+      StructType found = new StructType();
+      for (StructField field : struct.fields()) {
+        found = found.add(new StructField(field.name(), exchanged(field.dataType()), field.nullable(), field.metadata()));
+      }
+      return found;
+    }
+    if (type instanceof ArrayType array) {
+      return new ArrayType(exchanged(array.elementType()), array.containsNull());
+    }
+    if (type instanceof MapType map) {
+      return new MapType(exchanged(map.keyType()), exchanged(map.valueType()), map.valueContainsNull());
+    }
+    return type;
   }
 
   /**
