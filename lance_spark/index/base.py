@@ -143,6 +143,16 @@ class ScalarIndex(IndexKind, ABC):
             LanceError: a file of the index is missing, broken, or does not fit the rows that it covers.
         """
 
+    def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+        """The least and the greatest value that the files name as bounds, nulls left out; None if they name none.
+
+        Rows with these values may have been deleted since, and other rows may be beyond them: they are hints.
+
+        Raises:
+            LanceError: as `search`.
+        """
+        return None
+
     def all_rows(self) -> RowSet | None:
         """Every row in the files, addresses or stable row ids; None if this kind of index does not have them all.
 

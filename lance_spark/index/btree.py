@@ -120,7 +120,7 @@ class BTreeIndex(ScalarIndex):
 
     def search(self, predicate: Predicate) -> SearchResult | None:
         data = self._files.open(_DATA)
-        lookup = self._files.kept(_LOOKUP, "pages", lambda: self._load(predicate.dtype, data.num_rows))
+        lookup = self._lookup(data, predicate.dtype)
         if lookup.num_rows < self._coverage.num_live_rows:
             raise data.damaged(f"{lookup.num_rows} entries for {self._coverage.num_live_rows} rows")
         most = max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE))
@@ -133,6 +133,13 @@ class BTreeIndex(ScalarIndex):
         if pages is None or (keys is None and self._touch_most_blocks(data, lookup, pages)):
             return None
         return SearchResult(self._matching_rows(data, lookup, pages, predicate, keys))
+
+    def _lookup(self, data: IndexFile, dtype: pa.DataType) -> _Lookup:
+        return self._files.kept(_LOOKUP, "pages", lambda: self._load(dtype, data.num_rows))
+
+    def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+        lookup = self._lookup(self._files.open(_DATA), dtype)
+        return pc.min(lookup.lows), pc.max(lookup.highs)
 
     def _touch_most_blocks(self, data: IndexFile, lookup: _Lookup, pages: Sequence[tuple[int, int]]) -> bool:
         """Whether the rows of pages that match as a whole are spread over the table so that finding them spares no

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import pyarrow as pa
 import pyroaring
 
 from lance_spark.errors import CorruptFileError
@@ -114,6 +115,10 @@ class Segment:
             result = replace(result, rows=reuse.moved(result.rows))
         holds_row_ids = stable_row_ids and self.index_type.holds_row_ids(self.version)
         return _by_fragment(result, covered, holds_row_ids=holds_row_ids)
+
+    def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+        """As `ScalarIndex.bounds`."""
+        return self.index_type(self.files, Coverage({}, {})).bounds(dtype)
 
     def _covered(self, fragments: Mapping[int, FragmentRows], reuse: FragmentReuse | None) -> dict[int, FragmentRows]:
         """The fragments that the segment answers for."""

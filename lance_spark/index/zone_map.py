@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
@@ -61,7 +62,7 @@ class ZoneMapIndex(ScalarIndex):
 
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(ZONE_FILE)
-        zones = self._files.kept(ZONE_FILE, "zones", lambda: _load(file, predicate.dtype))
+        zones = self._zones(file, predicate.dtype)
         zones.rows.check(file, self._coverage)
         exact = search_nulls(file, predicate, self._coverage)
         if exact is not None:
@@ -73,6 +74,13 @@ class ZoneMapIndex(ScalarIndex):
             compared = np.zeros(len(wanted), np.bool_)
             compared[places] = [predicate.may_match(zones.statistics(zone)) for zone in places]
         return SearchResult(zones.rows.rows(wanted & compared, self._coverage.fragment_rows), is_exact=False)
+
+    def _zones(self, file: IndexFile, dtype: pa.DataType) -> _ZoneMap:
+        return self._files.kept(ZONE_FILE, "zones", lambda: _load(file, dtype))
+
+    def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
+        zones = self._zones(self._files.open(ZONE_FILE), dtype)
+        return pc.min(zones.lows), pc.max(zones.highs)
 
 
 def _load(file: IndexFile, dtype: pa.DataType) -> tuple[_ZoneMap, int]:

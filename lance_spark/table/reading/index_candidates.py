@@ -189,6 +189,16 @@ def _reuse(index: IndexMetadata, manifest: Manifest, bases: Bases) -> FragmentRe
         return None
 
 
+def segments_of(manifest: Manifest, bases: Bases, fields: set[int]) -> list[Segment]:
+    """The segments of a version's indexes on some fields that can be searched."""
+    try:
+        indexes = parse_indices(manifest.index_section) if manifest.index_section else []
+    except CorruptFileError as error:
+        warn_unused("section", "all", error)
+        return []
+    return _segments([index for index in indexes if not fields.isdisjoint(index.message.fields)], bases)
+
+
 def _segments(indexes: Sequence[IndexMetadata], bases: Bases) -> list[Segment]:
     """The segments that can be searched."""
     found = (_segment(index, bases) for index in indexes if not index.is_system)

@@ -59,7 +59,7 @@ from lance_spark.spark.connector.scan.task_packing import (
     work_of,
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
-from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
+from lance_spark.spark.index_answers import MAX_SPLITS, IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
@@ -67,6 +67,7 @@ from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.extremes import Extreme, extremes_filter
 from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, rows_of_a_group
@@ -109,7 +110,14 @@ class ScanPlanner:
         InvalidInputError: the request has no columns, or a filter that the scan cannot apply.
     """
 
-    def __init__(self, request: ScanRequest, call: Call, aggregates: AggregateRequest | None = None) -> None:
+    def __init__(
+        self,
+        request: ScanRequest,
+        call: Call,
+        aggregates: AggregateRequest | None = None,
+        *,
+        extremes: Expr | None = None,
+    ) -> None:
         if request.columns is None:
             raise InvalidInputError(
                 f"the request for a plan of {request.handle.display_name} does not say which columns"
@@ -119,7 +127,7 @@ class ScanPlanner:
         self._session = call.session
         self._source = request.handle.source()
         self._filterable = filterable(self._source.schema)
-        self._filter = request.condition()
+        self._filter = conjunction(tuple(term for term in (request.condition(), extremes) if term is not None))
         choosing = self._choosing_columns
         self.runtime_filter = runtime_filter(request.runtime_filters, call.attachments, self._filterable, choosing)
         limits = [limit for limit in (request.limit, self._options.limit) if limit is not None]
@@ -219,6 +227,19 @@ class ScanPlanner:
             for fragment in split.manifest.fragments
         ]
         return rows_of_a_group(fragments) >= ROWS_OF_GROUP
+
+    def extremes(self) -> Expr | None:
+        """A filter under which MIN and MAX of columns are the same, from indexes; None if there is none."""
+        aggregation = self.aggregation
+        if aggregation is None or aggregation.group_by or self._condition is not None or self._limit is not None:
+            return None
+        wanted = [Extreme(slot.column, slot.kind == "max") for slot in aggregation.slots if slot.column is not None]
+        if len(wanted) < len(aggregation.slots) or any(slot.kind not in ("min", "max") for slot in aggregation.slots):
+            return None
+        asked = asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index)
+        if not asked or self._request.offset or len(self._splits) > MAX_SPLITS:
+            return None
+        return extremes_filter([(item.split.manifest, item.scan) for item in self._splits], wanted)
 
     @property
     def _takes_all_rows(self) -> bool:

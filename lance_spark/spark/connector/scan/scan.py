@@ -117,6 +117,9 @@ def aggregate(request: AggregateRequest, call: Call) -> Reply:
     found = planner.aggregation
     if found is None or planner.is_clustered_by(request.group_by, request.clusters) or not planner.has_large_groups():
         return Reply(AggregateReply())
+    extremes = None if planner.is_small(most_bytes(call.session)) else planner.extremes()
+    if extremes is not None:
+        planner = ScanPlanner(replace(request.scan, columns=StructType()), call, request, extremes=extremes)
     summary, attachments = _planned(planner, call)
     return Reply(AggregateReply(columns=found.returned, plan=summary), attachments)
 
