@@ -16,11 +16,15 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, Or
+from lance_spark.index.planner import Plan
 from lance_spark.index.segments import warn_unused
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates, index_plan, segments_of
 from lance_spark.table.reading.scan import Scan
+
+_MAX_PARTS = 64
+"""The indexes of more tables are not asked: each is asked for each extreme, while the query is planned."""
 
 _SELECTIVE_SHARE = 1 / 4
 """If more rows than that have to be read, the bounds are of no use."""
@@ -40,17 +44,19 @@ def extremes_filter(parts: Sequence[tuple[Manifest, Scan]], wanted: Sequence[Ext
     Args:
         parts: versions of tables with their scans, which have no filter. The extremes are those of all parts together.
     """
-    num_rows = sum(fragment.physical_rows or 0 for manifest, _ in parts for fragment in manifest.fragments)
+    if len(parts) > _MAX_PARTS:
+        return None
+    most = _SELECTIVE_SHARE * sum(item.physical_rows or 0 for manifest, _ in parts for item in manifest.fragments)
     terms: list[Expr] = []
     for extreme in dict.fromkeys(wanted):
         term = _term(parts, extreme)
-        if term is None or not _keeps_a_row(parts, term, num_rows * _SELECTIVE_SHARE):
+        if term is None or not _keeps_a_row(_narrowed(parts, term), most):
             return None
         terms.append(term)
     if not terms:
         return None
     found = terms[0] if len(terms) == 1 else Or(tuple(terms))
-    return found if _num_candidates(parts, found) <= num_rows * _SELECTIVE_SHARE else None
+    return found if _num_candidates(_narrowed(parts, found)) <= most else None
 
 
 def _term(parts: Sequence[tuple[Manifest, Scan]], extreme: Extreme) -> Expr | None:
@@ -82,26 +88,37 @@ def _bounds(parts: Sequence[tuple[Manifest, Scan]], extreme: Extreme) -> Iterato
                 yield bounds[extreme.is_greatest]
 
 
-def _keeps_a_row(parts: Sequence[tuple[Manifest, Scan]], term: Expr, most: float) -> bool:
-    """Whether some row that an index knows satisfies a condition; False where more than `most` rows may do so."""
-    narrowed = [(manifest, replace(scan, filter=term)) for manifest, scan in parts]
-    if _num_candidates(parts, term) > most:
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    """A part with a condition: its scan, and what indexes say of it."""
+
+    manifest: Manifest
+    scan: Scan
+    plan: Plan
+
+
+def _narrowed(parts: Sequence[tuple[Manifest, Scan]], condition: Expr) -> list[_Narrowed]:
+    scans = [(manifest, replace(scan, filter=condition)) for manifest, scan in parts]
+    return [_Narrowed(manifest, scan, index_plan(scan, manifest)) for manifest, scan in scans]
+
+
+def _keeps_a_row(parts: Sequence[_Narrowed], most: float) -> bool:
+    """Whether a row that an index knows satisfies the condition; False where more than `most` rows may do so."""
+    if _num_candidates(parts) > most:
         return False
-    for manifest, scan in narrowed:
-        plan = index_plan(scan, manifest)
-        candidates = Candidates(scan, plan)
-        for fragment in manifest.fragments:
-            if fragment.id in plan.matches and any(batch.num_rows for batch in candidates.read_fragment(fragment)):
+    for part in parts:
+        candidates = Candidates(part.scan, part.plan)
+        for fragment in part.manifest.fragments:
+            if fragment.id in part.plan.matches and any(batch.num_rows for batch in candidates.read_fragment(fragment)):
                 return True
     return False
 
 
-def _num_candidates(parts: Sequence[tuple[Manifest, Scan]], condition: Expr) -> int:
-    """About how many rows are read for a condition."""
+def _num_candidates(parts: Sequence[_Narrowed]) -> int:
+    """About how many rows are read for the condition."""
     total = 0
-    for manifest, scan in parts:
-        plan = index_plan(replace(scan, filter=condition), manifest)
-        for fragment in manifest.fragments:
-            found = plan.matches.get(fragment.id)
+    for part in parts:
+        for fragment in part.manifest.fragments:
+            found = part.plan.matches.get(fragment.id)
             total += len(found.offsets) if found is not None else fragment.physical_rows or 0
     return total

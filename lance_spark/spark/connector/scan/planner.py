@@ -59,7 +59,7 @@ from lance_spark.spark.connector.scan.task_packing import (
     work_of,
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
-from lance_spark.spark.index_answers import MAX_SPLITS, IndexAnswers, asked_scalar_index
+from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
@@ -237,7 +237,7 @@ class ScanPlanner:
         if len(wanted) < len(aggregation.slots) or any(slot.kind not in ("min", "max") for slot in aggregation.slots):
             return None
         asked = asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index)
-        if not asked or self._request.offset or len(self._splits) > MAX_SPLITS:
+        if not asked or self._request.offset:
             return None
         return extremes_filter([(item.split.manifest, item.scan) for item in self._splits], wanted)
 
