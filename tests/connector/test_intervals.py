@@ -94,12 +94,10 @@ def test_a_unit_does_not_change_silently(spark: SparkSession, rows: str) -> None
     assert types(spark, table) == ["interval hour to minute"]
 
 
-@pytest.mark.parametrize("unit", ["YEAR", "MONTH", "YEAR TO MONTH", ""])
 @pytest.mark.parametrize("form", ["{}", "ARRAY<{}>", "STRUCT<x: {}>", "MAP<STRING, {}>"])
-def test_intervals_without_a_counterpart_are_refused(spark: SparkSession, rows: str, unit: str, form: str) -> None:
-    kind = form.format(f"INTERVAL {unit}".strip())
+def test_intervals_without_a_counterpart_are_refused(spark: SparkSession, form: str) -> None:
     with pytest.raises(AnalysisException, match=r"(?i)interval"):
-        spark.sql(f"CREATE TABLE lance.intervals.refused (a {kind})")
+        spark.sql(f"CREATE TABLE lance.intervals.refused (a {form.format('INTERVAL')})")
     assert not spark.catalog.tableExists("lance.intervals.refused")
 
 
