@@ -24,6 +24,7 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.spark.blob_columns import BINARY, handling_of, metadata_columns, spark_view
+from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
@@ -229,7 +230,11 @@ def describe(
         name=place.shown(location.branch),
         schema=columns,
         version=str(manifest.version),
-        properties={**without_marks(manifest.config), "provider": "lance", "location": location.uri},
+        properties={
+            **without_statistics(without_marks(manifest.config)),
+            "provider": "lance",
+            "location": location.uri,
+        },
         capabilities=capabilities,
         metadata_columns=(
             *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
@@ -291,7 +296,11 @@ def describe_partitioned(
         name=place.shown(),
         schema=to_spark_schema(to_arrow_schema(view)),
         version=str(whole.version),
-        properties={**user_properties(whole.properties), "provider": "lance", "location": place.uri},
+        properties={
+            **without_statistics(user_properties(whole.properties)),
+            "provider": "lance",
+            "location": place.uri,
+        },
         capabilities=READS + (WRITES + EVOLVES if writable else ()),
         metadata_columns=(*columns, *_blob_bytes(whole.lance_schema, whole.file_version, handling)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),

@@ -27,6 +27,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Query,
     QueryPlan,
     Source,
+    quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_partitioned_changeable
@@ -80,30 +81,19 @@ def _query(call: Invocation) -> Query:
     """The rows, grouped by fragment and sorted."""
     table = _table(call)
     ids = _row_id(table)
-    source = ".".join(_quoted(part) for part in parse_path(call.arguments.required("source")))
+    source = ".".join(quoted(part) for part in parse_path(call.arguments.required("source")))
     columns = call.arguments.texts("columns")
-    names = [_as_in(table, name, call) for name in columns]
+    names = [call.spelled_as_in(table, name) for name in columns]
     compared = names if call.case_sensitive else [name.lower() for name in names]
     if not columns or len(set(compared)) != len(columns) or not set(names).isdisjoint(ids):
         raise InvalidInputError(f"{list(columns)} are not columns to write")
     selected = [f"CAST({name} AS {_ID_TYPES[name]}) AS {name}" for name in ids]
-    selected += [f"{_quoted(column)} AS {_quoted(name)}" for column, name in zip(columns, names, strict=True)]
+    selected += [f"{quoted(column)} AS {quoted(name)}" for column, name in zip(columns, names, strict=True)]
     homes = [name for name in ids if name != ROW_ADDRESS]
     return Query(
         f"SELECT {', '.join(selected)} FROM {source} "
         f"DISTRIBUTE BY {', '.join([*homes, f'shiftrightunsigned({ROW_ADDRESS}, 32)'])} SORT BY {', '.join(ids)}"
     )
-
-
-def _as_in(table: AnyDataset, name: str, call: Invocation) -> str:
-    """A column's name as the table spells it; `name` if Spark would not match any."""
-    known = table.lance_schema.names()
-    alike = [] if name in known or call.case_sensitive else [item for item in known if item.lower() == name.lower()]
-    return alike[0] if len(alike) == 1 else name
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _table(call: Invocation) -> AnyDataset:

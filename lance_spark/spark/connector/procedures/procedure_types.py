@@ -171,6 +171,12 @@ class Invocation:
             )
         return table
 
+    def spelled_as_in(self, table: AnyDataset, name: str) -> str:
+        """A column's name as the table spells it; `name` if Spark would not match any."""
+        known = table.lance_schema.names()
+        alike = [] if name in known or self.case_sensitive else [item for item in known if item.lower() == name.lower()]
+        return alike[0] if len(alike) == 1 else name
+
     def namespace(self, text: str) -> tuple[str, ...]:
         """The path of a namespace from a statement, without the catalog."""
         parts = tuple(parse_path(text))
@@ -207,6 +213,18 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnStatisticsQuery:
+    """A Spark job that computes statistics of the columns of a query.
+
+    `Procedure.finish` gets one result: a JSON object with the number of rows, and for each column by name the map of
+    Spark's `CatalogColumnStat`.
+    """
+
+    text: str
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """The plan for the rows of a query: `function` processes those of one Spark partition."""
 
@@ -240,11 +258,16 @@ class Procedure:
     name: str
     description: str
     parameters: tuple[Parameter, ...]
-    call: Callable[[Invocation], LocalRows | Tasks | Query]
+    call: Callable[[Invocation], LocalRows | Tasks | Query | ColumnStatisticsQuery]
     plan: Callable[[Invocation, Source], QueryPlan] | None = None
     finish: Callable[[bytes, Sequence[bytes]], LocalRows] | None = None
     abort: Callable[[bytes], None] | None = None
     changes_rows: bool = False
+
+
+def quoted(name: str) -> str:
+    """A name in Spark's SQL."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 TABLE = Parameter("table", TEXT, "name of the table in this catalog, or its path", required=True)

@@ -12,6 +12,7 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHa
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, Session, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.procedures import (
+    analyze_procedure,
     catalog_procedures,
     column_procedures,
     index_procedures,
@@ -24,6 +25,7 @@ from lance_spark.spark.connector.procedures import (
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
     Arguments,
+    ColumnStatisticsQuery,
     Invocation,
     Procedure,
     Query,
@@ -33,6 +35,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 
 _MODULES = (
+    analyze_procedure,
     maintenance_procedures,
     upgrade_procedure,
     version_procedures,
@@ -100,7 +103,8 @@ class CallReply:
     """The result, or the job to run first.
 
     Attributes:
-        step: "done"; "tasks": the attachments are the function, the state and the work; or "query".
+        step: "done"; "tasks": the attachments are the function, the state and the work; "query"; or "statistics": of
+            the columns of the query, the attachment is the state.
         changed: name of the table whose rows have changed.
     """
 
@@ -131,6 +135,8 @@ def call(request: CallRequest, call: Call) -> Reply:
         return Reply(CallReply("tasks", changed=changed), attachments)
     if isinstance(result, Query):
         return Reply(CallReply("query", query=result.text, changed=changed))
+    if isinstance(result, ColumnStatisticsQuery):
+        return Reply(CallReply("statistics", query=result.text, changed=changed), (result.state,))
     return Reply(CallReply("done", result, changed=changed))
 
 

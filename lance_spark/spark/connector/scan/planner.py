@@ -18,6 +18,7 @@ from lance_spark.spark.blob_columns import (
     scanned_columns,
     with_ranges,
 )
+from lance_spark.spark.column_statistics import Entry, data_digest, entry_of, has_statistics
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -80,6 +81,7 @@ _ALL_IN_ONE_TASK = 1 << 62
 _selectivities: LruCache[float] = LruCache()
 _blob_sizes: LruCache[BlobBytes] = LruCache()
 _searched_filters: LruCache[Expr] = LruCache()
+_digests: LruCache[str] = LruCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +429,26 @@ class ScanPlanner:
             needs_selectivity=self._samples_rows(),
             selectivity=_selectivities.get(self._selectivity_key) if self._samples_rows() else None,
             filters_values=_filters_values(self._filter),
+            column_statistics=self._column_statistics(),
         )
+
+    def _column_statistics(self) -> dict[str, Entry]:
+        properties = self._source.properties
+        if not has_statistics(properties):
+            return {}
+        key = self._request.handle.key
+        digest = _digests.get(key)
+        if digest is None:
+            digest = data_digest(self._source)
+            _digests.put(key, digest)
+        names = {name: name for name in self._columns.fieldNames()}
+        if self.aggregation is not None:
+            # The groups are first, and alone are values of the table.
+            names = dict(zip(self.aggregation.returned.fieldNames(), self._group_by, strict=False))
+        columns = (
+            (shown, entry_of(properties, name, self._columns[name].dataType, digest)) for shown, name in names.items()
+        )
+        return {shown: entry for shown, entry in columns if entry is not None}
 
     def _num_rows(self) -> int | None:
         if self.aggregation is not None and not self.aggregation.group_by:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql.types import DataType, StructType
 
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.column_statistics import Entry
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.local_scan import InlineRows
@@ -106,6 +107,7 @@ class ScanPlan:
         keys, key_values: of the rows of each task, if they have some in common.
         coalesced_tasks: groups of tasks that may be one, for plans that do not use the keys.
         is_inline: whether the rows are read already.
+        column_statistics: by column, where it was analyzed.
         filters_values: whether the scan's filter asks for more than that columns are not null.
         runtime_columns: runtime filters on these columns are accepted.
         max_runtime_values: unless they have more values.
@@ -126,6 +128,7 @@ class ScanPlan:
     selectivity: float | None = None
     is_inline: bool = False
     filters_values: bool = False
+    column_statistics: Mapping[str, Entry] = field(default_factory=dict)
 
     def with_rows(self, rows: InlineRows) -> ScanPlan:
         """The same plan, where the rows are read already."""

@@ -109,6 +109,7 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
         switch (reply.body().get("step").asText()) {
           case "tasks" -> afterTasks(request, reply.attachments());
           case "query" -> afterQuery(request, reply.body().get("query").asText());
+          case "statistics" -> afterStatistics(request, reply);
           default -> reply.body().get("result");
         };
     refresh(reply.body().get("changed"));
@@ -168,6 +169,12 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     request.set("tables", query.tables());
     List<byte[]> planned = PythonChannel.call("procedure.plan", request).attachments();
     return finish(request, planned.get(1), () -> query.run(statement(request), planned.get(0)));
+  }
+
+  private JsonNode afterStatistics(ObjectNode request, PythonChannel.Reply reply) {
+    LanceJob.Query query = new LanceJob.Query(reply.body().get("query").asText());
+    byte[] state = reply.attachments().get(0);
+    return finish(request, state, () -> List.of(query.columnStatistics(statement(request))));
   }
 
   private interface Job {

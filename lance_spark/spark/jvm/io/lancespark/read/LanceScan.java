@@ -10,6 +10,7 @@ import io.lancespark.python.PythonChannel;
 import io.lancespark.streaming.LanceMicroBatchStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -23,6 +24,7 @@ import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
 import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
@@ -242,8 +244,10 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
       return new Unknown();
     }
     JsonNode body = plan().body();
-    boolean decides = body.path("size_bytes").asLong() > SQLConf.get().autoBroadcastJoinThreshold();
-    return new Estimate(body.get("num_rows"), body.get("size_bytes"), decides || selectivity != null ? selectivity() : 1.0);
+    SQLConf conf = SQLConf.get();
+    boolean decides = conf.cboEnabled() || body.path("size_bytes").asLong() > conf.autoBroadcastJoinThreshold();
+    double share = decides || selectivity != null ? selectivity() : 1.0;
+    return new Estimate(body.get("num_rows"), body.get("size_bytes"), share, columns, body.path("column_statistics"));
   }
 
   @Override
@@ -269,7 +273,8 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     }
   }
 
-  private record Estimate(JsonNode rows, JsonNode bytes, double selectivity) implements Statistics {
+  private record Estimate(JsonNode rows, JsonNode bytes, double selectivity, StructType columns, JsonNode statistics)
+      implements Statistics {
     @Override
     public OptionalLong numRows() {
       return kept(rows);
@@ -278,6 +283,11 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     @Override
     public OptionalLong sizeInBytes() {
       return kept(bytes);
+    }
+
+    @Override
+    public Map<NamedReference, ColumnStatistics> columnStats() {
+      return LanceColumnStatistics.of(statistics, columns, numRows());
     }
 
     private OptionalLong kept(JsonNode number) {

@@ -14,7 +14,7 @@ import java.util.function.UnaryOperator;
  */
 public final class LanceStatements {
   private static final Set<String> FIRST = Set.of(
-      "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "DROP");
+      "ANALYZE", "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "DROP");
 
   private final SqlTokens tokens;
   private final UnaryOperator<List<String>> resolve;
@@ -71,6 +71,8 @@ public final class LanceStatements {
       return inTable() ? "show_indexes" : null;
     } else if (tokens.take("DROP", "INDEX")) {
       return dropped("name") && onTable() ? "drop_index" : null;
+    } else if (tokens.take("ANALYZE", "TABLE")) {
+      return table() && tokens.take("COMPUTE", "STATISTICS") && analyzed() ? "analyze" : null;
     } else if (tokens.take("ALTER", "TABLE")) {
       return table() ? altered() : null;
     }
@@ -147,6 +149,18 @@ public final class LanceStatements {
       return known ? "replace_partition_field" : null;
     }
     return null;
+  }
+
+  /** Which columns ANALYZE TABLE names; without FOR none, for the number of rows is always known. */
+  private boolean analyzed() {
+    if (tokens.take("FOR", "ALL", "COLUMNS")) {
+      return true;
+    }
+    if (tokens.take("FOR", "COLUMNS")) {
+      return columns();
+    }
+    tokens.take("NOSCAN");
+    return arguments.add("columns => array()");
   }
 
   private boolean createdIndex() {

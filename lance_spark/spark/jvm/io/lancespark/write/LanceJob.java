@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceRunner;
+import io.lancespark.read.LanceColumnStatistics;
 import io.lancespark.read.LanceInputPartition;
 import java.io.Serializable;
 import java.util.ArrayList;
@@ -89,6 +90,11 @@ public final class LanceJob {
       LanceRunner runner = new LanceRunner(command, schema());
       return named(
           name, () -> rows.queryExecution().toRdd().toJavaRDD().mapPartitions(new OverRows(runner)).collect());
+    }
+
+    /** Statistics of all columns, as JSON; Spark's UI shows the job as {@code name}. */
+    public byte[] columnStatistics(String name) {
+      return named(name, () -> List.of(LanceColumnStatistics.compute(rows))).get(0);
     }
   }
 
