@@ -1,20 +1,28 @@
 """Parts of a scan that are read at once, where each request waits for a network.
 
 A part takes several rounds of requests: the end of a file, its metadata, the pages of the filter, those of the other
-columns. One part after the other leaves the connection idle most of the time.
+columns. One part after the other leaves the connection idle most of the time. A large part is read in windows, and the
+requests of one window wait while another is decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
 import pyarrow as pa
 
 from lance_spark.errors import LanceError
-from lance_spark.storage.overlap import overlapped
+from lance_spark.storage.overlap import overlapped, submit
 
 _GROWTH = 4
+
+Window = TypeVar("Window")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,31 @@ def read_parts(parts: Iterable[Part], *, at_once: int, window_bytes: int) -> Ite
             yield from batches
             if error is not None:
                 raise error
+
+
+def read_ahead(read: Callable[[Window], Result], windows: Iterable[Window], *, is_remote: bool) -> Iterator[Result]:
+    """What `read` returns for each window, in order; on a remote store two are read at once.
+
+    The first window is read alone, because many readers stop after it. `windows` is advanced on the caller's thread,
+    when a window is started. An error comes after the results before it.
+    """
+    if not is_remote:
+        yield from map(read, windows)
+        return
+    coming = iter(windows)
+    for window in coming:
+        yield read(window)
+        break
+    running: list[Future[Result]] = []
+    try:
+        while True:
+            running += [submit(partial(read, window)) for window in islice(coming, 2 - len(running))]
+            if not running:
+                return
+            yield running.pop(0).result()
+    finally:
+        for future in running:
+            future.cancel()
 
 
 def _lanes(parts: Iterable[Part], at_once: int, window_bytes: int) -> Iterator[list[Part]]:

@@ -47,7 +47,7 @@ from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.reading.nested import narrowed
-from lance_spark.table.reading.parallel_reads import Part, read_parts
+from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import (
     ROW_ADDRESS,
@@ -88,7 +88,7 @@ class Scan:
         stable_row_ids: whether the table has them.
         batch_rows: rows of a batch at most.
         batch_bytes: about how many bytes of Arrow data a batch has at most; None for no bound.
-        window_bytes: about how much is decoded at a time.
+        window_bytes: about how much is decoded at a time; on a remote store, twice that of a large fragment.
         time_zone: the zone of timestamps in the filter that name none.
         uncut: returns batches as they were decoded, whatever `batch_rows` says.
     """
@@ -189,22 +189,32 @@ class Scan:
                 RowLineage(fragment, reader, self.stable_row_ids),
             )
             window = self._window(fragment, reader, source)
-            for first, stop_row in self._row_spans(reader):
-                start = max(start, first)
-                while start < min(end, stop_row):
-                    # Of scattered rows much less is kept than is decoded.
-                    size = window.num_rows if offsets is None else window.num_rows * _SCATTERED_WINDOWS
-                    last = min(start + size, end, stop_row)
-                    rows = (
-                        reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
-                    )
-                    start = last
-                    if rows.num_rows:
-                        is_last = start >= end
-                        decoded = self._decode(source, rows, measured=not is_last)
-                        if not is_last:
-                            window.adapt(rows.num_rows, decoded.num_bytes)
-                        yield from self._batches(decoded)
+
+            def decode(item: tuple[RowRanges, bool]) -> _Decoded:
+                rows, is_last = item
+                decoded = self._decode(source, rows, measured=not is_last)
+                if not is_last:
+                    window.adapt(rows.num_rows, decoded.num_bytes)
+                return decoded
+
+            windows = self._windows(reader, window, start, end, offsets)
+            for decoded in read_ahead(decode, windows, is_remote=self.bases.reads_at_once > 1):
+                yield from self._batches(decoded)
+
+    def _windows(
+        self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
+    ) -> Iterator[tuple[RowRanges, bool]]:
+        """The rows to decode at a time, as many as `window` says when they are asked for; True for the last ones."""
+        for first, stop_row in self._row_spans(reader):
+            start = max(start, first)
+            while start < min(end, stop_row):
+                # Of scattered rows much less is kept than is decoded.
+                size = window.num_rows if offsets is None else window.num_rows * _SCATTERED_WINDOWS
+                last = min(start + size, end, stop_row)
+                rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
+                start = last
+                if rows.num_rows:
+                    yield rows, start >= end
 
     def read_fragments(
         self, fragments: Iterable[DataFragment], *, at_once: int | None = None
