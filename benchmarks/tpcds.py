@@ -2,6 +2,7 @@
 
     python -m benchmarks.tpcds                          # scale 0.05, three rounds
     python -m benchmarks.tpcds --only 64,72 --rounds 5
+    python -m benchmarks.tpcds --analyze                # Lance's tables with the cost-based optimizer
     python -m benchmarks.tpcds --check --rounds 1       # fails where planning takes too long; for `make soak`
 
 For each query the rows are compared first: as multisets, because ORDER BY leaves ties open, fractions of type double to
@@ -89,6 +90,14 @@ def session_of(spark: SparkSession, tables: Tables, kind: str) -> SparkSession:
     return own
 
 
+def analyze(spark: SparkSession, tables: Tables) -> None:
+    """Computes statistics of Lance's tables, and lets the session order joins by them."""
+    for table in tpcds.TABLES:
+        spark.sql(f"CALL lance.system.analyze(table => '{tables.path('lance', table)}')")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    spark.conf.set("spark.sql.cbo.joinReorder.enabled", "true")
+
+
 def run(spark: SparkSession, query: str, into: Measured) -> list[tuple[object, ...]]:
     """The rows of one run, whose times go into `into`."""
     cpu, start = cpu_seconds(), time.perf_counter()
@@ -157,6 +166,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="numbers of queries, separated by commas")
     parser.add_argument("--check", action="store_true", help="fail where planning takes too long")
+    parser.add_argument("--analyze", action="store_true", help="plan Lance's queries by statistics of its columns")
     parser.add_argument("--folder", type=Path, help="where the tables are kept for the next run")
     parser.add_argument("--memory", default="3g", help="memory of Spark's JVM")
     parser.add_argument("--json", type=Path)
@@ -165,6 +175,8 @@ def main() -> None:
     spark = session(arguments.memory)
     tables = make_tables(spark, folder / f"scale-{arguments.scale}", arguments.scale)
     sessions = {kind: session_of(spark, tables, kind) for kind in FORMATS}
+    if arguments.analyze:
+        analyze(sessions["lance"], tables)
     before, results = os.getloadavg()[0], []
     for number in numbers(arguments.only):
         results.append(measure(sessions, number, arguments.rounds))

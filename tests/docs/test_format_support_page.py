@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.docs.generators import loaded, renewed
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_format_support", DOCS / "generate_format_support.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("generate_format_support")
 
 
 def test_format_support_page_is_up_to_date(generator: ModuleType) -> None:
     text = generator.PAGE.read_text()
-    assert generator.page(text) == text
+    assert renewed(text, "generate_format_support.py", generator.generated()) == text
 
 
 def test_tables_list_known_facts(generator: ModuleType) -> None:

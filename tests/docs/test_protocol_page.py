@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.docs.generators import loaded, renewed
 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_protocol", DOCS / "generate_protocol.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("generate_protocol")
 
 
 def test_protocol_page_is_up_to_date(generator: ModuleType) -> None:
     text = generator.PAGE.read_text()
 
-    assert generator.page(text) == text
+    assert renewed(text, "generate_protocol.py", generator.table()) == text
 
 
 def test_every_request_has_a_java_caller(generator: ModuleType) -> None:
