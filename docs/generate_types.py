@@ -59,7 +59,7 @@ _READ: tuple[tuple[pa.DataType, str], ...] = (
     (pa.map_(pa.string(), pa.int32()), ""),
     (
         pa.dictionary(pa.int8(), pa.string()),
-        "stays a dictionary on append and overwrite; more distinct values in a batch than its indices allow are an error",
+        "stays a dictionary on append and overwrite; more distinct values in a batch than indices are an error",
     ),
 )
 """Types of the format, and what is to be said of them."""
