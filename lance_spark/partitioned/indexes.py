@@ -6,7 +6,7 @@ index was built does not have it before `optimize_indices`; its rows are scanned
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -20,7 +20,7 @@ from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import create_index
 from lance_spark.table.indexes.definition import IndexDefinition, define
 from lance_spark.table.indexes.describe import index_statistics, list_indices
-from lance_spark.table.indexes.optimize import OptimizeOptions, definition_of, optimize_indices
+from lance_spark.table.indexes.optimize import OptimizeOptions, commit_optimized, definition_of, optimize_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -135,6 +135,26 @@ def commit_partition_segments(
     return commit_changes(table, changes, with_operation_name(options, "create_index"))
 
 
+def commit_optimized_partitions(
+    table: PartitionedTable,
+    optimized: Mapping[str, tuple[Sequence[IndexMetadata], Collection[str]]],
+    options: CommitOptions | None = None,
+) -> PartitionedTable:
+    """The version with new segments in partitions: `commit_optimized` of each of them, in one version of the table.
+
+    Args:
+        table: the version that the segments were written from.
+        optimized: (the new segments, the ids of those that they replace) by the object id of the partition.
+
+    Raises: as `commit_optimized`.
+    """
+    changes = []
+    for object_id, (made, replaced) in optimized.items():
+        opened = table.open(table.index.by_id[object_id])
+        changes.append(ChangeTable(opened.partition, opened.manifest, _optimized_step(made, replaced, _inner(options))))
+    return commit_changes(table, changes, with_operation_name(options, "optimize_indices"))
+
+
 def list_partition_indexes(table: PartitionedTable) -> list[dict[str, Any]]:
     """The segments of all partitions as `list_indices` gives them, each with the object id as `partition`."""
     found = [
@@ -179,6 +199,10 @@ def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, 
 
 def _segments_step(new: Sequence[IndexMetadata], options: CommitOptions) -> Step:
     return lambda location, base: commit_indices(location, base, new, options)
+
+
+def _optimized_step(made: Sequence[IndexMetadata], replaced: Collection[str], options: CommitOptions) -> Step:
+    return lambda location, base: commit_optimized(location, base, made, replaced, options)
 
 
 def _optimized(

@@ -90,6 +90,23 @@ def test_procedures_and_existing_names(spark: SparkSession, table: str) -> None:
     assert run(spark, f"CALL lance.system.drop_index('{table}', 'n')")[0].status == "dropped"
 
 
+@pytest.mark.parametrize("verb", ["OPTIMIZE", "REFRESH"])
+def test_new_segments_are_written_by_tasks(spark: SparkSession, table: str, verb: str) -> None:
+    run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id)")
+    insert(spark, table, 2000, 2200)
+    context = spark.sparkContext
+    context.setJobGroup(f"{table} {verb}", "segments")
+    try:
+        run(spark, f"ALTER TABLE {table} {verb} INDEX by_id")
+        assert len(context.statusTracker().getJobIdsForGroup(f"{table} {verb}")) == 1
+        run(spark, f"ALTER TABLE {table} {verb} INDEX by_id")
+        assert len(context.statusTracker().getJobIdsForGroup(f"{table} {verb}")) == 1, "no segment, no job"
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setLocalProperty("spark.job.description", None)
+    assert [row.s for row in spark.table(table).where("id = 2127").collect()] == ["s27"]
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

@@ -55,6 +55,23 @@ class OptimizeOptions:
             raise InvalidInputError(f"{self.num_indices_to_merge} segments cannot be merged")
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """A segment that an optimization is to write; any process can (`write_planned`).
+
+    Attributes:
+        name: of the index.
+        replaced: ids of the segments whose rows it takes over.
+        fragment_ids: further fragments to cover.
+        retrain: builds the index from the data again.
+    """
+
+    name: str
+    replaced: tuple[str, ...]
+    fragment_ids: tuple[int, ...]
+    retrain: bool = False
+
+
 def optimize_indices(
     table: TableLocation, optimize: OptimizeOptions | None = None, options: CommitOptions | None = None
 ) -> Manifest:
@@ -73,21 +90,61 @@ def optimize_indices(
 
     def attempt(base: Manifest) -> Manifest:
         made: list[IndexMetadata] = []
-        removed: list[IndexMetadata] = []
+        replaced: set[str] = set()
         with removing_on_failure(table, made):
-            for index in _chosen(table, base, optimize.names):
-                segment, replaced = _optimized(table, base, index, optimize)
-                if segment is not None:
-                    made.append(segment)
-                    removed += replaced
-            kept = [index for index in parse_indices(base.index_section) if index not in removed]
-            reuse, replaced = trimmed_reuse(table, base, [*kept, *made])
-            if not made and not replaced:
-                return base
-            return replace_segments(table, base, [*made, *reuse], [*removed, *replaced], options)
+            for definition, segments in _chosen(table, base, optimize.names):
+                plan = _planned(table, base, definition, segments, optimize)
+                if plan is not None:
+                    made.append(_written(table, base, definition, segments, plan))
+                    replaced.update(plan.replaced)
+            return commit_optimized(table, base, made, replaced, options)
 
     policy = options.policy if options else None
     return retry_on_conflict(attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS)
+
+
+def plan_optimization(table: TableLocation, base: Manifest, optimize: OptimizeOptions) -> list[SegmentPlan]:
+    """The segments that an optimization of the version `base` is to write: at most one for each index.
+
+    Raises: as `optimize_indices`.
+    """
+    plans = [
+        _planned(table, base, definition, segments, optimize)
+        for definition, segments in _chosen(table, base, optimize.names)
+    ]
+    return [plan for plan in plans if plan is not None]
+
+
+def write_planned(table: TableLocation, base: Manifest, plan: SegmentPlan) -> IndexMetadata:
+    """The segment of a plan for the version `base`, for `commit_optimized`.
+
+    Raises: as `build_segment`.
+    """
+    ((definition, segments),) = _chosen(table, base, (plan.name,))
+    return _written(table, base, definition, segments, plan)
+
+
+def commit_optimized(
+    table: TableLocation,
+    base: Manifest,
+    made: Sequence[IndexMetadata],
+    replaced: Collection[str],
+    options: CommitOptions | None = None,
+) -> Manifest:
+    """The version in which new segments stand for those whose ids are `replaced`; `base` if nothing changes.
+
+    Args:
+        base: the version that the segments were written from.
+
+    Raises: as `commit_indices`.
+    """
+    known = parse_indices(base.index_section)
+    removed = [index for index in known if index.uuid in replaced]
+    kept = [index for index in known if index.uuid not in replaced]
+    reuse, trimmed = trimmed_reuse(table, base, [*kept, *made])
+    if not made and not trimmed:
+        return base
+    return replace_segments(table, base, [*made, *reuse], [*removed, *trimmed], options)
 
 
 def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases: Bases) -> IndexDefinition | None:
@@ -158,17 +215,16 @@ def _chosen(
     return found
 
 
-def _optimized(
+def _planned(
     table: TableLocation,
     base: Manifest,
-    index: tuple[IndexDefinition, list[IndexMetadata]],
+    definition: IndexDefinition,
+    segments: Sequence[IndexMetadata],
     optimize: OptimizeOptions,
-) -> tuple[IndexMetadata | None, list[IndexMetadata]]:
-    """(a new segment, the segments that it replaces); None if there is nothing to do."""
-    definition, segments = index
+) -> SegmentPlan | None:
+    """The new segment of an index; None if there is nothing to do."""
     if optimize.retrain:
-        untrained = replace(definition, builder=definition.builder.untrained())
-        return build_segment(table, base, untrained), segments
+        return SegmentPlan(definition.name, tuple(segment.uuid for segment in segments), (), retrain=True)
     coverage = Coverage(base, table.bases(base))
     live = _live(base)
     covered = {segment.uuid: live & set(coverage.fragment_ids(segment)) for segment in segments}
@@ -176,13 +232,27 @@ def _optimized(
     count = optimize.num_indices_to_merge
     if count == 1 and not definition.builder.can_merge:
         count = 0  # It would index the rows of the last segment again.
-    replaced = segments[len(segments) - min(count, len(segments)) :]
+    replaced = [*segments[len(segments) - min(count, len(segments)) :]]
     moved = [segment for segment in segments if coverage.is_moved(segment)]
     # Empty segments only record what is to be indexed.
     replaced += [item for item in segments if item not in replaced and (item in moved or not covered[item.uuid])]
     if not uncovered and not moved and len([segment for segment in replaced if covered[segment.uuid]]) < 2:
-        return None, []
-    return merged_segment(table, base, definition, replaced, uncovered), replaced
+        return None
+    return SegmentPlan(definition.name, tuple(segment.uuid for segment in replaced), tuple(sorted(uncovered)))
+
+
+def _written(
+    table: TableLocation,
+    base: Manifest,
+    definition: IndexDefinition,
+    segments: Sequence[IndexMetadata],
+    plan: SegmentPlan,
+) -> IndexMetadata:
+    if plan.retrain:
+        return build_segment(table, base, replace(definition, builder=definition.builder.untrained()))
+    by_uuid = {segment.uuid: segment for segment in segments}
+    replaced = [by_uuid[uuid] for uuid in plan.replaced]
+    return merged_segment(table, base, definition, replaced, plan.fragment_ids)
 
 
 def merged_segment(

@@ -6,7 +6,6 @@ import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +13,13 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.connector.procedures.index_targets import (
+    INDEX_NAME,
+    index_names,
+    index_verbs,
+    segment_groups,
+)
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,
@@ -35,7 +39,6 @@ from lance_spark.table.indexes.definition import define
 from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.manifests.manifest import Manifest
 
 _CREATED = row_type(fragments_indexed=LongType(), index_name=StringType())
 _DROPPED = row_type(index_name=StringType(), status=StringType())
@@ -48,14 +51,7 @@ _SHOWN = row_type(
     num_unindexed_fragments=LongType(),
     num_unindexed_rows=LongType(),
 )
-_OPTIMIZED = row_type(
-    index_name=StringType(), fragments_indexed=LongType(), segments_before=LongType(), segments_after=LongType()
-)
 _RECALL = row_type(index_name=StringType(), recall=DoubleType(), least_recall=DoubleType(), num_queries=LongType())
-_REFRESHED = row_type(fragments_indexed=LongType(), segments_added=LongType(), index_name=StringType())
-
-_SEGMENT_ROWS = 8 << 20
-"""About this many rows a segment covers, if the user does not say how many segments there are."""
 
 _NUM_SEGMENTS = "num_segments"
 
@@ -108,12 +104,12 @@ class BuildTask:
 
 
 def _create(call: Invocation) -> LocalRows | Tasks:
-    table, given = _verbs(call), call.arguments
+    table, given = index_verbs(call), call.arguments
     columns = given.texts("columns")
     if len(columns) != 1:
         raise InvalidInputError(f"an index is on one column; {len(columns)} are given: {', '.join(columns)}")
     name = given.required("name")
-    if name in _names(table) and given.flag("if_not_exists"):
+    if name in index_names(table) and given.flag("if_not_exists"):
         return LocalRows.of(_CREATED, [(0, name)])
     parameters = _parameters(given)
     num_segments = parameters.pop(_NUM_SEGMENTS, None)
@@ -146,7 +142,7 @@ def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int 
     for item in table.splits():
         # A wrong kind, column or parameter is an error before there is a task.
         definition = define(item.manifest, index.column, index.kind, index.name, index.parameters)
-        groups = _groups(item.manifest, num_segments)
+        groups = segment_groups(item.manifest, None, num_segments)
         added: Mapping[str, object] = {}
         if len(groups) > 1:
             added = trained(item.manifest, item.table.bases(item.manifest), definition).builder.shared_parameters()
@@ -154,27 +150,16 @@ def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int 
             yield _Work(item.table, item.manifest.version, item.key, fragment_ids, added)
 
 
-def _groups(manifest: Manifest, num_segments: int | None) -> list[tuple[int, ...]]:
-    """The fragments of each segment."""
-    ids = [message.id for message in manifest.fragments.messages]
-    if num_segments is None:
-        num_rows = sum(message.physical_rows for message in manifest.fragments.messages)
-        num_segments = max(1, -(-num_rows // _SEGMENT_ROWS))
-    count = min(num_segments, len(ids))
-    bounds = [len(ids) * number // count for number in range(count + 1)] if count else [0]
-    return [tuple(ids[start:stop]) for start, stop in pairwise(bounds)]
-
-
 def _drop(call: Invocation) -> LocalRows:
-    table, name = _verbs(call), call.arguments.required("name")
-    if name not in _names(table) and call.arguments.flag("if_exists"):
+    table, name = index_verbs(call), call.arguments.required("name")
+    if name not in index_names(table) and call.arguments.flag("if_exists"):
         return LocalRows.of(_DROPPED, [(name, "absent")])
     table.drop_index(name)
     return LocalRows.of(_DROPPED, [(name, "dropped")])
 
 
 def _show(call: Invocation) -> LocalRows:
-    table = _verbs(call)
+    table = index_verbs(call)
     fields = {str(item["name"]): item["fields"] for item in table.list_indices()}
     rows = []
     for name in sorted(fields):
@@ -184,47 +169,13 @@ def _show(call: Invocation) -> LocalRows:
     return LocalRows.of(_SHOWN, rows)
 
 
-def _optimize(call: Invocation) -> LocalRows:
-    given = call.arguments
-    num_merged, retrain = given.integer("num_indices_to_merge"), bool(given.flag("retrain"))
-    before, after = _optimized(call, 1 if num_merged is None else num_merged, retrain)
-    row = (given.required("name"), _indexed(after) - _indexed(before), before["num_segments"], after["num_segments"])
-    return LocalRows.of(_OPTIMIZED, [row])
-
-
-def _refresh(call: Invocation) -> LocalRows:
-    before, after = _optimized(call, 0, False)
-    added = max(0, after["num_segments"] - before["num_segments"])
-    return LocalRows.of(_REFRESHED, [(_indexed(after) - _indexed(before), added, call.arguments.required("name"))])
-
-
-def _optimized(call: Invocation, num_merged: int, retrain: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The statistics of an index before and after."""
-    table, name = _verbs(call), call.arguments.required("name")
-    before = table.index_statistics(name)
-    return before, table.optimize_indices(name, num_indices_to_merge=num_merged, retrain=retrain).index_statistics(name)
-
-
 def _recall(call: Invocation) -> LocalRows:
     """Measures a vector index. Arguments that are null are left to `index_recall`."""
     given = call.arguments
     name = given.required("name")
     numbers = {key: given.integer(key) for key in ("k", "num_queries", "nprobes", "refine_factor")}
-    found = _verbs(call).index_recall(name, **{key: value for key, value in numbers.items() if value is not None})
+    found = index_verbs(call).index_recall(name, **{key: value for key, value in numbers.items() if value is not None})
     return LocalRows.of(_RECALL, [(name, found["recall"], found["least_recall"], found["num_queries"])])
-
-
-def _indexed(statistics: Mapping[str, Any]) -> int:
-    return int(statistics["num_indexed_fragments"])
-
-
-def _verbs(call: Invocation) -> Dataset | PartitionedDataset:
-    table = call.table()
-    return PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
-
-
-def _names(table: Dataset | PartitionedDataset) -> set[str]:
-    return {str(item["name"]) for item in table.list_indices()}
 
 
 def _parameters(given: Arguments) -> dict[str, Any]:
@@ -256,15 +207,13 @@ def _value(text: str) -> object:
     return text
 
 
-_NAME = Parameter("name", TEXT, "name of the index", required=True)
-
 PROCEDURES = (
     Procedure(
         "create_index",
         "Builds an index over a column, as a job over the cluster; one of the same name is replaced.",
         (
             TABLE,
-            _NAME,
+            INDEX_NAME,
             Parameter("kind", TEXT, "such as btree, bitmap, zonemap, fts or ivf_pq", required=True),
             Parameter("columns", TEXTS, "the column, as an array of one name", required=True),
             Parameter("options", TEXTS, "name=value each, lists as JSON: parameters of the kind, and num_segments"),
@@ -276,38 +225,21 @@ PROCEDURES = (
     Procedure(
         "drop_index",
         "Removes an index; a clean-up removes its files.",
-        (TABLE, _NAME, Parameter("if_exists", FLAG, "no error if there is no such index")),
+        (TABLE, INDEX_NAME, Parameter("if_exists", FLAG, "no error if there is no such index")),
         _drop,
     ),
     Procedure("show_indexes", "Lists the indexes of a table, and how many rows they cover.", (TABLE,), _show),
-    Procedure(
-        "optimize_index",
-        "Adds the rows that an index does not cover to it.",
-        (
-            TABLE,
-            _NAME,
-            Parameter("num_indices_to_merge", WHOLE, "the number of newest segments that are merged with them; 1"),
-            Parameter("retrain", FLAG, "builds the index again"),
-        ),
-        _optimize,
-    ),
     Procedure(
         "index_recall",
         "Measures which share of the nearest rows searches with a vector index find, for vectors of random rows.",
         (
             TABLE,
-            _NAME,
+            INDEX_NAME,
             Parameter("k", WHOLE, "the number of nearest rows; 10"),
             Parameter("num_queries", WHOLE, "the number of rows that are asked about; 100"),
             Parameter("nprobes", WHOLE, "the number of partitions that are searched"),
             Parameter("refine_factor", WHOLE, "candidates for each row that are compared exactly"),
         ),
         _recall,
-    ),
-    Procedure(
-        "refresh_index",
-        "Gives the rows that an index does not cover a segment of their own.",
-        (TABLE, _NAME),
-        _refresh,
     ),
 )

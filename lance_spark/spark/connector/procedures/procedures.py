@@ -15,6 +15,7 @@ from lance_spark.spark.connector.procedures import (
     analyze_procedure,
     catalog_procedures,
     column_procedures,
+    index_optimization,
     index_procedures,
     maintenance_procedures,
     partition_procedures,
@@ -43,6 +44,7 @@ _MODULES = (
     partition_procedures,
     catalog_procedures,
     index_procedures,
+    index_optimization,
     search_procedures,
     stream_procedures,
 )
