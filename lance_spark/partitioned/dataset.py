@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -115,10 +115,13 @@ class PartitionedDataset(
             f"row ids and addresses are those within a partition, {self.root} has several; name rows by indices"
         )
 
-    def searched_parts(self, search: Search) -> list[Part]:
+    def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
         """The partitions that can have rows that are searched."""
-        opened = self.open_all(self.partitions(search.searched_filter))
-        return [Part(item.manifest, partial(self.plan, item, with_row_id=search.with_row_id)) for item in opened]
+        partitions = self.partitions(search.searched_filter)
+        opened = self.open_all([item for item in partitions if keys is None or item.object_id in keys])
+        return [
+            Part(item.manifest, partial(self.plan, item, with_row_id=search.with_row_id), item.key) for item in opened
+        ]
 
     def unread(self, search: Search) -> Scan:
         """Reads the data columns of the result of a search."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -235,7 +235,7 @@ class Dataset(
         """
         return explained(self.plan(columns=[], filter=filter), self.manifest, use_scalar_index=use_scalar_index)
 
-    def searched_parts(self, search: Search) -> list[Part]:
+    def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
         """The table as one part."""
         return [Part(self.manifest, partial(self.plan, with_row_id=search.with_row_id))]
 

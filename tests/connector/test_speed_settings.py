@@ -152,5 +152,7 @@ def test_settings_are_documented() -> None:
         "zoneMaps",
         "joinFilters.enabled",
         "coalesceTasks.enabled",
+        "vectorSearch.approximate",
+        "vectorSearch.inlineBytes",
     ):
         assert f"`{PREFIX}{name}`" in page, name

@@ -6,7 +6,7 @@ same with and without an index, whatever the index has in place of vectors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -72,18 +72,28 @@ class IndexUse:
 
 
 def nearest_hits(
-    scan: Scan, manifest: Manifest, query: VectorQuery, use: IndexUse, *, use_scalar_index: bool
+    scan: Scan,
+    manifest: Manifest,
+    query: VectorQuery,
+    use: IndexUse,
+    fragment_ids: pyroaring.BitMap | None = None,
+    *,
+    use_scalar_index: bool,
 ) -> list[Hits]:
     """The nearest rows of a version to each query.
 
     Args:
         scan: reads the column of vectors alone; its filter says which rows are searched.
+        fragment_ids: the fragments whose rows are searched; None for all.
         use_scalar_index: whether the table's scalar indexes may answer the filter.
     """
     segments = chosen_segments(scan, manifest, query, use_index=use.use_index)
     search = ExactSearch(scan, query)
     covered = pyroaring.BitMap()
-    for segment, ids in segments:
+    for segment, all_ids in segments:
+        ids = all_ids if fragment_ids is None else all_ids & fragment_ids
+        if not ids and all_ids:
+            continue
         try:
             found = _SegmentSearch(scan, manifest, query, use, ids, use_scalar_index).found(segment)
         except LanceError as error:
@@ -98,10 +108,17 @@ def nearest_hits(
         if segment.name not in use.probed.indexes:
             use.probed.indexes.append(segment.name)
     if not use.fast_search or not segments:
-        others = [fragment for fragment in manifest.fragments if fragment.id not in covered]
+        others = [fragment for fragment in _chosen(manifest, fragment_ids) if fragment.id not in covered]
         search.read_fragments(manifest, others, use_scalar_index=use_scalar_index)
     use.probed.compared += search.num_rows
     return search.hits()
+
+
+def _chosen(manifest: Manifest, fragment_ids: pyroaring.BitMap | None) -> Iterable[DataFragment]:
+    if fragment_ids is None:
+        return manifest.fragments
+    places = [place for place, message in enumerate(manifest.fragments.messages) if message.id in fragment_ids]
+    return [manifest.fragments[place] for place in places]
 
 
 def metric_of_index(scan: Scan, manifest: Manifest, query: VectorQuery, use: IndexUse) -> Metric | None:
@@ -132,7 +149,7 @@ class _SegmentSearch:
             LanceError: the segment is broken, or of a kind that is not read.
         """
         opened = segment.opened()
-        fragments = [fragment for fragment in self.manifest.fragments if fragment.id in self.fragment_ids]
+        fragments = [*_chosen(self.manifest, self.fragment_ids)]
         allowed = self._allowed(fragments)
         query = self.query
         if allowed is not None and len(allowed) <= max(_MAX_FILTERED_ROWS, query.k):

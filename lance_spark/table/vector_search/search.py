@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyroaring
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
@@ -38,10 +39,14 @@ class Part:
     Attributes:
         manifest: its version.
         scan: how it is read.
+        key: of the partition; None for a table without partitions.
+        fragment_ids: the fragments that are searched; None for all.
     """
 
     manifest: Manifest
     scan: MakeScan
+    key: str | None = None
+    fragment_ids: pyroaring.BitMap | None = None
 
 
 @dataclass(frozen=True)
@@ -86,21 +91,26 @@ class Search:
         Args:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
-        results: list[pa.Table] = []
-        for part, hits in zip(parts, self.nearest_of_parts(parts), strict=True):
-            plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
-            results += self._rows(hits, plan, part.manifest)
+        results = [rows for rows in self.rows_of_parts(parts) if rows is not None]
         if not results:
             return self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())
         found = results[0] if len(results) == 1 else pa.concat_tables(results)
         return _sorted(found).slice(self.offset, self.limit)
 
+    def rows_of_parts(self, parts: Sequence[Part]) -> Iterator[pa.Table | None]:
+        """The rows of each part that are among the nearest rows of all parts, as `run` returns them but in the order of
+        the hits; None if there are none."""
+        for part, hits in zip(parts, self.nearest_of_parts(parts), strict=True):
+            plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
+            yield self._rows(hits, plan, part.manifest)
+
     def nearest_of_parts(self, parts: Sequence[Part]) -> list[list[Hits]]:
         """The hits in each part that are among the nearest rows of all parts, for each query."""
         scans = [part.scan([self.query.column.name], self.searched_filter) for part in parts]
-        query = self._with_metric(parts, scans)
+        query = self._query_with_metric(parts, scans)
+        scalar = self.use_scalar_index
         found = [
-            nearest_hits(scan, part.manifest, query, self.index, use_scalar_index=self.use_scalar_index)
+            nearest_hits(scan, part.manifest, query, self.index, part.fragment_ids, use_scalar_index=scalar)
             for part, scan in zip(parts, scans, strict=True)
         ]
         return _nearest_of_all(found, query.k)
@@ -114,8 +124,12 @@ class Search:
         """The columns of the result that are read from the table; None for all."""
         return None if self.columns is None else [name for name in self.columns if name != DISTANCE]
 
-    def _with_metric(self, parts: Sequence[Part], scans: Sequence[Scan]) -> VectorQuery:
-        """The query with a metric that is the same for all parts."""
+    def with_metric(self, parts: Sequence[Part]) -> Search:
+        """The search with a metric that is the same for all parts."""
+        scans = [part.scan([self.query.column.name], self.searched_filter) for part in parts]
+        return replace(self, query=self._query_with_metric(parts, scans))
+
+    def _query_with_metric(self, parts: Sequence[Part], scans: Sequence[Scan]) -> VectorQuery:
         if not self.query.metric_is_default:
             return self.query
         found = (
@@ -125,15 +139,15 @@ class Search:
         metric = next((metric for metric in found if metric is not None), self.query.metric)
         return replace(self.query, metric=metric, metric_is_default=False)
 
-    def _rows(self, hits: list[Hits], plan: Scan, manifest: Manifest) -> list[pa.Table]:
+    def _rows(self, hits: list[Hits], plan: Scan, manifest: Manifest) -> pa.Table | None:
         addresses = np.concatenate([hit.addresses for hit in hits])
         if not len(addresses):
-            return []
+            return None
         if set(plan.output) <= {ROW_ID} and plan.filter is None:
             ids = np.concatenate([hit.row_ids for hit in hits])
             columns = [pa.array(ids) for _ in plan.output]
             rows = pa.table(columns, schema=plan.arrow_schema) if columns else plan.arrow_schema.empty_table()
-            return [self._named(hits, rows)]
+            return self._named(hits, rows)
         wanted = distinct(addresses)
         read = replace(plan, output=(*(name for name in plan.output if name != ROW_ADDRESS), ROW_ADDRESS), uncut=True)
         fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}
@@ -145,13 +159,13 @@ class Search:
         table = pa.Table.from_batches(batches, schema=read.arrow_schema)
         kept = table.column(ROW_ADDRESS).to_numpy()
         if not len(kept):
-            return []
+            return None
         places = np.minimum(np.searchsorted(kept, addresses), len(kept) - 1)
         passed = kept[places] == addresses
         rows = pa.table(
             [take_chunked(table.column(name), places[passed]) for name in plan.output], schema=plan.arrow_schema
         )
-        return [self._named(_filtered(hits, passed), rows)]
+        return self._named(_filtered(hits, passed), rows)
 
     def _named(self, hits: Sequence[Hits], rows: pa.Table) -> pa.Table:
         columns: dict[str, pa.Array | pa.ChunkedArray] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +25,12 @@ class VectorVerbs(ABC):
         """The columns in Arrow's types."""
 
     @abstractmethod
-    def searched_parts(self, search: Search) -> list[Part]:
-        """The tables that a search has to look into."""
+    def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
+        """The tables that a search has to look into.
+
+        Args:
+            keys: those of the parts to return; None for all.
+        """
 
     @abstractmethod
     def unread(self, search: Search) -> Scan:

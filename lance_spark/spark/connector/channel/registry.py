@@ -57,6 +57,7 @@ class Session:
             has written it (docs/options.md); None if it is not set.
         use_scalar_index: whether scans ask indexes, as the user has written it.
         vector_search_approximate: whether vector indexes may answer ORDER BY with LIMIT, as the user has written it.
+        vector_search_inline_bytes: bytes of vectors that the planner compares by itself, as the user has written it.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
         txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
             writes of the session.
@@ -72,6 +73,7 @@ class Session:
     selectivity: str | None = None
     use_scalar_index: str | None = None
     vector_search_approximate: str | None = None
+    vector_search_inline_bytes: str | None = None
     store_failed: bool = False
     txn_app_id: str | None = None
     txn_version: str | None = None

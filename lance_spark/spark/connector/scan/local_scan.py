@@ -14,16 +14,12 @@ from time import perf_counter
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.spark.connector.channel.registry import Session
+from lance_spark.errors import LanceError
 from lance_spark.spark.connector.channel.task_metrics import cost_since
 from lance_spark.spark.connector.channel.tasks import TaskFunction
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
 from lance_spark.spark.partitions import SizedFragment, estimated_bytes
 from lance_spark.storage.meter import READS
-
-DEFAULT_BYTES = 1 << 20
-"""The bytes of a read that is done at once."""
 
 _MAX_ROWS = 1 << 18
 """However well they are packed."""
@@ -33,8 +29,6 @@ _MAX_PIECES = 64
 
 _EXPANSION = 4
 """Maximum expansion from encoded bytes to Arrow bytes."""
-
-_SETTING = "spark.sql.lance.inlineBytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +44,6 @@ class InlineRows:
     num_rows: int
     num_bytes: int
     cost: Mapping[str, int]
-
-
-def most_bytes(session: Session) -> int:
-    """The bytes of a read that is done at once, as the session says.
-
-    Raises:
-        InvalidInputError: its setting is no number.
-    """
-    text = session.inline_bytes
-    if text is None:
-        return DEFAULT_BYTES
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidInputError(f"{_SETTING} is {text!r}; it is a number of bytes, 0 for none")
-    return int(text)
 
 
 def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: int) -> bool:

@@ -12,10 +12,10 @@ from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import command
-from lance_spark.spark.connector.scan.local_scan import most_bytes, scan_locally
+from lance_spark.spark.connector.scan.local_scan import scan_locally
 from lance_spark.spark.connector.scan.planner import ScanPlanner
 from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanPlan, ScanRequest, encoded_filter
-from lance_spark.spark.connector.scan.settings import uses_aggregates
+from lance_spark.spark.connector.scan.settings import inline_bytes, uses_aggregates
 from lance_spark.spark.connector.scan.text_searches import pushed_filter
 from lance_spark.spark.options import log_read_options_without_effect
 from lance_spark.spark.predicates import SparkExpression
@@ -117,7 +117,7 @@ def aggregate(request: AggregateRequest, call: Call) -> Reply:
     found = planner.aggregation
     if found is None or planner.is_clustered_by(request.group_by, request.clusters) or not planner.has_large_groups():
         return Reply(AggregateReply())
-    extremes = None if planner.is_small(most_bytes(call.session)) else planner.extremes()
+    extremes = None if planner.is_small(inline_bytes(call.session)) else planner.extremes()
     if extremes is not None:
         planner = ScanPlanner(replace(request.scan, columns=StructType()), call, request, extremes=extremes)
     summary, attachments = _planned(planner, call)
@@ -144,7 +144,7 @@ def _planned(planner: ScanPlanner, call: Call) -> tuple[ScanPlan, tuple[bytes, .
     tasks = planner.tasks()
     work = [item.to_bytes() for item in tasks.work]
     described = command(MeteredTask(function), returns)
-    most = most_bytes(call.session)
+    most = inline_bytes(call.session)
     rows = scan_locally(function, work, most, is_remote=planner.is_remote) if planner.is_small(most) else None
     if rows is None:
         return planner.summary(tasks), (described, *work)

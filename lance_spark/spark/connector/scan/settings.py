@@ -43,6 +43,28 @@ def uses_selectivity(session: Session) -> bool:
     return _flag("spark.sql.lance.selectivity.enabled", session.selectivity) is not False
 
 
+def inline_bytes(session: Session) -> int:
+    """The bytes of a read that the planner does by itself.
+
+    Raises:
+        InvalidInputError: the setting is not a number.
+    """
+    return _bytes("spark.sql.lance.inlineBytes", session.inline_bytes, 1 << 20)
+
+
+def compared_inline_bytes(session: Session) -> int:
+    """The bytes of vectors without an index that the planner compares by itself. Raises as `inline_bytes`."""
+    return _bytes("spark.sql.lance.vectorSearch.inlineBytes", session.vector_search_inline_bytes, 512 << 20)
+
+
+def _bytes(setting: str, value: str | None, default: int) -> int:
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit()):
+        raise InvalidInputError(f"{setting} is {value!r}; it is a number of bytes, 0 for none")
+    return int(value)
+
+
 def _flag(setting: str, value: str | None) -> bool | None:
     if value is None:
         return None

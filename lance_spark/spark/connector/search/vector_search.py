@@ -61,7 +61,7 @@ class VectorSearch:
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """The result, with these of its columns. Raises as `VectorVerbs.nearest`."""
-        read = [_quoted(name) for name in columns if name != QUERY_INDEX]
+        read = [quoted_column(name) for name in columns if name != QUERY_INDEX]
         return self.dataset.searched(replace(self.search, columns=read)).select(columns)
 
     def explained(self) -> str:
@@ -124,7 +124,8 @@ def index_options(arguments: Arguments) -> dict[str, Any]:
     }
 
 
-def _quoted(name: str) -> str:
+def quoted_column(name: str) -> str:
+    """A column of a result, as a search takes it."""
     return name if name in (DISTANCE, ROW_ID) else quote_name(name)
 
 
