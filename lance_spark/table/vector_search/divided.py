@@ -59,7 +59,7 @@ def divided(search: Search, parts: Sequence[Part], piece_bytes: int) -> DividedS
 
     Args:
         search: has a metric; the rows that it finds do not depend on how it is divided.
-        piece_bytes: about so many bytes of vectors are compared in a piece of fragments without an index.
+        piece_bytes: about this many bytes of vectors are compared in a piece of fragments without an index.
     """
     segments: list[Piece] = []
     unindexed: list[_Fragment] = []
