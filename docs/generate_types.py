@@ -14,6 +14,7 @@ from pyspark.ml.linalg import MatrixUDT, VectorUDT
 from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.schema.extension import EXTENSION_NAME, storage
 from lance_spark.spark.types import to_spark_schema, written_schema
 
 PAGE = Path(__file__).parent / "types.md"
@@ -40,6 +41,7 @@ _READ: tuple[tuple[pa.DataType, str], ...] = (
     (pa.binary(), ""),
     (pa.large_binary(), ""),
     (pa.binary(16), ""),
+    (pa.json_(), "or STRING: see JSON below"),
     (pa.decimal128(12, 2), "a negative scale: no Spark type, select other columns"),
     (pa.decimal256(38, 2), "precision above 38: no Spark type, select other columns"),
     (pa.date32(), ""),
@@ -102,8 +104,10 @@ def read_types() -> str:
     """What Spark sees of each type of the format."""
     rows = []
     for dtype, note in _READ:
-        (field,) = to_spark_schema(pa.schema([pa.field("c", dtype)])).fields
-        rows.append((str(dtype), field.dataType.simpleString().upper().replace("<X:", "<x:"), note))
+        stored, metadata = storage(pa.field("c", dtype))
+        (field,) = to_spark_schema(pa.schema([pa.field("c", stored, metadata=metadata)])).fields
+        shown = metadata.get(EXTENSION_NAME, str(dtype).encode()).decode()
+        rows.append((shown, field.dataType.simpleString().upper().replace("<X:", "<x:"), note))
     lines = ["| Lance (Arrow) | Spark | note |", "|---|---|---|"]
     for (spark, note), alike in groupby(rows, key=lambda row: row[1:]):
         lines.append(f"| {', '.join(f'`{name}`' for name, *_ in alike)} | {spark} | {note} |")

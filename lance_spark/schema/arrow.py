@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema import logical_type as lt
-from lance_spark.schema.extension import EXTENSION_NAME, storage, text_metadata
+from lance_spark.schema.extension import EXTENSION_NAME, LANCE_JSON, storage, text_metadata
 from lance_spark.schema.field import (
     MAX_DEPTH,
     RESERVED_NAMES,
@@ -217,10 +217,11 @@ def _from_arrow_field(field: pa.Field, ids: Iterator[int], path: str, depth: int
     dtype, metadata = storage(field)
     position = _position(metadata, PRIMARY_KEY_POSITION)
     field_id = FieldId(next(ids))
+    is_json = metadata.get(EXTENSION_NAME) == LANCE_JSON and (pt.is_binary(dtype) or pt.is_large_binary(dtype))
     return Field(
         name=field.name,
         id=field_id,
-        logical_type=_logical(dtype, path),
+        logical_type="json" if is_json else _logical(dtype, path),
         nullable=field.nullable,
         children=tuple(
             _from_arrow_field(child, ids, f"{path}.{child.name}", depth + 1) for child in _children(dtype, path)

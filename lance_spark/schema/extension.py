@@ -10,16 +10,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
+LANCE_JSON = b"lance.json"
+"""The extension of columns with binary JSON documents."""
+
+JSON_METADATA = {EXTENSION_NAME: LANCE_JSON, EXTENSION_METADATA: b""}
+"""The metadata of such a column. The reference library refuses appends to columns without the second entry."""
+
 _JSON_TEXT = b"arrow.json"
 
 
 def storage(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
     """(storage type, metadata with the extension's name and parameters) of a field of any type.
+
+    JSON text (`arrow.json`) is stored as binary documents.
 
     Raises:
         InvalidInputError: an extension type that cannot be stored, or metadata that is not UTF-8.
@@ -32,10 +41,14 @@ def storage(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
         dtype = dtype.storage_type
     if metadata.get(EXTENSION_NAME) == _JSON_TEXT:
         # Lance has a binary JSON type; the reference cannot read a text column with this extension name.
-        raise InvalidInputError(
-            f"{field.name!r} has extension type arrow.json, which is not written; cast it to string"
-        )
+        return pa.large_binary(), metadata | JSON_METADATA
     return dtype, metadata
+
+
+def is_json_field(field: pa.Field) -> bool:
+    """Whether a column of a table has JSON documents."""
+    is_binary = pt.is_binary(field.type) or pt.is_large_binary(field.type)
+    return bool(is_binary and (field.metadata or {}).get(EXTENSION_NAME.encode()) == LANCE_JSON)
 
 
 def text_metadata(metadata: Mapping[bytes, bytes] | None, owner: str) -> dict[str, bytes]:

@@ -16,10 +16,8 @@ from pyspark.sql import types as st
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs, is_described
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.spark.types import to_spark_schema
 from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -52,20 +50,10 @@ def parse_blob_handling(text: str) -> str:
     return word
 
 
-def handling_of(option: str | None, properties: Mapping[str, str]) -> str:
-    """The option of a read, or else the property of the table, or else descriptions."""
-    return option or parse_blob_handling(properties.get(BLOB_HANDLING, DESCRIPTIONS))
-
-
-def spark_view(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> LanceSchema:
-    """The columns of a table as Spark sees them."""
+def blobs_viewed(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> LanceSchema:
+    """The columns of a table with blobs as Spark sees them."""
     shown = with_blob_descriptors(schema, file_version, with_source=True)
     return LanceSchema(tuple(_viewed(field, handling) for field in shown.fields), shown.metadata)
-
-
-def written_columns(schema: LanceSchema, file_version: FileVersion | None) -> st.StructType:
-    """The columns of a table in the types of the rows that are written into it: blobs are BINARY."""
-    return to_spark_schema(to_arrow_schema(spark_view(schema, file_version, BINARY)))
 
 
 def metadata_columns(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> dict[str, str]:

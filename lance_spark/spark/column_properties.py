@@ -15,6 +15,8 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.blob import BLOB_KEY, DEDICATED_SIZE, INLINE_SIZE, PACK_SIZE
+from lance_spark.schema.extension import JSON_METADATA
+from lance_spark.spark.json_types import is_written_as_json
 
 Properties: TypeAlias = Mapping[str, Mapping[str, str]]
 """Property and value by column; names of columns are in lower case, as in Spark's options."""
@@ -39,6 +41,8 @@ _BLOB_SIZES = {
     "lance.blob.dedicated-size": DEDICATED_SIZE,
     "lance.blob.pack-size": PACK_SIZE,
 }
+
+_JSON = "lance.json"
 
 _WORDS = {
     "lance.compression": ("zstd", "lz4", "fsst", "none"),
@@ -100,7 +104,7 @@ _TYPES = {
 }
 
 
-SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB, *_BLOB_SIZES)
+SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB, *_BLOB_SIZES, _JSON)
 """The part of a property's name that follows the column."""
 
 
@@ -149,6 +153,11 @@ def _with_properties(field: pa.Field, asked: Mapping[str, str]) -> pa.Field:
     metadata = {key.encode(): asked[name].encode() for name, key in keys.items() if name in asked}
     if _BLOB in asked:
         metadata[BLOB_KEY.encode()] = b"true"
+    if _is_on(asked.get(_JSON, "false")):
+        if not is_written_as_json(field):
+            raise InvalidInputError(f"option {field.name}.{_JSON} is for VARIANT and STRING, the column is {dtype}")
+        dtype = pa.large_binary()
+        metadata |= {key.encode(): entry for key, entry in JSON_METADATA.items()}
     return field.with_type(dtype).with_metadata({**(field.metadata or {}), **metadata} or None)
 
 

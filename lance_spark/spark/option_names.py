@@ -10,6 +10,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql import parse as parse_filter
 from lance_spark.spark.blob_columns import parse_blob_handling
 from lance_spark.spark.column_properties import split_name
+from lance_spark.spark.json_types import parse_json_as
 from lance_spark.spark.option_values import (
     Option,
     boolean_value,
@@ -44,6 +45,7 @@ READ = _COMMON | {
     "with_row_id": Option("with_row_id", boolean_value),
     "with_row_address": Option("with_row_address", boolean_value),
     "blob_handling": Option("blob_handling", parse_blob_handling),
+    "json_as": Option("json_as", parse_json_as),
     "pushdownfilters": Option("push_down_filters", boolean_value),
     "topn_push_down": Option("push_down_top_n", boolean_value),
     "zone_maps": Option("zone_maps", boolean_value),

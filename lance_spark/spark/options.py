@@ -28,6 +28,7 @@ from lance_spark.spark.option_names import (
     parse_options,
     split_options,
 )
+from lance_spark.spark.table_view import ShownAs
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.refs.refs import MAIN
@@ -59,6 +60,7 @@ class ReadOptions:
     with_row_id: bool = False
     with_row_address: bool = False
     blob_handling: str | None = None
+    json_as: str | None = None
     push_down_filters: bool = False
     push_down_top_n: bool = True
     zone_maps: bool | None = None
@@ -191,6 +193,7 @@ class ColumnOptions:
     with_row_id: bool = False
     with_row_address: bool = False
     blob_handling: str | None = None
+    json_as: str | None = None
 
     @classmethod
     def pick(cls, options: Mapping[str, str]) -> ColumnOptions:
@@ -199,11 +202,15 @@ class ColumnOptions:
         Raises:
             InvalidInputError: an invalid value.
         """
-        names = {"columns", "with_row_id", "with_row_address", "blob_handling"}
+        names = {"columns", "with_row_id", "with_row_address", "blob_handling", "json_as"}
         parsed = parse_options(
             {name: value for name, value in options.items() if name.lower() in names}, READ, needs_path=False
         )
         return cls(**{name: value for name, value in parsed.items() if name in names})
+
+    def shown_as(self, properties: Mapping[str, str]) -> ShownAs:
+        """What columns are in Spark: as the options say, or else the properties of the table."""
+        return ShownAs.of(properties, blob_handling=self.blob_handling, json_as=self.json_as)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from pyspark.sql import types as st
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_path
 from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.json_path.nodes import JSON_CALLS
+from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, JSON_TESTS
 from lance_spark.expr.literals import FALSE, NULL, TRUE, Literal, duration_literal, literal, timestamp_literal
 from lance_spark.expr.nodes import (
     And,
@@ -42,6 +44,9 @@ FUNCTION_PREFIX = "io.lancespark."
 _CONTAINS_TOKENS = "contains_tokens"
 TEXT_SEARCHES = frozenset(FUNCTION_PREFIX + name for name in TEXT_CALLS if name != _CONTAINS_TOKENS)
 """The functions that only a scan can answer."""
+
+_JSON_CALLS = JSON_CALLS | JSON_TESTS
+_JSON_PREDICATES = ("json_get_bool", EXISTS, CONTAINS)
 
 LANCE_DISTANCE = FUNCTION_PREFIX + "lance_distance"
 
@@ -115,8 +120,30 @@ def _not(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | Non
 
 
 def _is_null(children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
-    path = children[0].column
-    return None if path is None else IsNull(Column(path))
+    value = _operand(children[0])
+    return None if value is None else IsNull(value)
+
+
+def _operand(expression: SparkExpression) -> Expr | None:
+    """A column, or the value at a path of a JSON column; None if `expression` is neither."""
+    if expression.column is not None:
+        return Column(expression.column)
+    name = (expression.name or "").removeprefix(FUNCTION_PREFIX)
+    if name == expression.name or name not in _JSON_CALLS:
+        return None
+    arguments = _arguments(expression.children)
+    return None if arguments is None else _JSON_CALLS[name][1](name, arguments)
+
+
+def _arguments(children: tuple[SparkExpression, ...]) -> tuple[Expr, ...] | None:
+    """The arguments of a function; None if one is neither a column nor a constant."""
+    arguments = [to_literal(child) if child.column is None else Column(child.column) for child in children]
+    known = tuple(argument for argument in arguments if argument is not None)
+    return known if len(known) == len(arguments) else None
+
+
+def _json_predicate(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
+    return _operand(SparkExpression(FUNCTION_PREFIX + name, children))
 
 
 def _is_not_null(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
@@ -130,15 +157,18 @@ def _constant(value: Expr, _children: tuple[SparkExpression, ...], _schema: pa.S
 
 def _comparison(op: ComparisonOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
     left, right = children
-    if left.column is None:
+    if _operand(left) is None:
         left, right, op = right, left, op.mirrored
-    if left.column is None:
-        return None
-    if right.column is not None:
+    if left.column is not None and right.column is not None:
         return _two_columns(op, left.column, right.column, schema)
     value = to_literal(right)
     if value is None or value.value is None:
         return None
+    if left.column is None:
+        found = _operand(left)
+        if found is None:
+            return None
+        return Not(Comparison(ComparisonOp.EQ, found, value)) if op is ComparisonOp.NE else Comparison(op, found, value)
     if op is ComparisonOp.NE:
         equal = compared(ComparisonOp.EQ, left.column, value, schema)
         return None if equal is None else Not(equal)
@@ -154,13 +184,13 @@ def _two_columns(op: ComparisonOp, left: tuple[str, ...], right: tuple[str, ...]
 
 
 def _in(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
-    path = children[0].column
+    path, operand = children[0].column, _operand(children[0])
     values = [to_literal(child) for child in children[1:]]
     known = tuple(value for value in values if value is not None)
-    if path is None or not known or len(known) < len(values):
+    if operand is None or not known or len(known) < len(values):
         return None
-    if is_lossless(type_at(schema, path)):
-        return In(Column(path), known)
+    if path is None or is_lossless(type_at(schema, path)):
+        return In(operand, known)
     if any(value.value is None for value in known):
         return None
     terms = [compared(ComparisonOp.EQ, path, value, schema) for value in known]
@@ -172,9 +202,8 @@ def _in(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None
 
 def _text_call(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
     """A text function of columns and constants; None if an argument is neither."""
-    arguments = [to_literal(child) if child.column is None else Column(child.column) for child in children]
-    known = tuple(argument for argument in arguments if argument is not None)
-    return TEXT_CALLS[name][1](name, known) if len(known) == len(arguments) else None
+    arguments = _arguments(children)
+    return None if arguments is None else TEXT_CALLS[name][1](name, arguments)
 
 
 def has_text_search(expression: SparkExpression) -> bool:
@@ -187,10 +216,10 @@ def _boolean(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr |
 
 
 def _match(op: StringMatchOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
-    path, text = children[0].column, to_literal(children[1])
-    if path is None or text is None or not isinstance(text.value, str):
+    operand, text = _operand(children[0]), to_literal(children[1])
+    if operand is None or text is None or not isinstance(text.value, str):
         return None
-    return StringMatch(op, Column(path), text.value)
+    return StringMatch(op, operand, text.value)
 
 
 _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None]] = {
@@ -214,6 +243,7 @@ _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None
     "CONTAINS": partial(_match, StringMatchOp.CONTAINS),
     "BOOLEAN_EXPRESSION": _boolean,
     **{FUNCTION_PREFIX + name: partial(_text_call, name) for name in TEXT_CALLS},
+    **{FUNCTION_PREFIX + name: partial(_json_predicate, name) for name in _JSON_PREDICATES},
 }
 
 _MICRO = 1000

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.temporal import to_unit
 from lance_spark.schema.blob import BLOB_KEY
+from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.text_type import TEXT_TYPE
 from lance_spark.spark.column_properties import Properties, apply
 from lance_spark.spark.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
@@ -43,6 +44,7 @@ from lance_spark.spark.interval_types import (
     with_months,
     year_month_of,
 )
+from lance_spark.spark.json_types import convert_json, is_written_as_json
 from lance_spark.spark.ml_types import UDT, ml_name, ml_type
 from lance_spark.spark.text_types import (
     SPARK_TEXT_TYPE,
@@ -109,7 +111,7 @@ def _type_of(field: pa.Field, path: str) -> st.DataType:
     geo = geo_type(field)
     if geo is not None:
         return geo
-    if is_variant_field(field):
+    if is_variant_field(field) or is_json_field(field):
         return st.VariantType()
     months = year_month_of(field)
     if months is not None:
@@ -379,6 +381,8 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
     if is_blob_type(kept) and (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
         sizes = {key: value for key, value in kept.metadata.items() if key.startswith(BLOB_KEY.encode())}
         return pa.field(field.name, pa.large_binary(), field.nullable, {**sizes, BLOB_KEY.encode(): b"true"})
+    if is_json_field(kept) and is_written_as_json(field):
+        return kept.with_nullable(field.nullable)
     if _type_of(kept, field.name).simpleString() == _type_of(field, field.name).simpleString():
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
     # A different interval: the unit of the stored values is kept.
@@ -507,6 +511,9 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     geometries = convert_geo(array, target)
     if geometries is not None:
         return geometries
+    documents = convert_json(array, target)
+    if documents is not None:
+        return documents
     variants = convert_variant(array, target)
     if variants is not None:
         return variants

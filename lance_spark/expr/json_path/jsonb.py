@@ -18,13 +18,13 @@ Scalar = str | int | float | bool | None
 Result = TypeVar("Result")
 
 _KIND = 0xE0000000
-_OBJECT, _ARRAY, _SCALAR = 0x40000000, 0x80000000, 0x20000000
+OBJECT, ARRAY, SCALAR = 0x40000000, 0x80000000, 0x20000000
 _COUNT = 0x1FFFFFFF
-_ENTRY_KIND, _ENTRY_SIZE = 0x70000000, 0x0FFFFFFF
-_NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = (kind << 28 for kind in range(6))
-_INT, _UINT, _FLOAT, _ZERO, _NAN, _INFINITY, _NEGATIVE_INFINITY = 0x40, 0x50, 0x60, 0x00, 0x10, 0x20, 0x30
+_ENTRY_KIND, MAX_SIZE = 0x70000000, 0x0FFFFFFF
+NULL, STRING, NUMBER, FALSE, TRUE, CONTAINER = (kind << 28 for kind in range(6))
+INT, UINT, FLOAT, ZERO, _NAN, _INFINITY, _NEGATIVE_INFINITY = 0x40, 0x50, 0x60, 0x00, 0x10, 0x20, 0x30
 _SPECIAL: dict[int, float | int] = {
-    _ZERO: 0,
+    ZERO: 0,
     _NAN: float("nan"),
     _INFINITY: float("inf"),
     _NEGATIVE_INFINITY: float("-inf"),
@@ -41,7 +41,7 @@ def scalar_at(data: bytes, steps: tuple[Step, ...]) -> tuple[bool, Scalar]:
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
-    return _checked(data, lambda: _scalar(data, steps))
+    return checked(data, lambda: _scalar(data, steps))
 
 
 def exists_at(data: bytes, steps: tuple[Step, ...]) -> bool:
@@ -50,22 +50,27 @@ def exists_at(data: bytes, steps: tuple[Step, ...]) -> bool:
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
-    return _checked(data, lambda: _found(data, steps) is not None)
+    return checked(data, lambda: _found(data, steps) is not None)
 
 
 def length_at(data: bytes, steps: tuple[Step, ...]) -> int | None:
     """The number of items of the array at a path, 0 for anything else; None for nothing. Raises as `exists_at`."""
-    return _checked(data, lambda: _length(data, steps))
+    return checked(data, lambda: _length(data, steps))
 
 
 def scalars_at(data: bytes, steps: tuple[Step, ...]) -> list[Scalar]:
     """The scalars among the items of the array at a path; empty if there is no array. Raises as `exists_at`."""
-    return _checked(
+    return checked(
         data, lambda: [item for place in range(_length(data, steps) or 0) for item in _item(data, steps, place)]
     )
 
 
-def _checked(data: bytes, read: Callable[[], Result]) -> Result:
+def checked(data: bytes, read: Callable[[], Result]) -> Result:
+    """The result of `read`, which reads a document.
+
+    Raises:
+        InvalidInputError: it has found that the bytes are no binary JSON.
+    """
     try:
         return read()
     except (struct.error, UnicodeDecodeError, IndexError) as error:
@@ -74,17 +79,17 @@ def _checked(data: bytes, read: Callable[[], Result]) -> Result:
 
 def _scalar(data: bytes, steps: tuple[Step, ...]) -> tuple[bool, Scalar]:
     found = _found(data, steps)
-    if found is None or found[0] == _CONTAINER:
+    if found is None or found[0] == CONTAINER:
         return False, None
-    return True, _decoded(data, *found)
+    return True, decoded(data, *found)
 
 
 def _length(data: bytes, steps: tuple[Step, ...]) -> int | None:
     found = _found(data, steps)
     if found is None:
         return None
-    header = _header(data, found[1]) if found[0] == _CONTAINER else 0
-    return header & _COUNT if header & _KIND == _ARRAY else 0
+    header = _header(data, found[1]) if found[0] == CONTAINER else 0
+    return header & _COUNT if header & _KIND == ARRAY else 0
 
 
 def _item(data: bytes, steps: tuple[Step, ...], place: int) -> list[Scalar]:
@@ -92,14 +97,56 @@ def _item(data: bytes, steps: tuple[Step, ...], place: int) -> list[Scalar]:
     return [value] if is_scalar else []
 
 
-def _found(data: bytes, steps: tuple[Step, ...]) -> tuple[int, int, int] | None:
-    """(kind, first byte, bytes) of what is at a path; None if there is nothing."""
-    if _header(data, 0) & _KIND == _SCALAR:
+Member = tuple[int, int, int]
+"""The kind of an entry, the first byte and the number of bytes of its payload."""
+
+
+def root(data: bytes) -> Member:
+    """What the whole document is.
+
+    Raises:
+        IndexError: its value does not fit into it.
+    """
+    if _header(data, 0) & _KIND == SCALAR:
         (entry,) = struct.unpack_from(">I", data, 4)
-        return None if steps else (entry & _ENTRY_KIND, 8, entry & _ENTRY_SIZE)
-    found: tuple[int, int, int] | None = (_CONTAINER, 0, len(data))
+        if 8 + (entry & MAX_SIZE) > len(data):
+            raise IndexError(f"a value of {entry & MAX_SIZE} bytes does not fit")
+        return entry & _ENTRY_KIND, 8, entry & MAX_SIZE
+    return CONTAINER, 0, len(data)
+
+
+def members(data: bytes, start: int, stop: int) -> tuple[list[str] | None, list[Member]]:
+    """The keys (None for an array) and the members of the container at `start`, which ends at `stop`.
+
+    Raises:
+        IndexError: they do not fit into it.
+    """
+    header = _header(data, start)
+    count = header & _COUNT
+    is_object = header & _KIND == OBJECT
+    if not is_object and header & _KIND != ARRAY:
+        raise IndexError(f"no container at byte {start}")
+    if 4 * count > stop - start:
+        raise IndexError(f"{count} members at byte {start} do not fit")
+    entries = struct.unpack_from(f">{count * (2 if is_object else 1)}I", data, start + 4)
+    position = start + 4 + 4 * len(entries)
+    found: list[Member] = []
+    for entry in entries:
+        size = entry & MAX_SIZE
+        if position + size > stop:
+            raise IndexError(f"a member of {size} bytes at byte {position} does not fit")
+        found.append((entry & _ENTRY_KIND, position, size))
+        position += size
+    if not is_object:
+        return None, found
+    return [data[first : first + size].decode() for _, first, size in found[:count]], found[count:]
+
+
+def _found(data: bytes, steps: tuple[Step, ...]) -> Member | None:
+    """(kind, first byte, bytes) of what is at a path; None if there is nothing."""
+    found: Member | None = root(data)
     for step in steps:
-        if found is None or found[0] != _CONTAINER:
+        if found is None or found[0] != CONTAINER:
             return None
         found = _member(data, found[1], step)
     return found
@@ -110,37 +157,38 @@ def _header(data: bytes, start: int) -> int:
     return header
 
 
-def _member(data: bytes, start: int, step: Step) -> tuple[int, int, int] | None:
+def _member(data: bytes, start: int, step: Step) -> Member | None:
     """(kind, first byte, bytes) of a member of the container at `start`; None if there is none."""
     header = _header(data, start)
     count = header & _COUNT
-    is_object = header & _KIND == _OBJECT
-    if is_object is not isinstance(step, str) or header & _KIND == _SCALAR:
+    is_object = header & _KIND == OBJECT
+    if is_object is not isinstance(step, str) or header & _KIND == SCALAR:
         return None
     entries = struct.unpack_from(f">{count * (2 if is_object else 1)}I", data, start + 4)
     position = start + 4 + 4 * len(entries)
     place: int | None = step if isinstance(step, int) and step < count else None
     if is_object:
         for number, entry in enumerate(entries[:count]):
-            size = entry & _ENTRY_SIZE
+            size = entry & MAX_SIZE
             if data[position : position + size].decode() == step:
                 place = number
             position += size
         entries = entries[count:]
     if place is None:
         return None
-    position += sum(entry & _ENTRY_SIZE for entry in entries[:place])
-    return entries[place] & _ENTRY_KIND, position, entries[place] & _ENTRY_SIZE
+    position += sum(entry & MAX_SIZE for entry in entries[:place])
+    return entries[place] & _ENTRY_KIND, position, entries[place] & MAX_SIZE
 
 
-def _decoded(data: bytes, kind: int, start: int, size: int) -> Scalar:
+def decoded(data: bytes, kind: int, start: int, size: int) -> Scalar:
+    """The scalar of an entry of `kind`, whose payload is `size` bytes from `start` on."""
     payload = data[start : start + size]
-    if kind == _STRING:
+    if kind == STRING:
         return payload.decode()
-    if kind == _NUMBER:
+    if kind == NUMBER:
         return _number(payload)
-    if kind in (_TRUE, _FALSE):
-        return kind == _TRUE
+    if kind in (TRUE, FALSE):
+        return kind == TRUE
     return None
 
 
@@ -148,9 +196,9 @@ def _number(payload: bytes) -> int | float:
     kind, rest = payload[0], payload[1:]
     if kind in _SPECIAL:
         return _SPECIAL[kind]
-    if kind in (_INT, _UINT):
-        return int.from_bytes(rest, "big", signed=kind == _INT)
-    if kind == _FLOAT:
+    if kind in (INT, UINT):
+        return int.from_bytes(rest, "big", signed=kind == INT)
+    if kind == FLOAT:
         value: float = struct.unpack(">d", rest)[0]
         return value
     raise InvalidInputError(f"binary JSON has a number of kind {kind:#x}, which this release does not read")

@@ -13,6 +13,8 @@ from lance_spark.expr.json_path.jsonb import Scalar, Step, scalar_at
 from lance_spark.expr.values import Operand
 
 _STEP = re.compile(r'\.([A-Za-z_][A-Za-z0-9_]*)|\."([^"]*)"|\[(\d+)\]|\["([^"]*)"\]')
+_WHOLE = re.compile("[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE)
 _MAX_INT = (1 << 63) - 1
 
 
@@ -67,24 +69,26 @@ def json_values(documents: Operand, steps: tuple[Step, ...], kind: JsonKind) -> 
 
 
 def _to_int(value: Scalar) -> int | None:
-    number = _to_float(value) if isinstance(value, float) else value
-    if isinstance(number, str):
-        number = int(number) if re.fullmatch(r"[+-]?[0-9]+", number) else None
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        value = int(value)
+    number = value if isinstance(value, int) else _to_float(value)
     if isinstance(number, float):
         number = int(number + (0.5 if number >= 0 else -0.5)) if abs(number) < _MAX_INT else None
     return int(number) if number is not None and -_MAX_INT - 1 <= number <= _MAX_INT else None
 
 
 def _to_float(value: Scalar) -> float | None:
-    try:
-        return None if value is None or (isinstance(value, str) and "_" in value) else float(value)
-    except ValueError:
+    if value is None or (isinstance(value, str) and _NUMBER.fullmatch(value) is None):
         return None
+    return float(value)
 
 
 def _to_string(value: Scalar) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        # As the reference library, which writes exponents without zeros in front.
+        return "NaN" if value != value else re.sub("e([+-])0+", r"e\1", repr(value))
     return None if value is None else str(value)
 
 

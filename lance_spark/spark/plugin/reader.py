@@ -15,13 +15,14 @@ from lance_spark.expr.nodes import conjunction
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import blob_bytes, handling_of, in_target, spark_view
+from lance_spark.spark.blob_columns import blob_bytes, in_target
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, SizedFragment, plan_partitions, sized
 from lance_spark.spark.plugin.filters import split_filters
 from lance_spark.spark.projection import narrow
+from lance_spark.spark.table_view import ShownAs, spark_view
 from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -76,8 +77,9 @@ class Snapshot:
     @property
     def shown_schema(self) -> LanceSchema:
         """The columns of the table as Spark sees them."""
-        handling = handling_of(self.options.blob_handling, self.manifest.config)
-        return spark_view(self.manifest.schema, data_format(self.manifest), handling)
+        options = self.options
+        shown = ShownAs.of(self.manifest.config, blob_handling=options.blob_handling, json_as=options.json_as)
+        return spark_view(self.manifest.schema, data_format(self.manifest), shown)
 
     @property
     def scanned_schema(self) -> LanceSchema:

@@ -1,8 +1,8 @@
 """Converts rows of an append to the columns of the table: by name, in the table's types (Lance table format, "Append").
 
 Column order is free, and nullable columns may be missing. Types must be equal except where they hold the same values:
-string and large string, binary and large binary, list and large list, their views, and columns of type null. All other
-conversions are rejected, because a lossy cast must be the user's own decision.
+string and large string, binary and large binary, list and large list, their views, and columns of type null; JSON
+columns take text. All other conversions are rejected, because a lossy cast must be the user's own decision.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.json_path.documents import json_documents
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import DESCRIPTION, SOURCE
 from lance_spark.schema.columns import BLOB_V2_EXTENSION
-from lance_spark.schema.extension import EXTENSION_NAME
+from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.text_lengths import check_lengths
@@ -122,6 +123,8 @@ def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
     if is_blob_type(target):
         _check_blob(given, path)
         return
+    if is_json_field(target) and any(kind(given) for kind in _TEXT):
+        return
     if given == wanted or pt.is_null(given) or _same_kind(given, wanted, _TEXT) or _same_kind(given, wanted, _BYTES):
         return
     if pt.is_struct(given) and pt.is_struct(wanted):
@@ -226,6 +229,9 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         keys, items = converted(array.keys, wanted.key_type), converted(array.items, wanted.item_type)
         children = [pa.StructArray.from_arrays([keys, items], fields=list(entries))]
         return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], offset=array.offset, children=children)
+    if _same_kind(array.type, array.type, _TEXT) and _same_kind(wanted, wanted, _BYTES):
+        # `_check_type` lets text into JSON columns, and into no others that are binary.
+        return json_documents(array, wanted)
     return array.cast(wanted)
 
 

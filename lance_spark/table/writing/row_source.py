@@ -8,8 +8,11 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.schema.extension import storage
+from lance_spark.table.writing.conform import converted
 
 _PANDAS_METADATA = b"pandas"
 
@@ -23,7 +26,7 @@ class RowSource:
 
     @classmethod
     def of(cls, data: Any, schema: pa.Schema | None = None) -> RowSource:
-        """The rows of `data`.
+        """The rows of `data`; JSON text (`arrow.json`) in the form of JSON columns.
 
         Args:
             data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an
@@ -35,12 +38,31 @@ class RowSource:
         """
         if isinstance(data, RowSource):
             return data
+        return cls._given(data, schema)._with_json_documents()
+
+    def _with_json_documents(self) -> RowSource:
+        stored = pa.schema([_stored_field(field) for field in self.schema], metadata=self.schema.metadata)
+        if stored == self.schema:
+            return self
+        return RowSource(stored, (self._stored(batch, stored) for batch in self.batches))
+
+    def _stored(self, batch: pa.RecordBatch, stored: pa.Schema) -> pa.RecordBatch:
+        if not batch.schema.equals(self.schema):
+            raise InvalidInputError("the batches to write differ in their schemas")
+        columns = [
+            array if field == kept else converted(array, kept.type)
+            for array, field, kept in zip(batch.columns, self.schema, stored, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=stored)
+
+    @classmethod
+    def _given(cls, data: Any, schema: pa.Schema | None) -> RowSource:
         if isinstance(data, pa.RecordBatch):
             return cls._checked(data.schema, iter([data]), schema)
         if isinstance(data, pa.Table):
             return cls._checked(data.schema, iter(data.to_batches()), schema)
         if type(data).__module__.partition(".")[0] == "pandas":
-            return cls.of(_from_pandas(data, schema), schema)
+            return cls._given(_from_pandas(data, schema), schema)
         if isinstance(data, pa.RecordBatchReader):
             return cls._checked(data.schema, iter(data), schema)
         if hasattr(data, "__arrow_c_stream__"):
@@ -69,6 +91,24 @@ class RowSource:
         if schema is not None and not own.equals(schema):
             raise InvalidInputError("the data has another schema than the one given; cast it first")
         return cls(own, batches)
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    """`field` with JSON text as binary documents, at every level of nesting."""
+    dtype = field.type
+    if isinstance(dtype, pa.JsonType):
+        dtype, metadata = storage(field)
+        return pa.field(field.name, dtype, field.nullable, metadata=metadata)
+    if pt.is_struct(dtype):
+        dtype = pa.struct([_stored_field(child) for child in dtype])
+    elif pt.is_list(dtype) or pt.is_large_list(dtype):
+        flavour = pa.list_ if pt.is_list(dtype) else pa.large_list
+        dtype = flavour(_stored_field(dtype.value_field))
+    elif pt.is_fixed_size_list(dtype):
+        dtype = pa.list_(_stored_field(dtype.value_field), dtype.list_size)
+    elif pt.is_map(dtype):
+        dtype = pa.map_(dtype.key_field, _stored_field(dtype.item_field))
+    return field if dtype == field.type else field.with_type(dtype)
 
 
 def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.Table:

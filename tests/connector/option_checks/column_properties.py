@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -15,6 +16,7 @@ from tests.connector.option_checks.registry import (
 
 COLUMNS = {"vec": "ARRAY<FLOAT>", "half": "FLOAT", "text": "STRING", "number": "INT", "both": "STRUCT<a: INT, b: INT>"}
 BLOBS = {"lance.encoding", "lance.blob.inline-size", "lance.blob.dedicated-size", "lance.blob.pack-size"}
+JSON = "lance.json"
 OF_COLUMN = {
     "arrow.fixed-size-list.size": ("vec", "2", "fixed_size_list<item: float>[2]"),
     "arrow.float16": ("half", "true", "halffloat"),
@@ -32,7 +34,7 @@ OF_COLUMN = {
 }
 
 
-@proves("column", *(set(SUFFIXES) - BLOBS))
+@proves("column", *(set(SUFFIXES) - BLOBS - {JSON}))
 def _shape_of_a_column(tables: Tables, name: str) -> None:
     column, value, dtype = OF_COLUMN[name]
     rows = "SELECT 'a' AS k, array(1F, 2F) AS vec, 1F AS half, 'x' AS text, 1 AS number, struct(1 AS a, 2 AS b) AS both"
@@ -61,6 +63,31 @@ def _blobs(tables: Tables, name: str) -> None:
     tables.spark.sql(f"INSERT INTO {tables.new} VALUES (X'01020304', 'a'), (X'0102030405', 'a')")
     kinds = sorted(row.kind for row in tables.spark.sql(f"SELECT b.kind FROM {tables.new}").collect())
     assert kinds == {"inline-size": [1, 1], "dedicated-size": [0, 2]}.get(name.rpartition(".")[2], [0, 0])
+
+
+@proves("column", JSON)
+def _json_column(tables: Tables, name: str) -> None:
+    tables.create(f"'j.{name}' = 'true'", columns="j VARIANT, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} SELECT parse_json('[1]'), 'a'")
+    (part,) = datasets(location(tables.spark, tables.new))
+    assert part.schema.field("j").type == pa.json_()
+    assert part.to_table(["j"])["j"].to_pylist() == ["[1]"]
+
+
+@proves("property", "lance.json_as")
+def _json_as_text(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'string', 'j.{JSON}' = 'true'", columns="j STRING, k STRING")
+    assert tables.spark.table(tables.new).schema["j"].dataType.simpleString() == "string"
+
+
+@proves("read", "json_as")
+def _json_of_a_read(tables: Tables, name: str) -> None:
+    tables.create(f"'j.{JSON}' = 'true'", columns="j VARIANT, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} SELECT parse_json('[1]'), 'a'")
+    read = tables.spark.read.format("lance").option(name, "string")
+    assert [row.j for row in read.load(location(tables.spark, tables.new)).collect()] == ["[1]"]
+    with pytest.raises(AnalysisException, match=f"option {name} has no effect"):
+        tables.spark.read.option(name, "string").table(tables.new).collect()
 
 
 @proves("property", "lance.blob_handling")

@@ -23,7 +23,7 @@ from lance_spark.partitioned.table import (
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import BINARY, handling_of, metadata_columns, spark_view
+from lance_spark.spark.blob_columns import BINARY, metadata_columns
 from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
@@ -33,6 +33,7 @@ from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.constraints import TableConstraint, constraints_of
 from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
+from lance_spark.spark.table_view import spark_view
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import without_marks
@@ -131,10 +132,10 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     if location.branch is None and location.history.latest_location() is None:
         whole = open_partitioned_table(place, state, request.time_travel)
         if whole is not None:
-            if replace(options, blob_handling=None) != _ALL_COLUMNS:
+            if replace(options, blob_handling=None, json_as=None) != _ALL_COLUMNS:
                 raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
             is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
-            return LoadReply(True, describe_partitioned(place, whole, writable=is_newest, blobs=options.blob_handling))
+            return LoadReply(True, describe_partitioned(place, whole, writable=is_newest, options=options))
     manifest = _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:
@@ -159,7 +160,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     if newest is None and location.branch is None:
         whole = open_partitioned_table(place, StateOptions())
         if whole is not None:
-            found = describe_partitioned(place, whole, writable=True, blobs=blobs)
+            found = describe_partitioned(place, whole, writable=True, options=columns)
             if request.by_path and "DELETE" in request.privileges:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
@@ -212,8 +213,8 @@ def describe(
     options: ColumnOptions = _ALL_COLUMNS,
 ) -> TableDescription:
     """A version as Spark sees it, in the columns that `options` ask for."""
-    handling = handling_of(options.blob_handling, manifest.config)
-    schema = spark_view(manifest.schema, data_format(manifest), handling)
+    shown = options.shown_as(manifest.config)
+    schema = spark_view(manifest.schema, data_format(manifest), shown)
     chosen = schema if options.columns is None else project(schema, options.columns)
     asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     system = [StructField(name, LongType(), False) for name, on in asked if on]
@@ -238,7 +239,7 @@ def describe(
         capabilities=capabilities,
         metadata_columns=(
             *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
-            *_blob_bytes(manifest.schema, data_format(manifest), handling),
+            *_blob_bytes(manifest.schema, data_format(manifest), shown.blobs),
         ),
         constraints=constraints_of(manifest.schema),
     )
@@ -270,20 +271,16 @@ def open_partitioned_table(
 
 
 def describe_partitioned(
-    place: ResolvedTable, whole: PartitionedTable, *, writable: bool, blobs: str | None = None
+    place: ResolvedTable, whole: PartitionedTable, *, writable: bool, options: ColumnOptions = _ALL_COLUMNS
 ) -> TableDescription:
-    """A version of a partitioned table as Spark sees it.
-
-    Args:
-        blobs: how blob columns are shown; None as the table's property says.
-    """
+    """A version of a partitioned table as Spark sees it, in the types that `options` ask for."""
     schema = whole.schema
     columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
     if PARTITION_COLUMN not in schema.names:
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
     current = whole.specs.current
-    handling = handling_of(blobs, whole.properties)
-    view = spark_view(whole.lance_schema, whole.file_version, handling)
+    shown = options.shown_as(whole.properties)
+    view = spark_view(whole.lance_schema, whole.file_version, shown)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -302,7 +299,7 @@ def describe_partitioned(
             "location": place.uri,
         },
         capabilities=READS + (WRITES + EVOLVES if writable else ()),
-        metadata_columns=(*columns, *_blob_bytes(whole.lance_schema, whole.file_version, handling)),
+        metadata_columns=(*columns, *_blob_bytes(whole.lance_schema, whole.file_version, shown.blobs)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
         constraints=constraints_of(whole.lance_schema),
     )

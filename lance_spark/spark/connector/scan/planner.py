@@ -61,6 +61,7 @@ from lance_spark.spark.connector.scan.task_packing import (
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
+from lance_spark.spark.json_types import check_json_as
 from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
@@ -155,9 +156,9 @@ class ScanPlanner:
             time_zone=self._session.time_zone,
         )
         self._scan = self._make_scan()
-        check_blob_handling(
-            self._options.blob_handling, self._scan, wire_schema(self._columns), request.handle.display_name
-        )
+        shown, name = wire_schema(self._columns), request.handle.display_name
+        check_blob_handling(self._options.blob_handling, self._scan, shown, name)
+        check_json_as(self._options.json_as, self._scan.arrow_schema, shown, name)
         self._splits = [
             SplitScan(split, self._searched(self._bound(self._scan, split), split))
             for split in opened

@@ -12,7 +12,6 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
-from lance_spark.spark.blob_columns import written_columns
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
@@ -30,6 +29,7 @@ from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options import StateOptions, WriteOptions
 from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions
+from lance_spark.spark.table_view import written_columns
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict, committed_epoch
 from lance_spark.table.operations.manifest_builder import data_format
@@ -244,7 +244,7 @@ def _newest(handle: TableHandle, columns: StructType, app: str) -> tuple[TableHa
     opened = replace(handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
     if handle.branch is None:
         _check_same(handle, opened, is_marked=committed_epoch(found.config, app) is not None)
-    return opened, written_columns(found.schema, data_format(found)), found.config
+    return opened, written_columns(found.schema, data_format(found), found.config), found.config
 
 
 def _newest_partitioned(handle: TableHandle, app: str) -> tuple[TableHandle, StructType, Mapping[str, str]]:
@@ -253,7 +253,7 @@ def _newest_partitioned(handle: TableHandle, app: str) -> tuple[TableHandle, Str
     config = {} if dataset is None else dataset.manifest.config
     opened = replace(handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found), partitioned=True)
     _check_same(handle, opened, is_marked=committed_epoch(config, app) is not None)
-    return opened, written_columns(found.lance_schema, found.file_version), config
+    return opened, written_columns(found.lance_schema, found.file_version, found.properties), config
 
 
 def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -> None:

@@ -11,13 +11,13 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.schema.field import LanceSchema
-from lance_spark.spark.blob_columns import written_columns
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.write.tables import AskedMode, table_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options import WriteOptions
 from lance_spark.spark.streaming.options import SinkOptions
+from lance_spark.spark.table_view import written_columns
 from lance_spark.spark.types import exchanged_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.operations.manifest_builder import data_format
@@ -87,11 +87,11 @@ def _stored_columns(handle: TableHandle, columns: StructType) -> StructType:
     """The columns of the table; all that tasks get if the epoch makes it."""
     if handle.partitioned:
         table = handle.open_partitioned()
-        return written_columns(table.lance_schema, table.file_version)
+        return written_columns(table.lance_schema, table.file_version, table.properties)
     if handle.version is None:
         return columns
     manifest = handle.open()[1]
-    return written_columns(manifest.schema, data_format(manifest))
+    return written_columns(manifest.schema, data_format(manifest), manifest.config)
 
 
 def _lance_schema(handle: TableHandle) -> LanceSchema | None:

@@ -18,7 +18,6 @@ from lance_spark.partitioned.commit import Check
 from lance_spark.partitioned.read_conflicts import partition_check_of
 from lance_spark.partitioned.save import delete_rows as delete_partitioned_rows
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.spark.blob_columns import written_columns
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
@@ -39,6 +38,7 @@ from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
+from lance_spark.spark.table_view import written_columns
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
@@ -212,7 +212,7 @@ class _Plain(WritableTable):
         newest = location.latest()
         if newest is None:
             raise NotFoundError(f"there is no Lance table at {location.uri}")
-        columns = written_columns(newest.schema, data_format(newest))
+        columns = written_columns(newest.schema, data_format(newest), newest.config)
         options = WriteOptions.parse({"path": location.uri})
         return plan_plain_write(location, newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None
 
@@ -281,7 +281,7 @@ class _Partitioned(WritableTable):
     def truncate(self) -> bool:
         newest = self.handle.open_partitioned().newest()
         columns, options = (
-            written_columns(newest.lance_schema, newest.file_version),
+            written_columns(newest.lance_schema, newest.file_version, newest.properties),
             WriteOptions.parse({"path": self.handle.uri}),
         )
         return plan_partitioned_write(newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None

@@ -1,6 +1,7 @@
 package io.lancespark;
 
 import io.lancespark.functions.LanceDistance;
+import io.lancespark.functions.LanceJsonFunctions;
 import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
@@ -67,6 +68,14 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     for (String name : LanceTextFunctions.NAMES) {
       injectFunction(
           extensions, name, LanceTextFunctions.usage(name), "predicate_funcs", arguments -> predicate(name, arguments));
+    }
+    for (String name : LanceJsonFunctions.NAMES) {
+      injectFunction(
+          extensions,
+          name,
+          LanceJsonFunctions.usage(name),
+          "json_funcs",
+          arguments -> call(LanceJsonFunctions.bind(name, types(arguments)), arguments));
     }
     injectFunction(
         extensions,

@@ -30,8 +30,8 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The functions of the catalog: those of {@link LanceTextFunctions}, {@link LanceDistance}, and the partition transforms of the partitioning
- * specification, for clustering and storage-partitioned joins. They
+ * The functions of the catalog: those of {@link LanceTextFunctions} and {@link LanceJsonFunctions}, {@link LanceDistance},
+ * and the partition transforms of the partitioning specification, for clustering and storage-partitioned joins. They
  * compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
  * hierarchy.
  */
@@ -49,6 +49,7 @@ public final class LanceFunctions {
     }
     names.addAll(LanceTextFunctions.NAMES);
     names.add(LanceDistance.NAME);
+    names.addAll(LanceJsonFunctions.NAMES);
     return names.toArray(new String[0]);
   }
 
@@ -80,7 +81,8 @@ public final class LanceFunctions {
         return new Unbound(lower, types -> new DatePart(period, only(lower, types, period)));
       }
     }
-    return LanceTextFunctions.find(lower);
+    UnboundFunction ofJson = LanceJsonFunctions.find(lower);
+    return ofJson != null ? ofJson : LanceTextFunctions.find(lower);
   }
 
   private static BoundFunction bucket(DataType[] types) {

@@ -1,0 +1,153 @@
+"""Whole documents of binary JSON (`jsonb`), as JSON text and from it."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.json_path import jsonb
+
+JsonItem = Any
+"""None, bool, int, float, str, a list of items, or a dict of items by key."""
+
+_MAX_DEPTH = 500
+"""Containers in containers; a damaged document must not exhaust the stack."""
+
+
+def json_item(data: bytes) -> JsonItem:
+    """The document in Python's types.
+
+    >>> json_item(bytes.fromhex("40000001 10000001 20000002 61 5005"))
+    {'a': 5}
+
+    Raises:
+        InvalidInputError: the bytes are no binary JSON.
+    """
+    return jsonb.checked(data, lambda: _item(data, *jsonb.root(data), 0))
+
+
+def json_text(data: bytes) -> str:
+    """The document as JSON text, without spaces, with keys in their stored order.
+
+    NaN and infinities, which the reference library writes for numbers that are too large, are null, as there.
+
+    Raises:
+        InvalidInputError: the bytes are no binary JSON.
+    """
+    item = json_item(data)
+    try:
+        return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(item), ensure_ascii=False, separators=(",", ":"))
+
+
+def json_document(text: str) -> bytes:
+    """The binary form of JSON text, byte for byte that of the reference library (14.0.2).
+
+    Raises:
+        InvalidInputError: the text is no JSON, has a key twice in one object, or is nested too deeply.
+    """
+    try:
+        item = json.loads(text, object_pairs_hook=_object, parse_constant=_refused_number)
+        kind, payload = _encoded(item, 0)
+    except RecursionError:
+        raise InvalidInputError(f"a JSON document has more than {_MAX_DEPTH} containers in each other") from None
+    except ValueError as error:
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        raise InvalidInputError(f"{shown!r} is no JSON: {error}") from error
+    return payload if kind == jsonb.CONTAINER else struct.pack(">II", jsonb.SCALAR, kind | len(payload)) + payload
+
+
+def json_texts(documents: pa.Array) -> pa.Array:
+    """The text of each document: string; null for null. Raises as `json_text`."""
+    return pa.array([None if item is None else json_text(item) for item in documents.to_pylist()], pa.string())
+
+
+def json_documents(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """The binary form of each text, as `dtype`; null for null. Raises as `json_document`."""
+    return pa.array([None if item is None else json_document(item) for item in texts.to_pylist()], dtype)
+
+
+def _item(data: bytes, kind: int, start: int, size: int, depth: int) -> JsonItem:
+    if kind != jsonb.CONTAINER:
+        return jsonb.decoded(data, kind, start, size)
+    if depth >= _MAX_DEPTH:
+        raise InvalidInputError(f"binary JSON has more than {_MAX_DEPTH} containers in each other")
+    keys, members = jsonb.members(data, start, start + size)
+    items = [_item(data, *member, depth + 1) for member in members]
+    return items if keys is None else dict(zip(keys, items, strict=True))
+
+
+def _finite(item: JsonItem) -> JsonItem:
+    if isinstance(item, dict):
+        return {key: _finite(value) for key, value in item.items()}
+    if isinstance(item, list):
+        return [_finite(value) for value in item]
+    return None if isinstance(item, float) and not math.isfinite(item) else item
+
+
+def _object(pairs: list[tuple[str, JsonItem]]) -> dict[str, JsonItem]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _refused_number(text: str) -> JsonItem:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _encoded(item: JsonItem, depth: int) -> tuple[int, bytes]:
+    """(kind of the entry, payload)."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
+    if item is None:
+        return jsonb.NULL, b""
+    if isinstance(item, bool):
+        return (jsonb.TRUE if item else jsonb.FALSE), b""
+    if isinstance(item, str):
+        return jsonb.STRING, item.encode()
+    if isinstance(item, (int, float)):
+        return jsonb.NUMBER, _number(item)
+    if isinstance(item, list):
+        return _container(jsonb.ARRAY, [], item, depth)
+    # In the order of the keys' bytes, as the reference library stores them.
+    pairs = sorted(((key.encode(), value) for key, value in item.items()), key=lambda pair: pair[0])
+    return _container(jsonb.OBJECT, [key for key, _ in pairs], [value for _, value in pairs], depth)
+
+
+def _container(header: int, keys: Sequence[bytes], items: Sequence[JsonItem], depth: int) -> tuple[int, bytes]:
+    values = [_encoded(item, depth + 1) for item in items]
+    entries = [jsonb.STRING | _size(len(key)) for key in keys] + [kind | _size(len(data)) for kind, data in values]
+    payloads = [*keys, *(data for _, data in values)]
+    packed = struct.pack(f">{1 + len(entries)}I", header | len(values), *entries)
+    return jsonb.CONTAINER, packed + b"".join(payloads)
+
+
+def _size(size: int) -> int:
+    if size > jsonb.MAX_SIZE:
+        raise ValueError(f"a value has {size} bytes, more than binary JSON allows")
+    return size
+
+
+def _number(value: int | float) -> bytes:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        value = float(value)
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise ValueError("a number is too large")
+        return struct.pack(">Bd", jsonb.FLOAT, value)
+    if value == 0:
+        return bytes([jsonb.ZERO])
+    widths = (1, 2, 4, 8)
+    if value > 0:
+        width = next(width for width in widths if value < 1 << 8 * width)
+        return bytes([jsonb.UINT]) + value.to_bytes(width, "big")
+    width = next(width for width in widths if value >= -(1 << (8 * width - 1)))
+    return bytes([jsonb.INT]) + value.to_bytes(width, "big", signed=True)

@@ -1,0 +1,113 @@
+"""JSON columns of Lance: binary documents with the extension `lance.json`, in Spark VARIANT or STRING.
+
+The table property `lance.json_as`, or the option `json_as` of a read, says which (docs/types.md). The types decide what
+is converted: no other column is binary in the table and VARIANT or STRING in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql.types import VariantVal
+from pyspark.sql.variant_utils import VariantBuilder
+
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.json_path.documents import json_documents, json_texts
+from lance_spark.schema.extension import is_json_field
+from lance_spark.schema.field import Field
+from lance_spark.spark.variant_types import is_exchanged_variant, is_variant_field
+
+JSON_AS = "lance.json_as"
+"""The table property."""
+
+VARIANT, STRING = "variant", "string"
+
+
+def parse_json_as(text: str) -> str:
+    """What JSON columns are in Spark.
+
+    Raises:
+        InvalidInputError: another word.
+    """
+    word = text.strip().lower()
+    if word not in (VARIANT, STRING):
+        raise InvalidInputError(f"json_as is {text!r}; it is {VARIANT} or {STRING}")
+    return word
+
+
+def shown_json(field: Field, json_as: str) -> Field:
+    """A column as Spark sees it: JSON documents as text, if `json_as` says so."""
+    if json_as != STRING or field.logical_type != "json":
+        return field
+    kept = {key: value for key, value in field.metadata.items() if not key.startswith("ARROW:extension:")}
+    return replace(field, logical_type="string", metadata=kept, extension_name="")
+
+
+def check_json_as(option: str | None, have: pa.Schema, target: pa.Schema, table: str) -> None:
+    """Passes if `target`, the columns of a scan of `have` that Spark knows, is as the option of the read says.
+
+    Raises:
+        InvalidInputError: the table was described without the option, so it has no effect.
+    """
+    if option is None:
+        return
+    known = {field.name: field.type for field in target}
+    shown = [dtype for field in have if field.name in known for dtype in _shown_types(field, known[field.name])]
+    if any((option == STRING) is not pt.is_string(dtype) for dtype in shown):
+        raise InvalidInputError(
+            f"option json_as has no effect on {table}, whose columns Spark looks up without it; set the table "
+            f"property {JSON_AS}, or use load(path)"
+        )
+
+
+def _shown_types(field: pa.Field, target: pa.DataType) -> Iterator[pa.DataType]:
+    """The types in `target` of the JSON columns in `field`."""
+    if is_json_field(field):
+        yield target
+    elif pt.is_struct(target):
+        for child in target:
+            yield from _shown_types(field.type.field(child.name), child.type)
+    elif pt.is_list(target):
+        yield from _shown_types(field.type.value_field, target.value_type)
+    elif pt.is_map(target):
+        yield from _shown_types(field.type.item_field, target.item_type)
+
+
+def is_written_as_json(field: pa.Field) -> bool:
+    """Whether Spark's values of a column can be written as JSON documents: those of VARIANT and STRING."""
+    return pt.is_string(field.type) or pt.is_large_string(field.type) or is_variant_field(field)
+
+
+def convert_json(array: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """JSON documents between their form in a table and those in Spark; None if these are not the types of two forms.
+
+    Raises:
+        InvalidInputError: a text is no JSON, or the table's bytes are no document.
+    """
+    if _is_binary(array.type):
+        if pt.is_string(target):
+            return json_texts(array)
+        return _to_variants(array, target) if is_exchanged_variant(target) else None
+    if not _is_binary(target):
+        return None
+    if pt.is_string(array.type) or pt.is_large_string(array.type):
+        return json_documents(array, target)
+    return json_documents(_variant_texts(array), target) if is_exchanged_variant(array.type) else None
+
+
+def _to_variants(documents: pa.Array, target: pa.DataType) -> pa.Array:
+    built = [None if text is None else VariantBuilder().build(text) for text in json_texts(documents).to_pylist()]
+    rows = [None if pair is None else {"value": pair[0], "metadata": pair[1]} for pair in built]
+    return pa.array(rows, target)
+
+
+def _variant_texts(variants: pa.Array) -> pa.Array:
+    found = [None if item is None else VariantVal(item["value"], item["metadata"]) for item in variants.to_pylist()]
+    return pa.array([None if item is None else item.toJson() for item in found], pa.string())
+
+
+def _is_binary(dtype: pa.DataType) -> bool:
+    return bool(pt.is_binary(dtype) or pt.is_large_binary(dtype))

@@ -1,0 +1,317 @@
+package io.lancespark.functions;
+
+import io.lancespark.python.LanceException;
+import java.io.IOException;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.math.MathContext;
+import java.math.RoundingMode;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.NullType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
+import org.apache.spark.types.variant.Variant;
+import org.apache.spark.types.variant.VariantBuilder;
+import org.apache.spark.types.variant.VariantUtil.Type;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.unsafe.types.VariantVal;
+
+/**
+ * Values of JSON documents by path. Scans answer comparisons of them, by an index where there is one; what Spark keeps
+ * is evaluated here, with the values of {@code lance_spark/expr/json_path}.
+ */
+public final class LanceJsonFunctions {
+  private static final String EXISTS = "json_exists";
+  private static final String LENGTH = "json_array_length";
+  private static final String CONTAINS = "json_array_contains";
+  private static final Pattern STEP =
+      Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_]*)|\\.\"([^\"]*)\"|\\[(\\d+)\\]|\\[\"([^\"]*)\"\\]");
+  private static final Pattern WHOLE = Pattern.compile("[+-]?[0-9]+");
+  private static final Pattern NUMBER = Pattern.compile("[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?");
+  private static final Pattern WORD = Pattern.compile("([+-]?)(inf|infinity|nan)", Pattern.CASE_INSENSITIVE);
+
+  public static final List<String> NAMES =
+      List.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS);
+
+  private LanceJsonFunctions() {}
+
+  /** How a function is called. */
+  public static String usage(String name) {
+    return switch (name) {
+      case EXISTS -> name + "(json, '$.path') - whether a JSON document has something at a path";
+      case LENGTH -> name + "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
+      case CONTAINS -> name + "(json, '$.path', 'item') - whether the array at a path has an item";
+      default -> name + "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"
+          + " a path that does not begin with $ is one key";
+    };
+  }
+
+  /** The function with this name in lower case, or null. */
+  static UnboundFunction find(String name) {
+    return NAMES.contains(name) ? new Unbound(name) : null;
+  }
+
+  /** The function for arguments of these types. */
+  public static ScalarFunction<Object> bind(String name, DataType[] types) {
+    boolean fits = types.length == (name.equals(CONTAINS) ? 3 : 2);
+    for (int place = 0; place < types.length && fits; place++) {
+      boolean isDocument = place == 0 && types[0] instanceof VariantType;
+      fits = isDocument || types[place] instanceof StringType || types[place] instanceof NullType;
+    }
+    if (!fits) {
+      throw LanceException.invalid(
+          name + " does not take arguments of types " + Arrays.toString(types) + "; use it as " + usage(name));
+    }
+    DataType[] inputs = types.clone();
+    Arrays.setAll(inputs, place -> types[place] instanceof NullType ? DataTypes.StringType : types[place]);
+    return new Bound(name, List.of(inputs));
+  }
+
+  private record Unbound(String name) implements UnboundFunction {
+    @Override
+    public BoundFunction bind(StructType inputType) {
+      DataType[] types = new DataType[inputType.size()];
+      Arrays.setAll(types, place -> inputType.fields()[place].dataType());
+      return LanceJsonFunctions.bind(name, types);
+    }
+
+    @Override
+    public String description() {
+      return usage(name);
+    }
+  }
+
+  private record Bound(String name, List<DataType> types) implements ScalarFunction<Object> {
+    @Override
+    public DataType[] inputTypes() {
+      return types.toArray(new DataType[0]);
+    }
+
+    @Override
+    public DataType resultType() {
+      return switch (name) {
+        case "json_get_int", LENGTH -> DataTypes.LongType;
+        case "json_get_float" -> DataTypes.DoubleType;
+        case "json_get_string" -> DataTypes.StringType;
+        default -> DataTypes.BooleanType;
+      };
+    }
+
+    @Override
+    public String canonicalName() {
+      return "io.lancespark." + name;
+    }
+
+    /** As plans show it. */
+    @Override
+    public String toString() {
+      return name;
+    }
+
+    @Override
+    public Object produceResult(InternalRow row) {
+      for (int place = 0; place < types.size(); place++) {
+        if (row.isNullAt(place)) {
+          return null;
+        }
+      }
+      Variant document = document(row, types.get(0));
+      if (document == null) {
+        return null;
+      }
+      Variant found = at(document, steps(name, row.getUTF8String(1).toString()));
+      switch (name) {
+        case EXISTS:
+          return found != null;
+        case LENGTH:
+          return found == null ? null : (Object) (long) (found.getType() == Type.ARRAY ? found.arraySize() : 0);
+        case CONTAINS:
+          return contains(found, row.getUTF8String(2).toString());
+        default:
+          Object value = found == null ? null : scalar(found);
+          return value == null ? null : converted(name, value);
+      }
+    }
+  }
+
+  /** The document of a row; null if it is a text that is no JSON. */
+  private static Variant document(InternalRow row, DataType type) {
+    if (type instanceof VariantType) {
+      VariantVal value = row.getVariant(0);
+      return new Variant(value.getValue(), value.getMetadata());
+    }
+    try {
+      return VariantBuilder.parseJson(row.getUTF8String(0).toString(), false);
+    } catch (IOException | RuntimeException error) {
+      return null;
+    }
+  }
+
+  /** The keys, texts, and positions, numbers, of a path. */
+  private static List<Object> steps(String name, String path) {
+    if (!path.startsWith("$")) {
+      if (!name.startsWith("json_get_")) {
+        throw LanceException.invalidInTask(
+            "the path of " + name + " begins with $, such as $.key[0], got '" + path + "'");
+      }
+      return List.of(path);
+    }
+    List<Object> steps = new ArrayList<>();
+    Matcher step = STEP.matcher(path);
+    for (int position = 1; position < path.length(); position = step.end()) {
+      if (!step.find(position) || step.start() != position) {
+        throw LanceException.invalidInTask(
+            "'" + path + "' is no path into JSON; write it as $.key[0].\"other key\"");
+      }
+      if (step.group(3) != null) {
+        steps.add(new BigInteger(step.group(3)).min(BigInteger.valueOf(Integer.MAX_VALUE)).intValue());
+      } else {
+        steps.add(step.group(1) != null ? step.group(1) : step.group(2) != null ? step.group(2) : step.group(4));
+      }
+    }
+    return steps;
+  }
+
+  private static Variant at(Variant document, List<Object> steps) {
+    Variant found = document;
+    for (Object step : steps) {
+      if (step instanceof String key) {
+        found = found.getType() == Type.OBJECT ? found.getFieldByKey(key) : null;
+      } else {
+        int place = (Integer) step;
+        found = found.getType() == Type.ARRAY && place < found.arraySize() ? found.getElementAtIndex(place) : null;
+      }
+      if (found == null) {
+        return null;
+      }
+    }
+    return found;
+  }
+
+  /** A Boolean, BigInteger, Double or String; null for null, an array, an object, and types that JSON does not have. */
+  private static Object scalar(Variant value) {
+    return switch (value.getType()) {
+      case BOOLEAN -> value.getBoolean();
+      case STRING -> value.getString();
+      case LONG -> BigInteger.valueOf(value.getLong());
+      case DOUBLE -> value.getDouble();
+      case FLOAT -> (double) value.getFloat();
+      case DECIMAL -> {
+        BigDecimal decimal = value.getDecimalWithOriginalScale();
+        yield decimal.scale() <= 0 ? (Object) decimal.toBigInteger() : (Object) decimal.doubleValue();
+      }
+      default -> null;
+    };
+  }
+
+  private static Object converted(String name, Object value) {
+    switch (name) {
+      case "json_get_int":
+        return whole(value);
+      case "json_get_float":
+        return number(value);
+      case "json_get_string":
+        return UTF8String.fromString(value instanceof Double number ? text(number) : value.toString());
+      default:
+        boolean isWord = value.equals("true") || value.equals("false");
+        return value instanceof Boolean ? value : isWord ? (Object) value.equals("true") : null;
+    }
+  }
+
+  private static Long whole(Object value) {
+    BigInteger found;
+    if (value instanceof BigInteger integer) {
+      found = integer;
+    } else if (value instanceof String text && WHOLE.matcher(text).matches()) {
+      found = new BigInteger(text.startsWith("+") ? text.substring(1) : text);
+    } else {
+      Double number = number(value);
+      if (number == null || number.isNaN() || Math.abs(number) >= (double) Long.MAX_VALUE) {
+        return null;
+      }
+      found = BigInteger.valueOf((long) (number + (number >= 0 ? 0.5 : -0.5)));
+    }
+    return found.bitLength() < Long.SIZE ? found.longValue() : null;
+  }
+
+  private static Double number(Object value) {
+    if (value instanceof Double number) {
+      return number;
+    }
+    if (value instanceof BigInteger integer) {
+      return integer.doubleValue();
+    }
+    if (value instanceof Boolean flag) {
+      return flag ? 1.0 : 0.0;
+    }
+    String text = (String) value;
+    if (NUMBER.matcher(text).matches()) {
+      return Double.parseDouble(text);
+    }
+    Matcher word = WORD.matcher(text);
+    if (!word.matches()) {
+      return null;
+    }
+    double found = word.group(2).toLowerCase(Locale.ROOT).equals("nan") ? Double.NaN : Double.POSITIVE_INFINITY;
+    return word.group(1).equals("-") ? -found : found;
+  }
+
+  /** The fewest digits that are read back as the same number, as Python writes them: 1.5, 1e+16, 1e-7. */
+  private static String text(double value) {
+    if (value == 0 || Double.isNaN(value) || Double.isInfinite(value)) {
+      return value == 0 ? String.valueOf(value) : Double.isNaN(value) ? "NaN" : value > 0 ? "inf" : "-inf";
+    }
+    BigDecimal exact = new BigDecimal(value);
+    BigDecimal found = exact;
+    for (int digits = 1; digits <= 17; digits++) {
+      found = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
+      if (found.doubleValue() == value) {
+        break;
+      }
+    }
+    found = found.stripTrailingZeros();
+    int exponent = found.precision() - found.scale() - 1;
+    if (exponent >= -4 && exponent < 16) {
+      return found.scale() <= 0 ? found.toPlainString() + ".0" : found.toPlainString();
+    }
+    String digits = found.unscaledValue().abs().toString();
+    String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
+    String sign = value < 0 ? "-" : "";
+    return sign + digits.charAt(0) + fraction + "e" + (exponent < 0 ? "-" : "+") + Math.abs(exponent);
+  }
+
+  private static boolean contains(Variant found, String item) {
+    int count = found != null && found.getType() == Type.ARRAY ? found.arraySize() : 0;
+    for (int place = 0; place < count; place++) {
+      Variant member = found.getElementAtIndex(place);
+      Object value = scalar(member);
+      if (value == null ? member.getType() == Type.NULL && item.equals("null") : isItem(value, item)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean isItem(Object value, String item) {
+    if (value instanceof String text) {
+      return item.equals(text) || item.equals("\"" + text + "\"");
+    }
+    if (value instanceof Double number) {
+      Double asked = number(item);
+      return asked != null && asked.doubleValue() == number;
+    }
+    return item.equals(value.toString());
+  }
+}

@@ -1,0 +1,158 @@
+"""The JSON functions of SQL: scans and the JVM give the same values, and indexes are asked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import lance_spark
+from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, LENGTH, JsonTest
+from lance_spark.expr.json_path.values import JsonKind, json_steps, json_values
+from lance_spark.expr.nodes import Column
+from tests.connector.conftest import plan
+
+VALUES = [
+    *("1", "-1", "0", "2.5", "-2.5", "0.5", "1.0", "1e16", "1e15", "1e-7", "0.0001", "0.00001", "1e300", "5e-324"),
+    *("123456789.125", "0.1", "1.7976931348623157e308", "9223372036854775807", "9223372036854775808"),
+    *("18446744073709551615", "-9223372036854775808", "123456789012345678901234567890", "9.2e18", "9.3e18"),
+    *("true", "false", "null", '"text"', '"12"', '"+5"', '"-0"', '"1e3"', '"1.5 "', '" 7"', '"0x10"', '"1_0"', '"inf"'),
+    *('"NaN"', '"-Infinity"', '"1d"', '"true"', '"\\u0661"', '""', "[]", "{}", "[1]", '[1,"1",null,2.5,true,"é",[3]]'),
+    '{"b c":{"d":[10,{"e":"deep"}]},"k":"v","":1,"$.k":2}',
+]
+DOCUMENTS = [*VALUES, *(f'{{"a":{value}}}' for value in VALUES), None]
+PATHS = [
+    "a",
+    "$.a",
+    "$",
+    '$.a."b c".d[1].e',
+    '$.a["b c"].d[0]',
+    "$[0]",
+    "$.a[1]",
+    "$.a[99999999999]",
+    "",
+    "$.k",
+    '$.""',
+]
+ITEMS = ["1", "null", "2.5", "2.50", "true", "é", '"é"', "10", "x"]
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> Iterator[str]:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
+    spark.sql("CREATE TABLE lance.db.json_values (id BIGINT, j VARIANT) TBLPROPERTIES ('j.lance.json' = 'true')")
+    uri = spark.sql("DESCRIBE EXTENDED lance.db.json_values").where("col_name = 'Location'").collect()[0][1]
+    rows = pa.table({"id": range(len(DOCUMENTS)), "j": pa.array(DOCUMENTS, pa.json_())})
+    lance.write_dataset(rows, uri, mode="append")
+    yield "lance.db.json_values"
+    spark.sql("DROP TABLE lance.db.json_values")
+
+
+def stored(spark: SparkSession, table: str) -> pa.Array:
+    uri = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()[0][1]
+    return lance_spark.open(uri).to_table(["j"])["j"].combine_chunks()
+
+
+def same(one: list[object], other: list[object]) -> bool:
+    def folded(values: list[object]) -> list[object]:
+        return ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in values]
+
+    return folded(one) == folded(other)
+
+
+@pytest.mark.parametrize("kind", list(JsonKind))
+def test_values_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str, kind: JsonKind) -> None:
+    documents = stored(spark, table)
+    calls = [f"json_get_{kind.value}(j, '{path}')" for path in PATHS]
+    rows = spark.table(table).orderBy("id").selectExpr(*calls).collect()
+    for number, path in enumerate(PATHS):
+        expected = json_values(documents, json_steps(path), kind).to_pylist()
+        assert same([row[number] for row in rows], expected), path
+
+
+def test_tests_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str) -> None:
+    documents = stored(spark, table)
+    paths = [path for path in PATHS if path.startswith("$")]
+    tests = [JsonTest(name, Column(("j",)), path) for name in (EXISTS, LENGTH) for path in paths]
+    tests += [JsonTest(CONTAINS, Column(("j",)), path, item) for path in ("$", "$.a") for item in ITEMS]
+    rows = spark.table(table).orderBy("id").selectExpr(*(test.to_sql() for test in tests)).collect()
+    for number, test in enumerate(tests):
+        assert [row[number] for row in rows] == test.evaluated(documents).to_pylist(), test
+
+
+CONDITIONS = [
+    "json_get_int(j, 'a') = 1",
+    "json_get_int(j, '$.a') <> 1",
+    "json_get_int(j, 'a') <=> 12",
+    "json_get_int(j, 'a') IN (1, 5, 12)",
+    "2 < json_get_int(j, 'a')",
+    "json_get_int(j, 'a') IS NULL",
+    "NOT (json_get_float(j, 'a') >= 2.5D)",
+    "json_get_float(j, 'a') BETWEEN 0.1D AND 3D AND id > 3",
+    "json_get_string(j, 'a') LIKE 'te%'",
+    "json_get_string(j, 'a') = '1.0'",
+    "json_get_string(j, '$.a.\"b c\".d[1].e') = 'deep'",
+    "json_get_bool(j, 'a')",
+    "NOT json_get_bool(j, 'a')",
+    "json_exists(j, '$.a[1]')",
+    "json_array_length(j, '$.a') > 1",
+    "json_array_contains(j, '$.a', 'null') OR id < 2",
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_are_pushed(spark: SparkSession, table: str, condition: str) -> None:
+    found = spark.table(table).where(condition)
+    assert not re.search(r"\bFilter\b", plan(found))
+    # A condition that the source cannot have read is evaluated by Spark.
+    kept = spark.table(table).selectExpr("*", "rand() AS r").where(f"({condition}) AND r >= 0")
+    assert re.search(r"\bFilter\b.*json_", plan(kept))
+    ids = [row.id for row in found.select("id").orderBy("id").collect()]
+    assert ids == [row.id for row in kept.select("id").orderBy("id").collect()]
+    assert 0 < len(ids) < len(DOCUMENTS)
+
+
+def test_index_of_a_path_is_asked(spark: SparkSession, table: str) -> None:
+    spark.sql(
+        f"ALTER TABLE {table} CREATE INDEX by_a USING json (j) WITH (path = '$.a.k', target_index_type = 'btree')"
+    )
+    found = spark.table(table).where("json_get_string(j, '$.a.k') = 'v'")
+    assert "by_a" in plan(found)
+    assert found.count() == 1
+
+
+def test_texts_are_documents_too(spark: SparkSession) -> None:
+    row = spark.sql("""SELECT json_get_int('{"a":3}', 'a'), json_get_int('no', 'a'), json_get_int(NULL, 'a')""").first()
+    assert row is not None
+    assert row[:] == (3, None, None)
+    assert spark.sql("SELECT lance.json_get_bool('[true]', '$[0]')").collect() == [(True,)]
+
+
+def test_functions_change_rows(spark: SparkSession, table: str) -> None:
+    spark.sql("CREATE TABLE lance.db.json_changes AS SELECT id, j FROM lance.db.json_values WHERE id < 3")
+    spark.sql("UPDATE lance.db.json_changes SET id = 100 WHERE json_get_int(j, '$') = -1")
+    spark.sql("DELETE FROM lance.db.json_changes WHERE json_get_int(j, '$') = 1")
+    rows = spark.sql("SELECT id FROM lance.db.json_changes ORDER BY id").collect()
+    assert [row.id for row in rows] == [2, 100]
+    spark.sql("DROP TABLE lance.db.json_changes")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("json_get_int(j)", "use it as json_get_int"),
+        ("json_get_int(id, 'a')", "does not take arguments of types"),
+        ("json_exists(j, 'a')", r"begins with \$"),
+        ("json_get_int(j, '$.')", "no path into JSON"),
+        ("json_array_contains(j, '$.a')", "use it as json_array_contains"),
+    ],
+)
+def test_wrong_arguments(spark: SparkSession, table: str, call: str, message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
+        spark.sql(f"SELECT {call} FROM {table}").collect()
