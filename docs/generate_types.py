@@ -41,6 +41,7 @@ _READ: tuple[tuple[pa.DataType, str], ...] = (
     (pa.binary(), ""),
     (pa.large_binary(), ""),
     (pa.binary(16), ""),
+    (pa.uuid(), "or STRING: see UUID below"),
     (pa.json_(), "or STRING: see JSON below"),
     (pa.decimal128(12, 2), "a negative scale: no Spark type, select other columns"),
     (pa.decimal256(38, 2), "precision above 38: no Spark type, select other columns"),

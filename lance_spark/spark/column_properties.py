@@ -17,6 +17,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.schema.blob import BLOB_KEY, DEDICATED_SIZE, INLINE_SIZE, PACK_SIZE
 from lance_spark.schema.extension import JSON_METADATA
 from lance_spark.spark.json_types import is_written_as_json
+from lance_spark.spark.uuid_types import STORED_UUID, UUID_METADATA
 
 Properties: TypeAlias = Mapping[str, Mapping[str, str]]
 """Property and value by column; names of columns are in lower case, as in Spark's options."""
@@ -43,6 +44,7 @@ _BLOB_SIZES = {
 }
 
 _JSON = "lance.json"
+_UUID = "arrow.uuid"
 
 _WORDS = {
     "lance.compression": ("zstd", "lz4", "fsst", "none"),
@@ -104,7 +106,7 @@ _TYPES = {
 }
 
 
-SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB, *_BLOB_SIZES, _JSON)
+SUFFIXES = (*_TYPES, *_ENCODING_KEYS, _BLOB, *_BLOB_SIZES, _JSON, _UUID)
 """The part of a property's name that follows the column."""
 
 
@@ -158,6 +160,11 @@ def _with_properties(field: pa.Field, asked: Mapping[str, str]) -> pa.Field:
             raise InvalidInputError(f"option {field.name}.{_JSON} is for VARIANT and STRING, the column is {dtype}")
         dtype = pa.large_binary()
         metadata |= {key.encode(): entry for key, entry in JSON_METADATA.items()}
+    if _is_on(asked.get(_UUID, "false")):
+        if not pt.is_string(dtype):
+            raise InvalidInputError(f"option {field.name}.{_UUID} is for STRING, the column is {dtype}")
+        dtype = STORED_UUID
+        metadata |= {key.encode(): entry for key, entry in UUID_METADATA.items()}
     return field.with_type(dtype).with_metadata({**(field.metadata or {}), **metadata} or None)
 
 

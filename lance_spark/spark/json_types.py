@@ -6,7 +6,6 @@ is converted: no other column is binary in the table and VARIANT or STRING in Sp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from pyspark.sql.variant_utils import VariantBuilder
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_documents, json_texts
-from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field
 from lance_spark.spark.variant_types import is_exchanged_variant, is_variant_field
 
@@ -44,36 +42,6 @@ def shown_json(field: Field, json_as: str) -> Field:
         return field
     kept = {key: value for key, value in field.metadata.items() if not key.startswith("ARROW:extension:")}
     return replace(field, logical_type="string", metadata=kept, extension_name="")
-
-
-def check_json_as(option: str | None, have: pa.Schema, target: pa.Schema, table: str) -> None:
-    """Passes if `target`, the columns of a scan of `have` that Spark knows, is as the option of the read says.
-
-    Raises:
-        InvalidInputError: the table was described without the option, so it has no effect.
-    """
-    if option is None:
-        return
-    known = {field.name: field.type for field in target}
-    shown = [dtype for field in have if field.name in known for dtype in _shown_types(field, known[field.name])]
-    if any((option == STRING) is not pt.is_string(dtype) for dtype in shown):
-        raise InvalidInputError(
-            f"option json_as has no effect on {table}, whose columns Spark looks up without it; set the table "
-            f"property {JSON_AS}, or use load(path)"
-        )
-
-
-def _shown_types(field: pa.Field, target: pa.DataType) -> Iterator[pa.DataType]:
-    """The types in `target` of the JSON columns in `field`."""
-    if is_json_field(field):
-        yield target
-    elif pt.is_struct(target):
-        for child in target:
-            yield from _shown_types(field.type.field(child.name), child.type)
-    elif pt.is_list(target):
-        yield from _shown_types(field.type.value_field, target.value_type)
-    elif pt.is_map(target):
-        yield from _shown_types(field.type.item_field, target.item_type)
 
 
 def is_written_as_json(field: pa.Field) -> bool:

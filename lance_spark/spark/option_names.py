@@ -22,6 +22,7 @@ from lance_spark.spark.option_values import (
     text_value,
     timestamp_value,
 )
+from lance_spark.spark.uuid_types import parse_uuid_as
 
 STORAGE_PREFIX = "storage."
 _COMMON = {
@@ -46,6 +47,7 @@ READ = _COMMON | {
     "with_row_address": Option("with_row_address", boolean_value),
     "blob_handling": Option("blob_handling", parse_blob_handling),
     "json_as": Option("json_as", parse_json_as),
+    "uuid_as": Option("uuid_as", parse_uuid_as),
     "pushdownfilters": Option("push_down_filters", boolean_value),
     "topn_push_down": Option("push_down_top_n", boolean_value),
     "zone_maps": Option("zone_maps", boolean_value),

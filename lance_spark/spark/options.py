@@ -61,6 +61,7 @@ class ReadOptions:
     with_row_address: bool = False
     blob_handling: str | None = None
     json_as: str | None = None
+    uuid_as: str | None = None
     push_down_filters: bool = False
     push_down_top_n: bool = True
     zone_maps: bool | None = None
@@ -194,6 +195,7 @@ class ColumnOptions:
     with_row_address: bool = False
     blob_handling: str | None = None
     json_as: str | None = None
+    uuid_as: str | None = None
 
     @classmethod
     def pick(cls, options: Mapping[str, str]) -> ColumnOptions:
@@ -202,7 +204,7 @@ class ColumnOptions:
         Raises:
             InvalidInputError: an invalid value.
         """
-        names = {"columns", "with_row_id", "with_row_address", "blob_handling", "json_as"}
+        names = {"columns", "with_row_id", "with_row_address", "blob_handling", "json_as", "uuid_as"}
         parsed = parse_options(
             {name: value for name, value in options.items() if name.lower() in names}, READ, needs_path=False
         )
@@ -210,7 +212,7 @@ class ColumnOptions:
 
     def shown_as(self, properties: Mapping[str, str]) -> ShownAs:
         """What columns are in Spark: as the options say, or else the properties of the table."""
-        return ShownAs.of(properties, blob_handling=self.blob_handling, json_as=self.json_as)
+        return ShownAs.of(properties, blob_handling=self.blob_handling, json_as=self.json_as, uuid_as=self.uuid_as)
 
 
 @dataclass(frozen=True, slots=True)

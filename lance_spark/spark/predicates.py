@@ -36,7 +36,9 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
 )
 from lance_spark.expr.sql_text import TEXT_CALLS
+from lance_spark.schema.extension import is_json_field
 from lance_spark.spark.types import has_nanoseconds, is_lossless
+from lance_spark.spark.uuid_types import STORED_UUID, canonical_bytes
 
 FUNCTION_PREFIX = "io.lancespark."
 """Starts the canonical name of each function of the connector."""
@@ -180,6 +182,8 @@ def _two_columns(op: ComparisonOp, left: tuple[str, ...], right: tuple[str, ...]
     # Spark casts the narrower of two types, which then is no plain column; equal types it compares as they are.
     if kinds[0] != kinds[1] or not is_lossless(kinds[0]) or pa.types.is_nested(kinds[0]):
         return None
+    if is_json_field(field_at(schema, left)):
+        return None  # Spark may see texts, which have another order.
     return Comparison(op, Column(left), Column(right))
 
 
@@ -190,7 +194,9 @@ def _in(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None
     if operand is None or not known or len(known) < len(values):
         return None
     if path is None or is_lossless(type_at(schema, path)):
-        return In(operand, known)
+        stored = [value if path is None else _stored(value, type_at(schema, path)) for value in known]
+        found = tuple(value for value in stored if value is not None)
+        return In(operand, found) if len(found) == len(stored) else None
     if any(value.value is None for value in known):
         return None
     terms = [compared(ComparisonOp.EQ, path, value, schema) for value in known]
@@ -287,26 +293,41 @@ def to_numbers(expression: SparkExpression) -> tuple[float, ...] | None:
 
 
 def type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
-    """The type of the field at `path`.
+    """The type of the field at `path`. Raises as `field_at`."""
+    return field_at(schema, path).type
+
+
+def field_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.Field:
+    """The field at `path`.
 
     Raises:
         NotFoundError, InvalidInputError: there is none, or more than one.
     """
     top, *below = resolve_path(schema, path)
-    dtype = schema.field(top).type
+    field = schema.field(top)
     for position in below:
-        dtype = dtype.field(position).type
-    return dtype
+        field = field.type.field(position)
+    return field
 
 
 def compared(op: ComparisonOp, path: tuple[str, ...], value: Literal, schema: pa.Schema) -> Expr | None:
     """The column at `path` compared with `value` as Spark does, which sees no nanoseconds; None if that has no form."""
     dtype = type_at(schema, path)
     if is_lossless(dtype):
-        return Comparison(op, Column(path), value)
+        stored = _stored(value, dtype)
+        return None if stored is None else Comparison(op, Column(path), stored)
     if has_nanoseconds(dtype) and isinstance(value.value, int):
         return _compared_in_nanoseconds(op, Column(path), value, value.value)
     return None
+
+
+def _stored(value: Literal, dtype: pa.DataType) -> Literal | None:
+    """The constant in the form of a column; None if it has none."""
+    if dtype != STORED_UUID or not isinstance(value.value, str):
+        return value
+    # Spark sees texts in canonical form, which have the order of the bytes.
+    data = canonical_bytes(value.value)
+    return None if data is None else literal(data)
 
 
 def _compared_in_nanoseconds(op: ComparisonOp, column: Column, value: Literal, micros: int) -> Expr:

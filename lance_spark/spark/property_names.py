@@ -13,6 +13,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.spark.blob_columns import BLOB_HANDLING, parse_blob_handling
 from lance_spark.spark.column_properties import SUFFIXES, split_name
 from lance_spark.spark.json_types import JSON_AS, parse_json_as
+from lance_spark.spark.uuid_types import UUID_AS, parse_uuid_as
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
 from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
@@ -43,7 +44,7 @@ OF_ONE_WRITE = frozenset(
 )
 _AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
 _AUTO_COMPACT = frozenset({AUTO_COMPACT, MIN_FRAGMENTS})
-_OTHERS = _AUTO_CLEANUP | _AUTO_COMPACT | {ISOLATION_LEVEL, AUTO_ZONEMAP, BLOB_HANDLING, JSON_AS}
+_OTHERS = _AUTO_CLEANUP | _AUTO_COMPACT | {ISOLATION_LEVEL, AUTO_ZONEMAP, BLOB_HANDLING, JSON_AS, UUID_AS}
 _NEAR = 0.9
 """The minimum similarity of a misspelling; free names such as `distributor` are below."""
 
@@ -64,6 +65,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
             parse_blob_handling(value)
         if name == JSON_AS:
             parse_json_as(value)
+        if name == UUID_AS:
+            parse_uuid_as(value)
         if name == AUTO_ZONEMAP and value.strip():
             column_names(value)
         if folded in _AUTO_CLEANUP | _AUTO_COMPACT:

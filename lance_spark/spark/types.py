@@ -52,6 +52,7 @@ from lance_spark.spark.text_types import (
     has_text_types,
     with_text_type_of,
 )
+from lance_spark.spark.uuid_types import convert_uuids, is_uuid_field
 from lance_spark.spark.variant_types import (
     VARIANT_METADATA,
     convert_variant,
@@ -381,7 +382,8 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
     if is_blob_type(kept) and (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
         sizes = {key: value for key, value in kept.metadata.items() if key.startswith(BLOB_KEY.encode())}
         return pa.field(field.name, pa.large_binary(), field.nullable, {**sizes, BLOB_KEY.encode(): b"true"})
-    if is_json_field(kept) and is_written_as_json(field):
+    is_text = pt.is_string(field.type) or pt.is_large_string(field.type)
+    if (is_json_field(kept) and is_written_as_json(field)) or (is_uuid_field(kept) and is_text):
         return kept.with_nullable(field.nullable)
     if _type_of(kept, field.name).simpleString() == _type_of(field, field.name).simpleString():
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
@@ -511,9 +513,11 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     geometries = convert_geo(array, target)
     if geometries is not None:
         return geometries
-    documents = convert_json(array, target)
-    if documents is not None:
-        return documents
+    texts = convert_json(array, target)
+    if texts is None:
+        texts = convert_uuids(array, target)
+    if texts is not None:
+        return texts
     variants = convert_variant(array, target)
     if variants is not None:
         return variants

@@ -78,7 +78,12 @@ class Snapshot:
     def shown_schema(self) -> LanceSchema:
         """The columns of the table as Spark sees them."""
         options = self.options
-        shown = ShownAs.of(self.manifest.config, blob_handling=options.blob_handling, json_as=options.json_as)
+        shown = ShownAs.of(
+            self.manifest.config,
+            blob_handling=options.blob_handling,
+            json_as=options.json_as,
+            uuid_as=options.uuid_as,
+        )
         return spark_view(self.manifest.schema, data_format(self.manifest), shown)
 
     @property

@@ -16,7 +16,8 @@ from tests.connector.option_checks.registry import (
 
 COLUMNS = {"vec": "ARRAY<FLOAT>", "half": "FLOAT", "text": "STRING", "number": "INT", "both": "STRUCT<a: INT, b: INT>"}
 BLOBS = {"lance.encoding", "lance.blob.inline-size", "lance.blob.dedicated-size", "lance.blob.pack-size"}
-JSON = "lance.json"
+JSON, UUID = "lance.json", "arrow.uuid"
+SOME_UUID = "01234567-89ab-cdef-0123-456789abcdef"
 OF_COLUMN = {
     "arrow.fixed-size-list.size": ("vec", "2", "fixed_size_list<item: float>[2]"),
     "arrow.float16": ("half", "true", "halffloat"),
@@ -34,7 +35,7 @@ OF_COLUMN = {
 }
 
 
-@proves("column", *(set(SUFFIXES) - BLOBS - {JSON}))
+@proves("column", *(set(SUFFIXES) - BLOBS - {JSON, UUID}))
 def _shape_of_a_column(tables: Tables, name: str) -> None:
     column, value, dtype = OF_COLUMN[name]
     rows = "SELECT 'a' AS k, array(1F, 2F) AS vec, 1F AS half, 'x' AS text, 1 AS number, struct(1 AS a, 2 AS b) AS both"
@@ -72,6 +73,30 @@ def _json_column(tables: Tables, name: str) -> None:
     (part,) = datasets(location(tables.spark, tables.new))
     assert part.schema.field("j").type == pa.json_()
     assert part.to_table(["j"])["j"].to_pylist() == ["[1]"]
+
+
+@proves("column", UUID)
+def _uuid_column(tables: Tables, name: str) -> None:
+    tables.create(f"'u.{name}' = 'true', 'lance.uuid_as' = 'string'", columns="u STRING, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} VALUES ('{SOME_UUID}', 'a')")
+    (part,) = datasets(location(tables.spark, tables.new))
+    assert part.schema.field("u").type == pa.uuid()
+
+
+@proves("property", "lance.uuid_as")
+def _uuid_as_text(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = 'string', 'u.{UUID}' = 'true'", columns="u STRING, k STRING")
+    assert tables.spark.table(tables.new).schema["u"].dataType.simpleString() == "string"
+
+
+@proves("read", "uuid_as")
+def _uuid_of_a_read(tables: Tables, name: str) -> None:
+    tables.create(f"'lance.uuid_as' = 'string', 'u.{UUID}' = 'true'", columns="u STRING, k STRING")
+    tables.spark.sql(f"INSERT INTO {tables.new} VALUES ('{SOME_UUID}', 'a')")
+    read = tables.spark.read.format("lance").option(name, "binary").load(location(tables.spark, tables.new))
+    assert [bytes(row.u).hex() for row in read.collect()] == [SOME_UUID.replace("-", "")]
+    with pytest.raises(AnalysisException, match=f"option {name} has no effect"):
+        tables.spark.read.option(name, "binary").table(tables.new).collect()
 
 
 @proves("property", "lance.json_as")

@@ -132,7 +132,7 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     if location.branch is None and location.history.latest_location() is None:
         whole = open_partitioned_table(place, state, request.time_travel)
         if whole is not None:
-            if replace(options, blob_handling=None, json_as=None) != _ALL_COLUMNS:
+            if replace(options, blob_handling=None, json_as=None, uuid_as=None) != _ALL_COLUMNS:
                 raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
             is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
             return LoadReply(True, describe_partitioned(place, whole, writable=is_newest, options=options))

@@ -61,10 +61,10 @@ from lance_spark.spark.connector.scan.task_packing import (
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
-from lance_spark.spark.json_types import check_json_as
 from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
+from lance_spark.spark.table_view import check_text_options, with_same_values
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
@@ -150,7 +150,7 @@ class ScanPlanner:
         self._partitioning = partitioning_of(
             self._source,
             opened,
-            self._columns.fieldNames(),
+            with_same_values(self._source.schema, self._columns),
             self._filter,
             is_narrowed=self.runtime_filter is not None,
             time_zone=self._session.time_zone,
@@ -158,7 +158,8 @@ class ScanPlanner:
         self._scan = self._make_scan()
         shown, name = wire_schema(self._columns), request.handle.display_name
         check_blob_handling(self._options.blob_handling, self._scan, shown, name)
-        check_json_as(self._options.json_as, self._scan.arrow_schema, shown, name)
+        options = self._options
+        check_text_options(self._scan.arrow_schema, shown, name, json_as=options.json_as, uuid_as=options.uuid_as)
         self._splits = [
             SplitScan(split, self._searched(self._bound(self._scan, split), split))
             for split in opened
