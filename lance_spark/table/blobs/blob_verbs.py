@@ -16,7 +16,7 @@ from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.binary_scan import with_sources
-from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, read_values
+from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, read_values
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
@@ -93,6 +93,10 @@ class BlobVerbs(ReadVerbs, ABC):
             return list(zip(places, found.to_pylist(), strict=True))
         locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
         return list(zip(places, read_values(locations), strict=True))
+
+    def blob_reader(self, *, allow_external_blobs: bool = False) -> BlobReader:
+        """Reads the values of descriptions that name their data file, of this version or an older one."""
+        return blob_reader(self._planned([])[1], allow_external=allow_external_blobs)
 
     def _blob_rows(
         self,

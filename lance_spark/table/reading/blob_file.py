@@ -144,9 +144,10 @@ class BlobReader:
         """
         columns = [array.field(name).to_pylist() for name in ("kind", "position", "size", "blob_id", "blob_uri")]
         rows = zip(array.is_valid().to_pylist(), *columns, array.field(SOURCE.name).to_pylist(), strict=True)
-        return [self._location(*row) if valid else None for valid, *row in rows]
+        return [self.location(*row) if valid else None for valid, *row in rows]
 
-    def _location(self, kind: int, position: int, size: int, blob_id: int, uri: str, source: str) -> BlobLocation:
+    def location(self, kind: int, position: int, size: int, blob_id: int, uri: str, source: str) -> BlobLocation:
+        """Where the value of a description is. Raises as `locations`."""
         if size > MAX_BLOB_BYTES or position > MAX_BLOB_BYTES:
             raise CorruptFileError(f"a blob of {size} bytes at {position} lies behind the end of any file")
         if kind == BlobKind.EXTERNAL:

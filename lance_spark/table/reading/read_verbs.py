@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from lance_spark.errors import NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.binary_scan import binary_schema, wants_bytes, with_bytes, with_sources
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -164,7 +166,13 @@ class ReadVerbs(ABC):
 def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:
     """Reads the blobs of these splits."""
     bases = {scan.bases.split_key: scan.bases for scan, _ in parts}
-    return BlobReader(bases.__getitem__, allow_external=allow_external)
+
+    def bases_of(key: str | None) -> Bases:
+        if key not in bases:
+            raise NotFoundError(f"the table has no partition {key}, in which a blob should be")
+        return bases[key]
+
+    return BlobReader(bases_of, allow_external=allow_external)
 
 
 def _limited(
