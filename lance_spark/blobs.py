@@ -38,7 +38,7 @@ def open_blob(
 
     Raises:
         InvalidInputError: this is no description, or it is a reference that is not allowed.
-        NotFoundError: there is no such table, or the file is gone: a later version was cleaned up.
+        NotFoundError: there is no such table, or the file was deleted by a clean-up.
         CorruptFileError: the description is invalid.
     """
     parts = _parts(description)

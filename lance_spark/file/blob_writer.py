@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.blob import SOURCE, BlobKind, BlobSizes, described, has_blobs, is_blob_v2
+from lance_spark.schema.blob import INGEST, SOURCE, BlobKind, BlobSizes, described, has_blobs, is_blob_v2
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
 from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream
@@ -28,8 +29,15 @@ COPY_BYTES = 16 << 20
 MAX_BLOB_BYTES = 1 << 40
 """A value that claims to be larger is corrupt."""
 
-BlobSource = Callable[[str], tuple[ObjectStore, str]]
-"""The store and the path of the data file that the source of a description names."""
+
+class BlobSource(Protocol):
+    """Finds the objects whose bytes are copied."""
+
+    def __call__(self, source: str, /) -> tuple[ObjectStore, str]:
+        """The store and the path of the data file that the source of a description names."""
+
+    def object_at(self, uri: str, /) -> tuple[ObjectStore, str]:
+        """The store and the path of the object at a URI."""
 
 
 def sidecar_path(data_path: str, blob_id: int) -> str:
@@ -164,20 +172,34 @@ class BlobColumnWriter:
         members = {array.type.field(number).name for number in range(array.type.num_fields)}
         uris = array.field("uri").to_pylist() if "uri" in members else [None] * len(array)
         ranges = [array.field(name).to_pylist() if name in members else [None] * len(array) for name in _RANGE]
+        ingests = array.field(INGEST).to_pylist() if INGEST in members else [False] * len(array)
         valid, has_data = array.is_valid().to_pylist(), data.is_valid().to_pylist()
         for row in range(len(array)):
             if not valid[row]:
                 continue
             uri = uris[row]
+            where = f"column {self._name!r}, row {row} of the batch"
             if has_data[row] == (uri is not None):
                 raise InvalidInputError(
-                    f"column {self._name!r}, row {row} of the batch: a blob has either data or a uri; "
-                    f"this one has {'both' if has_data[row] else 'none'}"
+                    f"{where}: a blob has either data or a uri; this one has {'both' if has_data[row] else 'none'}"
                 )
             if uri is None:
                 rows.set(row, self._place(_Value(data[row].as_buffer())))
+            elif ingests[row]:
+                rows.set(row, self._place(self._object_at(uri, ranges[0][row], ranges[1][row], where)))
             else:
                 rows.set(row, _external(uri, ranges[0][row], ranges[1][row], f"{self._name!r}, row {row}"))
+
+    def _object_at(self, uri: str, position: int | None, size: int | None, where: str) -> _Value:
+        """The bytes of an object, or a part of it."""
+        if self._source is None:
+            raise InvalidInputError(f"{where}: this write cannot read {uri}")
+        store, path = self._source.object_at(uri)
+        start, total = position or 0, store.size(path)
+        length = total - start if size is None else size
+        if length < 0 or start + length > total:
+            raise InvalidInputError(f"{where}: {uri} has {total} bytes, not bytes [{start}, {start + length})")
+        return _Value(store=store, path=path, range=ByteRange(start, length))
 
     def _copy(self, array: pa.StructArray, rows: _Rows) -> None:
         """Copies values from other data files, `COPY_BYTES` or one value at a time."""

@@ -207,7 +207,7 @@ class PartitionWriter:
             file_version=self._plan.file_version,
             limits=self._plan.limits,
             job=self._plan.job,
-            blob_source=sources_in(self._bases_of) if self._has_blobs else None,
+            blob_source=sources_in(self._bases_of, self._plan.storage_options) if self._has_blobs else None,
         )
         return writer
 

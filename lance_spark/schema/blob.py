@@ -52,6 +52,9 @@ DESCRIPTION = tuple(
 )
 """The fields of a description."""
 
+INGEST = "ingest"
+"""A member of values in memory only: whether the bytes at the URI are copied, instead of kept as a reference."""
+
 SOURCE = Field("source", _UNNUMBERED, "string", nullable=False)
 """A sixth field, in memory only: the data file that the description is of. With it rows can be moved to new files."""
 

@@ -27,6 +27,7 @@ from lance_spark.partitioned.save import (
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable, open_partitioned
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
+from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.jobs.original_values import OriginalValues
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.row_changes import RowIds
@@ -181,9 +182,8 @@ def plan_partitioned_write(
         UnsupportedFeatureError: this release cannot write such columns, or not with such options.
     """
     _check_as_made(table, options)
-    types = table_types(
-        written_schema(columns), table.schema, options.column_properties, large=options.use_large_var_types
-    )
+    known = to_arrow_schema(table.lance_schema)
+    types = table_types(written_schema(columns), known, options.column_properties, large=options.use_large_var_types)
     if options.merge_schema and mode is WriteMode.APPEND:
         table = with_columns_of(table, types)
     target = PartitionedTarget.of(table, PartitionedWrite.of(table, types, options.limits(table.properties)))
@@ -202,7 +202,7 @@ def plan_partitioned_changes(table: PartitionedTable, columns: StructType, optio
     """
     table.catalog.table.history.check_commits()
     display_name = exchanged_schema(columns)
-    types = table_types(display_name, table.schema)
+    types = table_types(display_name, to_arrow_schema(table.lance_schema))
     plan = PartitionedWrite.of(table, types, options.limits(table.properties)) if columns.fields else None
     commit_options = CommitOptions(message=options.commit_message, mark=options.mark())
     return RowChangeJob(

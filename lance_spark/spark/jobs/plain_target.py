@@ -29,7 +29,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
-from lance_spark.table.reading.blob_columns import sources_in
+from lance_spark.table.reading.blob_columns import objects_only, sources_in
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import Search, address_scan
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
@@ -110,10 +110,13 @@ class PlainTarget(Target):
             return writer.close()
 
     def _blob_source(self, plan: WritePlan) -> BlobSource | None:
-        """Finds the files of the table's own blobs, if rows can bring them."""
-        if self.base_version is None or not any(has_blobs(field) for field in plan.schema.fields):
+        """Finds the files of the table's own blobs, and the objects that rows name."""
+        if not any(has_blobs(field) for field in plan.schema.fields):
             return None
-        return sources_in(self.location.bases(self._base()))
+        options = self.location.storage_options
+        if self.base_version is None:
+            return objects_only(options)
+        return sources_in(self.location.bases(self._base()), options)
 
     def opener(self) -> Callable[[str | None], Split]:
         split = Split(self.location, self._base())

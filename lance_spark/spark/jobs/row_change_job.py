@@ -13,6 +13,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.spark.blob_references import check_no_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
@@ -36,9 +37,11 @@ class RowChangeJob(Job):
 
     Attributes:
         originals: restores values that Spark has rounded; None if there are no such columns.
+        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made, which are refused.
     """
 
     originals: OriginalValues | None = None
+    blob_mark: bytes = b""
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         deleted = _DeletedRows()
@@ -61,6 +64,7 @@ class RowChangeJob(Job):
         self, rows: pa.RecordBatch, source_addresses: RowIds, split_of: Callable[[str | None], Split] | None
     ) -> pa.RecordBatch:
         batch = from_spark_batch(rows, self.table_types)
+        check_no_references(batch, self.blob_mark)
         if self.originals is None or split_of is None:
             return batch
         for key, is_here in source_addresses.by_split():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
+from lance_spark.spark.blob_references import with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.task_result import NewFiles, TaskResult
@@ -23,13 +24,19 @@ class WriteJob(Job):
     Attributes:
         mode: what becomes of the rows that the table has.
         replaced: which rows are replaced, with REPLACE_WHERE.
+        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made.
     """
 
     mode: WriteMode
     replaced: Expr | None = None
+    blob_mark: bytes = b""
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-        rows = ((from_spark_batch(batch, self.table_types), None) for batch in batches)
+        rows = (
+            (part, None)
+            for batch in batches
+            for part in with_references(from_spark_batch(batch, self.table_types), self.blob_mark)
+        )
         return TaskResult(self.target.write(rows, with_source_addresses=False))
 
     def commit(

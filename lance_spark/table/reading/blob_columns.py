@@ -10,7 +10,8 @@ source of each description: the base id and the path of the data file, as ``"<ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from lance_spark.schema.blob import DESCRIPTION, SOURCE, described, is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.registry import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
 from lance_spark.table.rows.fragment import BaseId, DataFile
@@ -107,10 +109,37 @@ def file_of(source: str, bases_of: BasesOf) -> tuple[Bases, ObjectStore, str]:
     return (bases, *bases.data_file(file))
 
 
-def sources_in(bases: Bases | BasesOf) -> BlobSource:
-    """Finds the data files of a version of a table."""
-    bases_of = bases_only(bases) if isinstance(bases, Bases) else bases
-    return lambda source: file_of(source, bases_of)[1:]
+def sources_in(bases: Bases | BasesOf, storage_options: Mapping[str, str] | None = None) -> BlobSource:
+    """Finds the data files of a version of a table, and objects outside of it by the same storage options."""
+    return _Sources(bases_only(bases) if isinstance(bases, Bases) else bases, storage_options)
+
+
+def objects_only(storage_options: Mapping[str, str] | None) -> BlobSource:
+    """Finds objects, for a table that does not exist yet."""
+
+    def no_files(_key: str | None) -> Bases:
+        raise InvalidInputError("a blob is of another table; write its bytes")
+
+    return _Sources(no_files, storage_options)
+
+
+class _Sources:
+    def __init__(self, bases_of: BasesOf, storage_options: Mapping[str, str] | None) -> None:
+        self._bases_of = bases_of
+        self._storage_options = storage_options
+        self._stores: dict[str, ObjectStore] = {}
+
+    def __call__(self, source: str) -> tuple[ObjectStore, str]:
+        return file_of(source, self._bases_of)[1:]
+
+    def object_at(self, uri: str) -> tuple[ObjectStore, str]:
+        folder, slash, name = uri.rpartition("/")
+        if not slash or not name or ("://" not in uri and not uri.startswith(("/", "file:/"))):
+            raise InvalidInputError(f"{uri!r} is no absolute URI of an object")
+        if folder not in self._stores:
+            self._stores[folder] = open_store(f"{folder}/", self._storage_options)
+        # In a URI escapes are decoded, in the path of an object they are not.
+        return self._stores[folder], name if "://" not in uri or uri.startswith("memory:") else unquote(name)
 
 
 def with_sources(column: pa.ChunkedArray, field: Field, source: str) -> pa.ChunkedArray:

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_documents
 from lance_spark.schema.arrow import to_arrow_field
-from lance_spark.schema.blob import DESCRIPTION, SOURCE
+from lance_spark.schema.blob import DESCRIPTION, INGEST, SOURCE
 from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
@@ -163,7 +163,7 @@ def _check_blob(given: pa.DataType, path: str) -> None:
     if pt.is_null(given) or any(kind(given) for kind in _BYTES):
         return
     members = {given.field(number).name for number in range(given.num_fields)} if pt.is_struct(given) else set()
-    if members == set(_SOURCED) or ("data" in members and members <= {"data", "uri", "position", "size"}):
+    if members == set(_SOURCED) or ("data" in members and members <= {"data", "uri", "position", "size", INGEST}):
         return
     if "kind" in members:
         raise InvalidInputError(
@@ -178,7 +178,7 @@ def _convert_blob(array: pa.Array, wanted: pa.StructType) -> pa.Array:
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pt.is_struct(array.type):
-        if array.type.get_field_index(SOURCE.name) >= 0:
+        if max(array.type.get_field_index(name) for name in (SOURCE.name, INGEST)) >= 0:
             return array
         known = {field.name for field in wanted}
         used = [field.name for field in array.type if array.field(field.name).null_count < len(array)]

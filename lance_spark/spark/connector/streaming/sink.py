@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.spark.blob_references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
@@ -150,7 +151,8 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     asked = OVERWRITE_ROWS if request.mode == COMPLETE else APPEND
     mode = table.write_mode(AskedMode(asked, _EVERYTHING, None, STATIC))
     job = table.plan_write(request.columns, mode, write, None)
-    job = replace(job, commit_options=replace(job.commit_options, mark=request.mark()))
+    options_of_commit = replace(job.commit_options, mark=request.mark())
+    job = replace(job, commit_options=options_of_commit, blob_mark=decoded_mark(call.session.blob_mark))
     layout = table.layout(job, write)
     summary = WriteSummary(
         f"lance streaming {request.mode} {request.handle.display_name}", layout.distribution, layout.clustering

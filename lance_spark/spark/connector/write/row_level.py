@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.blob_references import decoded_mark
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
@@ -207,6 +208,7 @@ def plan(request: PlanRequest, call: Call) -> Reply:
     named = call.session.with_transaction(request.options)
     options = WriteOptions.parse({**named, "path": request.handle.uri})
     job = table_of(request.handle).plan_changes(request.columns, options)
+    job = replace(job, blob_mark=decoded_mark(call.session.blob_mark))
     statement = _Statement(request.command, job, request.handle)
     summary = PlanReply(_description(request.command, request.handle))
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(statement)))

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.spark.blob_references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.catalog.make_table import staged_table
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -128,6 +129,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     request.write_options().log_without_effect()
     _log_replaced_table(request)
     job, table = _job(request), table_of(request.handle)
+    job = replace(job, blob_mark=decoded_mark(call.session.blob_mark))
     layout = table.layout(job, request.write_options())
     description = f"lance {job.mode.value} {request.handle.display_name}"
     summary = WriteSummary(description, layout.distribution, layout.clustering, replaces=job.replaced is not None)

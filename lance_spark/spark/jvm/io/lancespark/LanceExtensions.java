@@ -1,5 +1,6 @@
 package io.lancespark;
 
+import io.lancespark.functions.LanceBlobUri;
 import io.lancespark.functions.LanceDistance;
 import io.lancespark.functions.LanceJsonFunctions;
 import io.lancespark.functions.LanceTextFunctions;
@@ -76,6 +77,14 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           LanceJsonFunctions.usage(name),
           "json_funcs",
           arguments -> call(LanceJsonFunctions.bind(name, types(arguments)), arguments));
+    }
+    for (String name : LanceBlobUri.NAMES) {
+      injectFunction(
+          extensions,
+          name,
+          LanceBlobUri.usage(name),
+          "misc_funcs",
+          arguments -> call(LanceBlobUri.bind(name, types(arguments)), arguments));
     }
     injectFunction(
         extensions,

@@ -50,6 +50,7 @@ public final class LanceFunctions {
     names.addAll(LanceTextFunctions.NAMES);
     names.add(LanceDistance.NAME);
     names.addAll(LanceJsonFunctions.NAMES);
+    names.addAll(LanceBlobUri.NAMES);
     return names.toArray(new String[0]);
   }
 
@@ -82,7 +83,11 @@ public final class LanceFunctions {
       }
     }
     UnboundFunction ofJson = LanceJsonFunctions.find(lower);
-    return ofJson != null ? ofJson : LanceTextFunctions.find(lower);
+    if (ofJson != null) {
+      return ofJson;
+    }
+    UnboundFunction ofBlobs = LanceBlobUri.find(lower);
+    return ofBlobs != null ? ofBlobs : LanceTextFunctions.find(lower);
   }
 
   private static BoundFunction bucket(DataType[] types) {

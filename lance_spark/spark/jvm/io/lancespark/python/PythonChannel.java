@@ -3,6 +3,7 @@ package io.lancespark.python;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.functions.LanceBlobUri;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
@@ -162,6 +163,7 @@ public final class PythonChannel {
     put(session, "vector_search_inline_bytes", COMPARED_INLINE);
     put(session, "txn_app_id", TXN_APP_ID);
     put(session, "txn_version", TXN_VERSION);
+    session.put("blob_mark", LanceBlobUri.mark());
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;
   }
