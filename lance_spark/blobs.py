@@ -1,16 +1,23 @@
-"""Values of blob columns as files, in functions that Spark runs in its tasks."""
+"""Values of blob columns as files and as bytes, in functions that Spark runs in its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import open_table
-from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader
+from lance_spark.table.reading.binary_scan import BATCH_BYTES, blob_sizes
+from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, batches_by_bytes
 
-__all__ = ["open_blob"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["open_blob", "read_all"]
 
 _PARTS = ("kind", "position", "size", "blob_id", "blob_uri", "source")
 
@@ -53,6 +60,74 @@ def open_blob(
         _reader.cache_clear()
         location = _reader(*arguments).location(*described)
     return BlobFile(location, buffer_size)
+
+
+def read_all(
+    frame: DataFrame,
+    column: str,
+    table: str,
+    *,
+    max_bytes_in_flight: int = BATCH_BYTES,
+    storage_options: Mapping[str, str] | None = None,
+    allow_external_blobs: bool = False,
+) -> DataFrame:
+    """The rows of a DataFrame with the bytes of a blob column, as BINARY, in place of its descriptions.
+
+    Tasks read the values, many in one request, wherever the descriptions come from: a join or a sort moves these and
+    not the bytes. Batches are cut by bytes, so memory does not grow with the number of rows.
+
+    Args:
+        frame: has the descriptions.
+        column: a blob column of it, not inside of a struct.
+        table: the URI of the table that the descriptions are of, or of its branch.
+        max_bytes_in_flight: bytes of values in a batch at most, unless a single value has more.
+        storage_options: of the table.
+        allow_external_blobs: whether references to objects outside of the table are followed.
+
+    Raises:
+        InvalidInputError: the column has no descriptions, or `max_bytes_in_flight` is less than 1. In the tasks: a
+            reference that is not allowed.
+    """
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    if max_bytes_in_flight < 1:
+        raise InvalidInputError(f"max_bytes_in_flight is {max_bytes_in_flight}; it must be at least 1")
+    known = {field.name: field for field in frame.schema.fields}
+    given = known[column].dataType if column in known else None
+    if not isinstance(given, StructType) or not set(given.fieldNames()) >= set(_PARTS):
+        raise InvalidInputError(f"the DataFrame has no column {column!r} with descriptions of blobs")
+    fields = [StructField(name, BinaryType(), True) if name == column else field for name, field in known.items()]
+    options = tuple(sorted((storage_options or {}).items()))
+    task = _ReadAll(column, table, options, allow_external_blobs, max_bytes_in_flight)
+    return frame.mapInArrow(task, StructType(fields))
+
+
+@dataclass(frozen=True)
+class _ReadAll:
+    """Replaces descriptions in the batches of a task."""
+
+    column: str
+    table: str
+    storage_options: tuple[tuple[str, str], ...]
+    allow_external: bool
+    max_bytes: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            place = batch.schema.get_field_index(self.column)
+            for start, stop in batches_by_bytes(blob_sizes(batch.column(place)), self.max_bytes):
+                part = batch.slice(start, stop - start)
+                values = self._values(part.column(place)).cast(pa.binary())
+                yield part.set_column(place, pa.field(self.column, pa.binary()), values)
+
+    def _values(self, descriptions: pa.StructArray) -> pa.Array:
+        arguments = (self.table, self.storage_options, self.allow_external)
+        try:
+            return _reader(*arguments).to_binary(descriptions)
+        except NotFoundError:
+            # A partition can be younger than what this process has opened.
+            _reader.cache_clear()
+            return _reader(*arguments).to_binary(descriptions)
 
 
 def _parts(description: Any) -> dict[str, Any] | None:

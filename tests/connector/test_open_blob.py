@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import pandas_udf
+from pyspark.sql.types import BinaryType
 
 import lance_spark
-from lance_spark.blobs import open_blob
+from lance_spark.blobs import open_blob, read_all
 from lance_spark.errors import InvalidInputError, NotFoundError
 
 VALUES = {1: b"small", 2: b"m" * 70_000 + b"end", 3: b"l" * (5 << 20) + b"end", 4: None, 5: b""}
@@ -74,6 +75,22 @@ def test_rows_of_later_versions_and_partitions(spark: SparkSession, table: str) 
     (new,) = spark.table(table).where("id = 9").collect()
     assert tail(new.img, uri) == "80000 nnn"
     assert tail(before[2], uri) == EXPECTED[2]
+
+
+def test_bytes_are_read_behind_a_join(spark: SparkSession, table: str) -> None:
+    uri = location(spark, table)
+    joined = spark.table(table).alias("t").join(spark.range(0, 5).alias("r"), on="id").select("id", "img")
+    for most in (1, 80_000, 1 << 30):
+        found = read_all(joined, "img", uri, max_bytes_in_flight=most)
+        assert found.schema["img"].dataType == BinaryType()
+        rows = found.collect()
+        assert {row.id: None if row.img is None else bytes(row.img) for row in rows} == {
+            number: value for number, value in VALUES.items() if number < 5
+        }
+    with pytest.raises(InvalidInputError, match="no column 'id' with descriptions"):
+        read_all(joined, "id", uri)
+    with pytest.raises(InvalidInputError, match="at least 1"):
+        read_all(joined, "img", uri, max_bytes_in_flight=0)
 
 
 def test_what_is_no_description(spark: SparkSession, tmp_path: Path) -> None:
