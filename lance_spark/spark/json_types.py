@@ -15,6 +15,7 @@ from pyspark.sql.variant_utils import VariantBuilder
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_documents, json_texts
+from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field
 from lance_spark.spark.variant_types import is_exchanged_variant, is_variant_field
 
@@ -42,6 +43,16 @@ def shown_json(field: Field, json_as: str) -> Field:
         return field
     kept = {key: value for key, value in field.metadata.items() if not key.startswith("ARROW:extension:")}
     return replace(field, logical_type="string", metadata=kept, extension_name="")
+
+
+def with_json_texts(table: pa.Table) -> pa.Table:
+    """`table` with its JSON columns as text; those inside of nested columns stay."""
+    for place, field in enumerate(table.schema):
+        if is_json_field(field):
+            chunks = [json_texts(chunk) for chunk in table.column(place).chunks]
+            texts = pa.chunked_array(chunks, pa.string())
+            table = table.set_column(place, pa.field(field.name, pa.string(), field.nullable), texts)
+    return table
 
 
 def is_written_as_json(field: pa.Field) -> bool:

@@ -140,3 +140,16 @@ def test_nested_documents(spark: SparkSession, uri: str) -> None:
     shown = spark.read.format("lance").option("json_as", "string").load(uri)
     assert shown.schema["l"].dataType == st.ArrayType(st.StringType())
     assert json.loads(shown.first().l[0]) == json.loads(DOCUMENTS[0] or "")
+
+
+def test_searches_return_text(spark: SparkSession, uri: str) -> None:
+    words = ["red fox", "blue whale", "red panda"]
+    documents = pa.array(['{"n":1}', '{"n":2}', None], pa.json_())
+    lance.write_dataset(pa.table({"t": words, "j": documents}), uri)
+    called = spark.sql(f"CALL lance.system.search(table => '{uri}', query => 'red', search_columns => array('t'))")
+    assert called.schema["j"].dataType == st.StringType()
+    assert {(row.t, row.j) for row in called.collect()} == {("red fox", '{"n":1}'), ("red panda", None)}
+    found = spark.sql(
+        f"SELECT t, json_get_int(j, 'n') AS n FROM search('lance.`{uri}`', 'red', search_columns => array('t'))"
+    )
+    assert {tuple(row) for row in found.collect()} == {("red fox", 1), ("red panda", None)}

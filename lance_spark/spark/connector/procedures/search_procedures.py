@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
+from pyspark.sql.types import ArrayType, DataType, SpatialType, VariantType
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
@@ -24,6 +25,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT
+from lance_spark.spark.json_types import with_json_texts
 from lance_spark.spark.types import to_spark_schema
 
 
@@ -40,10 +42,27 @@ def _search(call: Invocation) -> LocalRows:
         search_columns=arguments.texts("search_columns") or None,
         with_row_id=bool(arguments.flag("with_row_id")),
     )
+    found = with_json_texts(found)
     schema = to_spark_schema(found.schema)
+    for field in schema.fields:
+        _check_has_text(field.name, field.dataType)
     columns = [_texts(found.column(field.name), field.name) for field in schema.fields]
     rows = tuple(list(row) for row in zip(*columns, strict=True)) if columns else ()
     return LocalRows(schema, rows)
+
+
+def _check_has_text(name: str, dtype: DataType) -> None:
+    if isinstance(dtype, ArrayType):
+        _check_has_text(name, dtype.elementType)
+    elif isinstance(dtype, (VariantType, SpatialType)):
+        raise _not_returned(name, dtype.simpleString())
+
+
+def _not_returned(name: str, dtype: object) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"column {name!r} is {dtype}, which search does not return; leave it out by columns => array(...)",
+        feature=f"search returning {dtype}",
+    )
 
 
 def _texts(column: pa.ChunkedArray, name: str) -> list[Any]:
@@ -61,10 +80,7 @@ def _texts(column: pa.ChunkedArray, name: str) -> list[Any]:
     elif pt.is_timestamp(dtype):
         column = column.cast(pa.timestamp("us", dtype.tz), safe=False).cast(pa.int64())
     elif not _is_plain(dtype):
-        raise UnsupportedFeatureError(
-            f"column {name!r} is {dtype}, which search does not return; leave it out by columns => array(...)",
-            feature=f"search returning {dtype}",
-        )
+        raise _not_returned(name, dtype)
     return [_text(value) for value in column.to_pylist()]
 
 
