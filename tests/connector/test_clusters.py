@@ -5,13 +5,12 @@ A Python process holds one Spark; so each case runs a script of its own.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
 import pytest
+
+from tests.support.session_scripts import run_script
 
 SCRIPT = """
 import pathlib
@@ -140,22 +139,7 @@ print("done")
 
 
 def _run(script: str, session: str, folder: Path) -> None:
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    result = subprocess.run(
-        [sys.executable, "-c", script.replace("{session}", session), str(folder)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        timeout=500,
-        check=False,
-    )
-    assert result.stdout.strip().endswith("done"), result.stderr[-6000:]
+    run_script(script.replace("{session}", session), str(folder), folder)
 
 
 @pytest.mark.parametrize("kind", SESSIONS)

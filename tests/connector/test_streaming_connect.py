@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
+
+from tests.support.session_scripts import run_script
 
 SCRIPT = """
 import sys
@@ -49,16 +48,7 @@ print("done")
 
 
 def test_streams_through_connect(jar: Path, tmp_path: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        cwd=tmp_path,
-        timeout=500,
-        check=False,
-    )
-    assert result.stdout.strip().endswith("done"), result.stderr[-6000:]
+    run_script(SCRIPT, str(tmp_path), tmp_path)
     changes = lance.dataset(str(tmp_path / "changes")).to_table().to_pylist()
     assert changes == [{"id": 3, "_change_type": "insert"}]
     batches = lance.dataset(str(tmp_path / "batches")).to_table()

@@ -5,13 +5,12 @@ A Python process holds one Spark; so each case runs a script of its own.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
 import pytest
+
+from tests.support.session_scripts import run_script
 
 SCRIPT = """
 import sys
@@ -48,21 +47,6 @@ SESSIONS = {
 @pytest.mark.parametrize("kind", SESSIONS)
 def test_writes_and_reads(tmp_path: Path, kind: str) -> None:
     uri = str(tmp_path / "t")
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(session=SESSIONS[kind]), uri],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=tmp_path,
-        timeout=300,
-        check=False,
-    )
-    assert result.stdout.strip().endswith("done"), result.stderr[-4000:]
+    run_script(SCRIPT.format(session=SESSIONS[kind]), uri, tmp_path, timeout=300)
     assert lance.dataset(uri).version == 2
     assert sorted(lance.dataset(uri).to_table()["id"].to_pylist()) == sorted([*range(3000), *range(3000)])
