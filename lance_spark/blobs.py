@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["open_blob", "read_all"]
+
+Result = TypeVar("Result")
 
 _PARTS = ("kind", "position", "size", "blob_id", "blob_uri", "source")
 
@@ -52,13 +54,8 @@ def open_blob(
     if parts is None:
         return None
     described = [parts[name] for name in _PARTS]
-    arguments = (table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
-    try:
-        location = _reader(*arguments).location(*described)
-    except NotFoundError:
-        # A partition can be younger than what this process has opened.
-        _reader.cache_clear()
-        location = _reader(*arguments).location(*described)
+    reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
+    location = reader.result_of(lambda found: found.location(*described))
     return BlobFile(location, buffer_size)
 
 
@@ -92,13 +89,12 @@ def read_all(
 
     if max_bytes_in_flight < 1:
         raise InvalidInputError(f"max_bytes_in_flight is {max_bytes_in_flight}; it must be at least 1")
-    known = {field.name: field for field in frame.schema.fields}
-    given = known[column].dataType if column in known else None
-    if not isinstance(given, StructType) or not set(given.fieldNames()) >= set(_PARTS):
-        raise InvalidInputError(f"the DataFrame has no column {column!r} with descriptions of blobs")
-    fields = [StructField(name, BinaryType(), True) if name == column else field for name, field in known.items()]
-    options = tuple(sorted((storage_options or {}).items()))
-    task = _ReadAll(column, table, options, allow_external_blobs, max_bytes_in_flight)
+    given = [field.dataType for field in frame.schema.fields if field.name == column]
+    if len(given) != 1 or not isinstance(given[0], StructType) or not set(given[0].fieldNames()) >= set(_PARTS):
+        raise InvalidInputError(f"the DataFrame has no column {column!r} with descriptions of blobs, or two")
+    fields = [StructField(column, BinaryType()) if field.name == column else field for field in frame.schema.fields]
+    reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
+    task = _ReadAll(column, reader, max_bytes_in_flight)
     return frame.mapInArrow(task, StructType(fields))
 
 
@@ -107,9 +103,7 @@ class _ReadAll:
     """Replaces descriptions in the batches of a task."""
 
     column: str
-    table: str
-    storage_options: tuple[tuple[str, str], ...]
-    allow_external: bool
+    reader: _Reader
     max_bytes: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -117,17 +111,31 @@ class _ReadAll:
             place = batch.schema.get_field_index(self.column)
             for start, stop in batches_by_bytes(blob_sizes(batch.column(place)), self.max_bytes):
                 part = batch.slice(start, stop - start)
-                values = self._values(part.column(place)).cast(pa.binary())
-                yield part.set_column(place, pa.field(self.column, pa.binary()), values)
+                values = self.reader.result_of(partial(BlobReader.to_binary, array=part.column(place)))
+                yield part.set_column(place, pa.field(self.column, pa.binary()), values.cast(pa.binary()))
 
-    def _values(self, descriptions: pa.StructArray) -> pa.Array:
-        arguments = (self.table, self.storage_options, self.allow_external)
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the blobs of a table, which is opened once in each process."""
+
+    table: str
+    storage_options: tuple[tuple[str, str], ...]
+    allow_external: bool
+
+    def result_of(self, read: Callable[[BlobReader], Result]) -> Result:
+        """What `read` returns. The table is opened again if it does not have a partition, which can be younger."""
         try:
-            return _reader(*arguments).to_binary(descriptions)
+            return read(_opened(self))
         except NotFoundError:
-            # A partition can be younger than what this process has opened.
-            _reader.cache_clear()
-            return _reader(*arguments).to_binary(descriptions)
+            _opened.cache_clear()
+            return read(_opened(self))
+
+
+@lru_cache(maxsize=16)
+def _opened(reader: _Reader) -> BlobReader:
+    dataset = open_table(reader.table, storage_options=dict(reader.storage_options))
+    return dataset.blob_reader(allow_external_blobs=reader.allow_external)
 
 
 def _parts(description: Any) -> dict[str, Any] | None:
@@ -144,9 +152,3 @@ def _parts(description: Any) -> dict[str, Any] | None:
     if parts["source"] is None or parts["kind"] is None or parts["kind"] != parts["kind"]:
         return None
     return {name: int(parts[name]) if name in _PARTS[:4] else parts[name] for name in _PARTS}
-
-
-@lru_cache(maxsize=16)
-def _reader(table: str, storage_options: tuple[tuple[str, str], ...], allow_external: bool) -> BlobReader:
-    dataset = open_table(table, storage_options=dict(storage_options))
-    return dataset.blob_reader(allow_external_blobs=allow_external)

@@ -18,6 +18,7 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import has_blobs, is_described
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.spark.option_values import word_value
 from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
@@ -38,16 +39,8 @@ _RANGE_KEY = "lance:range"
 _NUMBERS = {"position": "int64", "size": "int64", "blob_id": "int64"}
 
 
-def parse_blob_handling(text: str) -> str:
-    """What reads of blob columns return.
-
-    Raises:
-        InvalidInputError: another word.
-    """
-    word = text.strip().lower()
-    if word not in (DESCRIPTIONS, BINARY):
-        raise InvalidInputError(f"blob_handling is {text!r}; it is {DESCRIPTIONS} or {BINARY}")
-    return word
+parse_blob_handling = word_value("blob_handling", DESCRIPTIONS, BINARY)
+"""What reads of blob columns return. Raises `InvalidInputError` for another word."""
 
 
 def blobs_viewed(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> LanceSchema:

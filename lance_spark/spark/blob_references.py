@@ -71,7 +71,7 @@ def check_no_references(batch: pa.RecordBatch, mark: bytes) -> None:
     Raises:
         InvalidInputError: one is.
     """
-    for name, _ in _marked(batch, mark):
+    for name in dict(_marked(batch, mark)):
         raise InvalidInputError(f"column {name!r}: blob_uri and blob_ingest are for INSERT and writes of DataFrames")
 
 
@@ -80,17 +80,30 @@ def _marked(batch: pa.RecordBatch, mark: bytes) -> Iterator[tuple[str, npt.NDArr
     if not mark:
         return
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if not (pt.is_binary(field.type) or pt.is_large_binary(field.type)):
-            continue
-        found = pc.fill_null(pc.starts_with(column, mark), False).to_numpy(zero_copy_only=False)
-        if not found.any():
-            continue
-        if BLOB_KEY.encode() not in (field.metadata or {}):
-            raise InvalidInputError(
-                f"column {field.name!r} is no blob column; blob_uri and blob_ingest are for columns with the property "
-                f"{field.name}.lance.encoding = blob"
-            )
-        yield field.name, found
+        for values in _binary_values(column):
+            found = pc.fill_null(pc.starts_with(values, mark), False).to_numpy(zero_copy_only=False)
+            if not found.any():
+                continue
+            if values is not column or BLOB_KEY.encode() not in (field.metadata or {}):
+                raise InvalidInputError(
+                    f"column {field.name!r} is no blob column; blob_uri and blob_ingest are for top-level columns with "
+                    f"the property {field.name}.lance.encoding = blob"
+                )
+            yield field.name, found
+
+
+def _binary_values(array: pa.Array) -> Iterator[pa.Array]:
+    """The array if it is binary, else the binary arrays in it."""
+    if pt.is_binary(array.type) or pt.is_large_binary(array.type):
+        yield array
+    elif pt.is_struct(array.type):
+        for child in array.flatten():
+            yield from _binary_values(child)
+    elif pt.is_map(array.type):
+        yield from _binary_values(array.keys)
+        yield from _binary_values(array.items)
+    elif pt.is_list(array.type) or pt.is_large_list(array.type) or pt.is_fixed_size_list(array.type):
+        yield from _binary_values(array.flatten())
 
 
 def _resolved(column: pa.Array, is_reference: npt.NDArray[np.bool_], mark_bytes: int) -> pa.StructArray:

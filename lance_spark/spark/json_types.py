@@ -13,10 +13,10 @@ import pyarrow.types as pt
 from pyspark.sql.types import VariantVal
 from pyspark.sql.variant_utils import VariantBuilder
 
-from lance_spark.errors import InvalidInputError
-from lance_spark.expr.json_path.documents import json_documents, json_texts
+from lance_spark.expr.json_path.documents import json_documents, json_text, json_texts
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field
+from lance_spark.spark.option_values import word_value
 from lance_spark.spark.variant_types import is_exchanged_variant, is_variant_field
 
 JSON_AS = "lance.json_as"
@@ -25,16 +25,8 @@ JSON_AS = "lance.json_as"
 VARIANT, STRING = "variant", "string"
 
 
-def parse_json_as(text: str) -> str:
-    """What JSON columns are in Spark.
-
-    Raises:
-        InvalidInputError: another word.
-    """
-    word = text.strip().lower()
-    if word not in (VARIANT, STRING):
-        raise InvalidInputError(f"json_as is {text!r}; it is {VARIANT} or {STRING}")
-    return word
+parse_json_as = word_value("json_as", VARIANT, STRING)
+"""What JSON columns are in Spark. Raises `InvalidInputError` for another word."""
 
 
 def shown_json(field: Field, json_as: str) -> Field:
@@ -78,7 +70,7 @@ def convert_json(array: pa.Array, target: pa.DataType) -> pa.Array | None:
 
 
 def _to_variants(documents: pa.Array, target: pa.DataType) -> pa.Array:
-    built = [None if text is None else VariantBuilder().build(text) for text in json_texts(documents).to_pylist()]
+    built = [None if data is None else VariantBuilder().build(json_text(data)) for data in documents.to_pylist()]
     rows = [None if pair is None else {"value": pair[0], "metadata": pair[1]} for pair in built]
     return pa.array(rows, target)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 
 STATIC, DYNAMIC = "static", "dynamic"
@@ -86,6 +87,18 @@ def implementation_value(value: str) -> str:
     if value.strip().lower() not in (DIRECTORY, REST):
         raise ValueError(f"one of {DIRECTORY} and {REST}")
     return value.strip().lower()
+
+
+def word_value(name: str, *words: str) -> Callable[[str], str]:
+    """Parses one of some words, for an option that is a property of tables too. Raises `InvalidInputError`."""
+
+    def parse(value: str) -> str:
+        word = value.strip().lower()
+        if word not in words:
+            raise InvalidInputError(f"{name} is {value!r}; it is {' or '.join(words)}")
+        return word
+
+    return parse
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ TEXT_SEARCHES = frozenset(FUNCTION_PREFIX + name for name in TEXT_CALLS if name 
 """The functions that only a scan can answer."""
 
 _JSON_CALLS = JSON_CALLS | JSON_TESTS
-_JSON_PREDICATES = ("json_get_bool", EXISTS, CONTAINS)
+_JSON_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("json_get_bool", EXISTS, CONTAINS))
 
 LANCE_DISTANCE = FUNCTION_PREFIX + "lance_distance"
 
@@ -130,10 +130,14 @@ def _operand(expression: SparkExpression) -> Expr | None:
     """A column, or the value at a path of a JSON column; None if `expression` is neither."""
     if expression.column is not None:
         return Column(expression.column)
-    name = (expression.name or "").removeprefix(FUNCTION_PREFIX)
-    if name == expression.name or name not in _JSON_CALLS:
+    return _json_call(expression.name or "", expression.children)
+
+
+def _json_call(canonical_name: str, children: tuple[SparkExpression, ...]) -> Expr | None:
+    name = canonical_name.removeprefix(FUNCTION_PREFIX)
+    if name == canonical_name or name not in _JSON_CALLS:
         return None
-    arguments = _arguments(expression.children)
+    arguments = _arguments(children)
     return None if arguments is None else _JSON_CALLS[name][1](name, arguments)
 
 
@@ -145,7 +149,7 @@ def _arguments(children: tuple[SparkExpression, ...]) -> tuple[Expr, ...] | None
 
 
 def _json_predicate(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
-    return _operand(SparkExpression(FUNCTION_PREFIX + name, children))
+    return _json_call(name, children)
 
 
 def _is_not_null(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
@@ -249,7 +253,7 @@ _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None
     "CONTAINS": partial(_match, StringMatchOp.CONTAINS),
     "BOOLEAN_EXPRESSION": _boolean,
     **{FUNCTION_PREFIX + name: partial(_text_call, name) for name in TEXT_CALLS},
-    **{FUNCTION_PREFIX + name: partial(_json_predicate, name) for name in _JSON_PREDICATES},
+    **{name: partial(_json_predicate, name) for name in _JSON_PREDICATES},
 }
 
 _MICRO = 1000

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.extension import EXTENSION_METADATA, EXTENSION_NAME
 from lance_spark.schema.field import Field
+from lance_spark.spark.option_values import word_value
 
 UUID_AS = "lance.uuid_as"
 """The table property."""
@@ -29,16 +30,8 @@ UUID_METADATA = {EXTENSION_NAME: b"arrow.uuid", EXTENSION_METADATA: b""}
 _TEXT = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def parse_uuid_as(text: str) -> str:
-    """What columns of UUIDs are in Spark.
-
-    Raises:
-        InvalidInputError: another word.
-    """
-    word = text.strip().lower()
-    if word not in (BINARY, STRING):
-        raise InvalidInputError(f"uuid_as is {text!r}; it is {BINARY} or {STRING}")
-    return word
+parse_uuid_as = word_value("uuid_as", BINARY, STRING)
+"""What columns of UUIDs are in Spark. Raises `InvalidInputError` for another word."""
 
 
 def is_uuid_field(field: pa.Field) -> bool:

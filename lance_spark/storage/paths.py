@@ -168,6 +168,21 @@ def below(uri: str, path: str) -> str:
     return f"{place.rstrip('/')}/{path}" + (f"?{query}" if query else "")
 
 
+def split_object(uri: str) -> tuple[str, str]:
+    """(the root of its folder, the path below that) of the object at a URI; the inverse of `below`.
+
+    >>> split_object("s3://bucket/a/b%20c.bin"), split_object("file:/a/b%20c"), split_object("/a/b%20c")
+    (('s3://bucket/a/', 'b c.bin'), ('file:/a/', 'b c'), ('/a/', 'b%20c'))
+
+    Raises:
+        InvalidInputError: it is no absolute URI, nor an absolute path, of an object.
+    """
+    folder, slash, name = uri.rpartition("/")
+    if not slash or not name or not (uri.startswith("/") or _SCHEME.match(uri)):
+        raise InvalidInputError(f"{uri!r} is no absolute URI of an object")
+    return f"{folder}/", _decode(uri, name) if _has_escapes(uri) else name
+
+
 def _has_escapes(uri: str) -> bool:
     """Whether `parse_root` decodes percent escapes in `uri`."""
     match = _SCHEME.match(uri)

@@ -79,7 +79,7 @@ def test_objects_are_referred_to(spark: SparkSession, table: str, folder: Path) 
 
 def test_many_files_of_a_folder(spark: SparkSession, table: str, folder: Path) -> None:
     for number in range(150):
-        (folder / f"{number}.dat").write_bytes(b"%d" % number * 40)
+        (folder / f"a b {number}.dat").write_bytes(b"%d" % number * 40)
     files = spark.read.format("binaryFile").option("pathGlobFilter", "*.dat").load(str(folder)).drop("content")
     files.createOrReplaceTempView("files")
     spark.sql(
@@ -88,6 +88,20 @@ def test_many_files_of_a_folder(spark: SparkSession, table: str, folder: Path) -
     )
     read = spark.sql(f"SELECT id, lance_read_blob(img) AS data FROM {table}").collect()
     assert {row.id: bytes(row.data) for row in read} == {number: b"%d" % number * 40 for number in range(150)}
+
+
+def test_objects_are_copied_by_streams(spark: SparkSession, table: str, folder: Path, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE lance.to_copy (id INT, uri STRING)")
+    rows = ", ".join(f"({number}, '{uri}')" for number, uri in enumerate(uris(folder).values()))
+    spark.sql(f"INSERT INTO lance.to_copy VALUES {rows}")
+    read = spark.readStream.table("lance.to_copy").selectExpr("id", "1 AS p", "blob_ingest(uri) AS img")
+    for options in ({}, {"key": "id"}):
+        write = read.writeStream.options(**options).option("checkpointLocation", str(tmp_path / f"c{len(options)}"))
+        write.trigger(availableNow=True).toTable(table).awaitTermination()
+        found = spark.sql(f"SELECT id, lance_read_blob(img) AS data FROM {table}").collect()
+        assert {row.id: bytes(row.data) for row in found} == {n: content(name) for n, name in enumerate(SIZES)}
+        assert len(found) == len(SIZES)
+    spark.sql("DROP TABLE lance.to_copy")
 
 
 def test_what_is_refused(spark: SparkSession, table: str, folder: Path) -> None:
@@ -107,6 +121,13 @@ def test_what_is_refused(spark: SparkSession, table: str, folder: Path) -> None:
     spark.sql("CREATE TABLE lance.no_blobs (id INT, img BINARY)")
     with pytest.raises(PySparkException, match="is no blob column"):
         spark.sql(f"INSERT INTO lance.no_blobs VALUES (1, blob_uri('{uri}'))")
+    with pytest.raises(PySparkException, match="is no blob column"):
+        spark.sql(f"CREATE TABLE lance.nested AS SELECT 1 AS id, array(named_struct('b', blob_uri('{uri}'))) AS a")
+    spark.sql("INSERT INTO lance.no_blobs VALUES (1, X'00')")
+    spark.sql(f"CREATE TEMP VIEW more AS SELECT _rowaddr, blob_uri('{uri}') AS more FROM lance.no_blobs")
+    with pytest.raises(PySparkException, match="is no blob column"):
+        spark.sql("CALL lance.system.add_columns_from(table => 'no_blobs', source => 'more', columns => array('more'))")
+    spark.sql("DROP VIEW more")
     spark.sql("DROP TABLE lance.no_blobs")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1, X'01')")

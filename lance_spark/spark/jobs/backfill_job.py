@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.backfill import plan_partitioned_columns, plan_partitioned_values
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.blob_references import check_no_references
 from lance_spark.spark.types import from_spark_batch
 from lance_spark.table.columns.backfill import plan_new_columns, plan_new_values
 from lance_spark.table.columns.backfill_writer import Backfill, BackfilledSplit, BackfillWriter, PlainBackfill
@@ -50,10 +51,12 @@ class BackfillJob:
     Attributes:
         backfill: the plan.
         split_column: the column with the keys of the rows' splits; None in a plain table.
+        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made, which are refused.
     """
 
     backfill: Backfill
     split_column: str | None
+    blob_mark: bytes = b""
 
     @property
     def row_id(self) -> list[pa.Field]:
@@ -86,6 +89,7 @@ class BackfillJob:
         current: _Home | None = None
         for exchanged in batches:
             batch = from_spark_batch(exchanged, target)
+            check_no_references(batch, self.blob_mark)
             for home, start, stop in self._runs(batch):
                 if home != current and current is not None:
                     yield current, pa.Table.from_batches(held)

@@ -11,7 +11,6 @@ source of each description: the base id and the path of the data file, as ``"<ba
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from lance_spark.schema.blob import DESCRIPTION, SOURCE, described, is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.paths import split_object
 from lance_spark.storage.registry import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
@@ -133,13 +133,10 @@ class _Sources:
         return file_of(source, self._bases_of)[1:]
 
     def object_at(self, uri: str) -> tuple[ObjectStore, str]:
-        folder, slash, name = uri.rpartition("/")
-        if not slash or not name or ("://" not in uri and not uri.startswith(("/", "file:/"))):
-            raise InvalidInputError(f"{uri!r} is no absolute URI of an object")
+        folder, path = split_object(uri)
         if folder not in self._stores:
-            self._stores[folder] = open_store(f"{folder}/", self._storage_options)
-        # In a URI escapes are decoded, in the path of an object they are not.
-        return self._stores[folder], name if "://" not in uri or uri.startswith("memory:") else unquote(name)
+            self._stores[folder] = open_store(folder, self._storage_options)
+        return self._stores[folder], path
 
 
 def with_sources(column: pa.ChunkedArray, field: Field, source: str) -> pa.ChunkedArray:

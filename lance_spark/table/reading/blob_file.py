@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedF
 from lance_spark.file.blob_writer import MAX_BLOB_BYTES, sidecar_path
 from lance_spark.schema.blob import SOURCE, BlobKind
 from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.paths import split_object
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
 from lance_spark.table.reading.blob_columns import BasesOf, bases_only, file_of
@@ -161,11 +161,10 @@ class BlobReader:
         if blob_id:
             store, path = bases.folder(BaseId(blob_id)), checked_relative(uri, "blob")
         elif self._allow_external:
-            folder, _, name = uri.rpartition("/")
+            folder, path = split_object(uri)
             if folder not in self._stores:
-                self._stores[folder] = bases.other(f"{folder}/")
-            # In a URI escapes are decoded, in the path of an object they are not.
-            store, path = self._stores[folder], name if uri.startswith("memory:") else unquote(name)
+                self._stores[folder] = bases.other(folder)
+            store = self._stores[folder]
         else:
             raise InvalidInputError(
                 f"a blob is a reference to {uri}, outside of the table; it is read with allow_external_blobs=True"

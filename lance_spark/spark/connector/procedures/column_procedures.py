@@ -15,6 +15,7 @@ from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
+from lance_spark.spark.blob_references import decoded_mark
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -115,7 +116,8 @@ def _row_id(table: AnyTable) -> tuple[str, ...]:
 
 def _plan_new(call: Invocation, source: Source) -> QueryPlan:
     table = _read_version(_table(call), source.tables)
-    return _query_plan(table, plan_columns(table, table_types(_values_of(source.columns, _row_id(table)), None)))
+    plan = plan_columns(table, table_types(_values_of(source.columns, _row_id(table)), None))
+    return _query_plan(call, table, plan)
 
 
 def _plan_values(call: Invocation, source: Source) -> QueryPlan:
@@ -123,7 +125,7 @@ def _plan_values(call: Invocation, source: Source) -> QueryPlan:
     given = _values_of(source.columns, _row_id(table))
     plan = plan_values(table, given.names)
     _check_types(given, plan.arrow_schema)
-    return _query_plan(table, plan)
+    return _query_plan(call, table, plan)
 
 
 def _check_types(given: pa.Schema, known: pa.Schema) -> None:
@@ -134,8 +136,9 @@ def _check_types(given: pa.Schema, known: pa.Schema) -> None:
             )
 
 
-def _query_plan(table: AnyTable, plan: Backfill) -> QueryPlan:
-    job = BackfillJob(plan, PARTITION_COLUMN if PARTITION_COLUMN in _row_id(table) else None)
+def _query_plan(call: Invocation, table: AnyTable, plan: Backfill) -> QueryPlan:
+    split_column = PARTITION_COLUMN if PARTITION_COLUMN in _row_id(table) else None
+    job = BackfillJob(plan, split_column, decoded_mark(call.blob_mark))
     return QueryPlan(BackfillTask(job), pickle.dumps(plan))
 
 

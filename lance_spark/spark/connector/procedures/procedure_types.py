@@ -115,12 +115,13 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a procedure; `time_zone` and `case_sensitive` are those of the session."""
+    """One call of a procedure; `time_zone`, `case_sensitive` and `blob_mark` are those of the session."""
 
     catalog: CatalogSettings
     arguments: Arguments
     time_zone: str = "UTC"
     case_sensitive: bool = False
+    blob_mark: str | None = None
 
     def identifier(self) -> tuple[str, ...]:
         """The name in the parameter `table`, without the catalog."""

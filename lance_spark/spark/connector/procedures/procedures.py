@@ -97,7 +97,8 @@ class CallRequest:
 
     def invocation(self, session: Session) -> Invocation:
         """The call in the form for procedures."""
-        return Invocation(self.catalog, Arguments(self.arguments), session.time_zone, session.case_sensitive)
+        arguments = Arguments(self.arguments)
+        return Invocation(self.catalog, arguments, session.time_zone, session.case_sensitive, session.blob_mark)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     write.log_without_effect()
     table = table_of(request.handle)
     if options.key is not None:
-        return _plan_upsert(request, options, write)
+        return _plan_upsert(request, options, write, decoded_mark(call.session.blob_mark))
     asked = OVERWRITE_ROWS if request.mode == COMPLETE else APPEND
     mode = table.write_mode(AskedMode(asked, _EVERYTHING, None, STATIC))
     job = table.plan_write(request.columns, mode, write, None)
@@ -161,10 +161,11 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(epoch)))
 
 
-def _plan_upsert(request: SinkRequest, options: SinkOptions, write: WriteOptions) -> Reply:
+def _plan_upsert(request: SinkRequest, options: SinkOptions, write: WriteOptions, blob_mark: bytes) -> Reply:
     if request.mode == COMPLETE:
         raise InvalidInputError("option key is for the output modes append and update; complete replaces all rows")
     job = plan_upsert(request.handle, request.columns, options, write, request.mark())
+    job = replace(job, append=replace(job.append, blob_mark=blob_mark))
     clustering = tuple(SparkTransform("identity", ((name,),)) for name in job.keys.names)
     summary = WriteSummary(f"lance streaming upsert {request.handle.display_name}", "hash", clustering)
     epoch = _PlannedEpoch(job, request.handle, options)

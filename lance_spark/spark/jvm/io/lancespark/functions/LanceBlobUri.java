@@ -8,7 +8,6 @@ import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.ByteType;
@@ -19,7 +18,6 @@ import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructType;
 
 /**
  * {@code blob_uri(uri[, offset, length])} and {@code blob_ingest(...)}: what INSERT into a blob column takes for an object,
@@ -53,7 +51,7 @@ public final class LanceBlobUri {
 
   /** The function with this name in lower case, or null. */
   static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new Unbound(name) : null;
+    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
   }
 
   /** The function for arguments of these types. */
@@ -71,20 +69,6 @@ public final class LanceBlobUri {
 
   private static boolean isWhole(DataType type) {
     return type instanceof LongType || type instanceof IntegerType || type instanceof ShortType || type instanceof ByteType;
-  }
-
-  private record Unbound(String name) implements UnboundFunction {
-    @Override
-    public BoundFunction bind(StructType inputType) {
-      DataType[] types = new DataType[inputType.size()];
-      Arrays.setAll(types, place -> inputType.fields()[place].dataType());
-      return LanceBlobUri.bind(name, types);
-    }
-
-    @Override
-    public String description() {
-      return usage(name);
-    }
   }
 
   /** The mark comes with the function: executors have another one. */
@@ -113,10 +97,8 @@ public final class LanceBlobUri {
 
     @Override
     public byte[] produceResult(InternalRow row) {
-      for (int place = 0; place < arguments; place++) {
-        if (row.isNullAt(place)) {
-          return null;
-        }
+      if (NamedFunction.hasNull(row, arguments)) {
+        return null;
       }
       long offset = arguments == 1 ? 0 : row.getLong(1);
       long length = arguments == 1 ? -1 : row.getLong(2);

@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.ArrayType;
@@ -18,7 +17,6 @@ import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructType;
 
 /**
  * {@code lance_distance(vector, query[, metric])}: the distance between two arrays of numbers, as FLOAT.
@@ -60,26 +58,7 @@ public final class LanceDistance {
 
   /** The function before its arguments are known. */
   static UnboundFunction unbound() {
-    return new Unbound();
-  }
-
-  private record Unbound() implements UnboundFunction {
-    @Override
-    public BoundFunction bind(StructType inputType) {
-      DataType[] types = new DataType[inputType.size()];
-      Arrays.setAll(types, place -> inputType.fields()[place].dataType());
-      return LanceDistance.bind(types);
-    }
-
-    @Override
-    public String description() {
-      return USAGE;
-    }
-
-    @Override
-    public String name() {
-      return NAME;
-    }
+    return new NamedFunction(NAME, USAGE, LanceDistance::bind);
   }
 
   private record Distance(List<DataType> types) implements ScalarFunction<Float> {
@@ -111,10 +90,8 @@ public final class LanceDistance {
 
     @Override
     public Float produceResult(InternalRow row) {
-      for (int place = 0; place < types.size(); place++) {
-        if (row.isNullAt(place)) {
-          return null;
-        }
+      if (NamedFunction.hasNull(row, types.size())) {
+        return null;
       }
       double[] vector = Json.numbers(row.getArray(0), item(0));
       double[] query = Json.numbers(row.getArray(1), item(1));

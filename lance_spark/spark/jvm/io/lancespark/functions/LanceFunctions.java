@@ -25,7 +25,6 @@ import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
@@ -59,11 +58,11 @@ public final class LanceFunctions {
     String lower = name.toLowerCase(Locale.ROOT);
     switch (lower) {
       case "bucket":
-        return new Unbound(lower, LanceFunctions::bucket);
+        return transform(lower, LanceFunctions::bucket);
       case "multi_bucket":
-        return new Unbound(lower, LanceFunctions::multiBucket);
+        return transform(lower, LanceFunctions::multiBucket);
       case "truncate":
-        return new Unbound(lower, types -> truncate(types, -1));
+        return transform(lower, types -> truncate(types, -1));
       case LanceDistance.NAME:
         return LanceDistance.unbound();
       default:
@@ -72,14 +71,14 @@ public final class LanceFunctions {
     Matcher truncate = TRUNCATE.matcher(lower);
     if (truncate.matches() && Long.parseLong(truncate.group(1)) <= Integer.MAX_VALUE) {
       int width = Integer.parseInt(truncate.group(1));
-      return new Unbound(lower, types -> truncate(types, width));
+      return transform(lower, types -> truncate(types, width));
     }
     for (Period period : Period.values()) {
       if (lower.equals(period.plural())) {
-        return new Unbound(lower, types -> new PeriodSinceEpoch(period, only(lower, types, period)));
+        return transform(lower, types -> new PeriodSinceEpoch(period, only(lower, types, period)));
       }
       if (lower.equals(period.singular())) {
-        return new Unbound(lower, types -> new DatePart(period, only(lower, types, period)));
+        return transform(lower, types -> new DatePart(period, only(lower, types, period)));
       }
     }
     UnboundFunction ofJson = LanceJsonFunctions.find(lower);
@@ -88,6 +87,10 @@ public final class LanceFunctions {
     }
     UnboundFunction ofBlobs = LanceBlobUri.find(lower);
     return ofBlobs != null ? ofBlobs : LanceTextFunctions.find(lower);
+  }
+
+  private static UnboundFunction transform(String name, Function<DataType[], BoundFunction> binding) {
+    return new NamedFunction(name, "partition transform " + name + " of the Lance partitioning specification", binding);
   }
 
   private static BoundFunction bucket(DataType[] types) {
@@ -128,22 +131,6 @@ public final class LanceFunctions {
 
   private static boolean isInteger(DataType type) {
     return type instanceof IntegerType || type instanceof ShortType || type instanceof ByteType;
-  }
-
-  private record Unbound(String name, Function<DataType[], BoundFunction> binding) implements UnboundFunction {
-    @Override
-    public BoundFunction bind(StructType inputType) {
-      DataType[] types = new DataType[inputType.size()];
-      for (int index = 0; index < types.length; index++) {
-        types[index] = inputType.fields()[index].dataType();
-      }
-      return binding.apply(types);
-    }
-
-    @Override
-    public String description() {
-      return "partition transform " + name + " of the Lance partitioning specification";
-    }
   }
 
   /** {@code abs(murmur3(column)) % buckets}. */

@@ -13,14 +13,12 @@ import java.util.Locale;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.types.variant.Variant;
 import org.apache.spark.types.variant.VariantBuilder;
@@ -60,7 +58,7 @@ public final class LanceJsonFunctions {
 
   /** The function with this name in lower case, or null. */
   static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new Unbound(name) : null;
+    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
   }
 
   /** The function for arguments of these types. */
@@ -77,20 +75,6 @@ public final class LanceJsonFunctions {
     DataType[] inputs = types.clone();
     Arrays.setAll(inputs, place -> types[place] instanceof NullType ? DataTypes.StringType : types[place]);
     return new Bound(name, List.of(inputs));
-  }
-
-  private record Unbound(String name) implements UnboundFunction {
-    @Override
-    public BoundFunction bind(StructType inputType) {
-      DataType[] types = new DataType[inputType.size()];
-      Arrays.setAll(types, place -> inputType.fields()[place].dataType());
-      return LanceJsonFunctions.bind(name, types);
-    }
-
-    @Override
-    public String description() {
-      return usage(name);
-    }
   }
 
   private record Bound(String name, List<DataType> types) implements ScalarFunction<Object> {
@@ -122,10 +106,8 @@ public final class LanceJsonFunctions {
 
     @Override
     public Object produceResult(InternalRow row) {
-      for (int place = 0; place < types.size(); place++) {
-        if (row.isNullAt(place)) {
-          return null;
-        }
+      if (NamedFunction.hasNull(row, types.size())) {
+        return null;
       }
       Variant document = document(row, types.get(0));
       if (document == null) {

@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.ArrayType;
@@ -20,7 +19,6 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -38,7 +36,7 @@ public final class LanceTextFunctions {
 
   /** The function with this name in lower case, or null. */
   static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new Unbound(name) : null;
+    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
   }
 
   /** The function for arguments of these types. */
@@ -98,20 +96,6 @@ public final class LanceTextFunctions {
       letters = found;
     }
     return letters;
-  }
-
-  private record Unbound(String name) implements UnboundFunction {
-    @Override
-    public BoundFunction bind(StructType inputType) {
-      DataType[] types = new DataType[inputType.size()];
-      Arrays.setAll(types, place -> inputType.fields()[place].dataType());
-      return LanceTextFunctions.bind(name, types);
-    }
-
-    @Override
-    public String description() {
-      return usage(name);
-    }
   }
 
   private interface TextPredicate extends ScalarFunction<Boolean> {
