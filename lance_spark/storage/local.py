@@ -151,11 +151,21 @@ class LocalStore:
             if not is_listed(path):
                 continue
             try:
-                status = entry.stat()
+                yield _info(path, entry.stat())
             except FileNotFoundError:
                 continue
-            modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
-            yield ObjectInfo(path, status.st_size, modified, _etag(status))
+
+    def names(self, prefix: str) -> Sequence[str]:
+        folder = folder_path(prefix)
+        directory = os.path.join(self._directory, folder)
+        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
+            return sorted(
+                entry.name for entry in found if not entry.name.startswith(STAGING_PREFIX) and entry.is_file()
+            )
+        return ()
+
+    def info(self, path: str) -> ObjectInfo:
+        return _info(path, self._status(path))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         folder = folder_path(prefix)
@@ -286,6 +296,10 @@ class LocalStore:
         if error.errno == errno.ENAMETOOLONG:
             return InvalidInputError(f"the name {path!r} is too long for {self._uri}")
         return StorageError(f"{path!r} in {self._uri}: {error.strerror or error}")
+
+
+def _info(path: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc), _etag(status))
 
 
 def _etag(status: os.stat_result) -> Hashable | None:
