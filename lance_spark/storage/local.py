@@ -325,13 +325,14 @@ class _LocalOutput:
         if self._descriptor is None:
             raise InvalidInputError(f"{self._path} is already closed")
         view = memoryview(data).cast("B")
-        with self._store.writing(self._path):
-            if len(self._pending) + len(view) > _BUFFER_BYTES:
+        if len(self._pending) + len(view) > _BUFFER_BYTES:
+            with self._store.writing(self._path):
                 self._flush(self._descriptor)
-            if len(view) > _BUFFER_BYTES:
-                write_all(self._descriptor, view)
-            else:
-                self._pending += view
+                if len(view) > _BUFFER_BYTES:
+                    write_all(self._descriptor, view)
+                    self._written += len(view)
+                    return
+        self._pending += view
         self._written += len(view)
 
     def _flush(self, descriptor: int) -> None:
