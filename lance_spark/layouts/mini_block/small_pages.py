@@ -19,7 +19,6 @@ from lance_spark.encodings.hints import NO_REQUESTS
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.rle import Rle
 from lance_spark.file_version import FileVersion
-from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.small_pages import (
     FLAT,
     MAX_VALUES,
@@ -78,8 +77,8 @@ def _chunk(
     """The encoding of some words, and the chunk word and the chunk."""
     large = version is not FileVersion.V2_1
     target = pa.allocate_buffer(num_values * word_bytes + _HEADER_BYTES)
-    work = np.empty(WORK_BYTES, np.uint8)
-    written = write_small_page(source, num_values, word_bytes, large, from_values, address_of(work), target.address)
+    work = pa.allocate_buffer(WORK_BYTES)
+    written = write_small_page(source, num_values, word_bytes, large, from_values, work.address, target.address)
     if written < 0:
         return None
     size = written >> 2
@@ -118,12 +117,12 @@ def _strings(values: pa.Array, depth: int, version: FileVersion) -> PageBytes | 
     num_bytes = int(ends[count]) - int(ends[0])
     if not 0 <= num_bytes < min(MIN_FSST_BYTES, _FULL_ZIP_BYTES * count):
         return None
-    places = np.empty(_INDEX_BYTES * (2 * count + 1) + 4 * MAX_VALUES, np.uint8)
-    indices = address_of(places)
+    places = pa.allocate_buffer(_INDEX_BYTES * (2 * count + 1) + 4 * MAX_VALUES)
+    indices = places.address
     item_ends = indices + _INDEX_BYTES * count
     items = pa.allocate_buffer(num_bytes + _SLACK_BYTES)
     num_items = distinct_strings(
-        address_of(ends),
+        offsets.address + values.offset * 4,
         data.address,
         data.size,
         count,
@@ -135,7 +134,7 @@ def _strings(values: pa.Array, depth: int, version: FileVersion) -> PageBytes | 
     )
     if num_items < 1 or (num_items == 1 and version is not FileVersion.V2_1):
         return None
-    item_offsets = pa.py_buffer(places).slice(_INDEX_BYTES * count, 4 * (num_items + 1))
+    item_offsets = places.slice(_INDEX_BYTES * count, 4 * (num_items + 1))
     item_bytes = int(np.frombuffer(item_offsets, np.int32)[num_items])
     plain_bytes = 4 * (count + 1) + num_bytes
     if not dictionary_pays(count, num_items, item_offsets.size + item_bytes, plain_bytes, NO_REQUESTS):
