@@ -247,9 +247,10 @@ class FileWriter:
             return [self._write_aligned(buffer) for buffer in buffers]
         # One call for a small page: the buffers of a wide table are thousands.
         end = self._output.tell()
-        positions, parts = [], []
+        positions: list[int] = []
+        parts: list[bytes | memoryview] = []
         for buffer in buffers:
-            parts += (_PADDINGS[-end % ALIGNMENT], buffer)
+            parts += (_PADDINGS[-end % ALIGNMENT], memoryview(buffer))
             positions.append(end + -end % ALIGNMENT)
             end = positions[-1] + buffer.size
         self._output.write(b"".join(parts))
