@@ -45,9 +45,10 @@ from lance_spark.encodings.variable_packed_struct import VariablePackedStruct
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.kernels.bitpack import BLOCK_VALUES
+from lance_spark.kernels.small_pages import RUNS, smallest_words
 
 _NO_METADATA: Metadata = MappingProxyType({})
-_MIN_FSST_BYTES = 1 << 15
+MIN_FSST_BYTES = 1 << 15
 """The symbol table takes 2312 bytes per page."""
 _COMPRESSED_CHUNK_BYTES = 1 << 15
 """Compressed chunks are larger: fewer calls and a better ratio. 2.1 cannot address larger ones."""
@@ -94,7 +95,7 @@ def _matcher(block: VariableWidthBlock, hints: EncodingHints) -> Matcher | None:
         return None
     if hints.name == "fsst":
         return Matcher.train(Sample.of(block, 0.0))
-    return Matcher.if_it_pays(block) if block.data.size >= _MIN_FSST_BYTES else None
+    return Matcher.if_it_pays(block) if block.data.size >= MIN_FSST_BYTES else None
 
 
 def _fixed_width_mini_block(
@@ -113,7 +114,8 @@ def _fixed_width_mini_block(
     packed_bytes = int(widths.sum()) * BLOCK_VALUES // 8 + len(widths) * word_bytes
     if limits.max_values < BLOCK_VALUES:
         packed_bytes = flat_bytes
-    if hints.rle_threshold is None and runs * (word_bytes + 1) < min(flat_bytes, packed_bytes):
+    chosen = smallest_words(runs, word_bytes, packed_bytes, flat_bytes)
+    if hints.rle_threshold is None and chosen == RUNS:
         return Rle.encode_mini_blocks(block, limits)
     if packed_bytes < flat_bytes:
         return InlineBitpacking.encode_mini_blocks(block, widths)

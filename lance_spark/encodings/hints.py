@@ -54,7 +54,8 @@ class EncodingHints:
             InvalidInputError: a value is unknown, no number, or out of range.
         """
         # Most fields request nothing, and all pages of a column request the same.
-        return _parsed(tuple(item for item in metadata.items() if item[0].startswith(PREFIX)))
+        requests = tuple(item for item in metadata.items() if item[0].startswith(PREFIX)) if metadata else ()
+        return _parsed(requests) if requests else NO_REQUESTS
 
     @classmethod
     def _parse(cls, metadata: Metadata) -> EncodingHints:
@@ -117,3 +118,7 @@ def _size_ratio(metadata: Metadata) -> float:
 def _compression(metadata: Metadata, name: str, level_key: str) -> BufferCompression | None:
     level = _number(metadata, level_key, int, _ZSTD_LEVELS)
     return BufferCompression(_SCHEMES[name], level) if name in _SCHEMES else None
+
+
+NO_REQUESTS = EncodingHints._parse({})
+"""Of fields without requests: the same object for all of them."""

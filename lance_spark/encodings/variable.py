@@ -105,12 +105,8 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         header_bytes = block.bits_per_offset // 4
         header = struct.pack(f"<2{word}", block.bits_per_offset, header_bytes + offsets.size)
         last = int.from_bytes(offsets.slice(offsets.size - block.bits_per_offset // 8).to_pybytes(), "little")
-        target = pa.allocate_buffer(header_bytes + offsets.size + last)
-        view = np.frombuffer(target, np.uint8)
-        view[:header_bytes] = np.frombuffer(header, np.uint8)
-        view[header_bytes : header_bytes + offsets.size] = np.frombuffer(offsets, np.uint8)
-        view[header_bytes + offsets.size :] = np.frombuffer(block.data, np.uint8, last)
-        return EncodedBlock(cls(block.bits_per_offset), target, block.num_values)
+        data = b"".join((header, offsets, block.data.slice(0, last)))
+        return EncodedBlock(cls(block.bits_per_offset), pa.py_buffer(data), block.num_values)
 
     @classmethod
     def encode_values(cls, block: VariableWidthBlock) -> EncodedValues[Self]:

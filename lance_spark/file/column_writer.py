@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.choose import PageSettings, encode_pages
 from lance_spark.layouts.page_bytes import PageBytes
-from lance_spark.layouts.row_sizes import RowSizes
+from lance_spark.layouts.row_sizes import RowSizes, word_bits
 from lance_spark.layouts.shred import Shredded, lasting_codes, shred
 from lance_spark.schema.field import Field
 from lance_spark.schema.logical_type import is_fixed_size_list, split
@@ -43,6 +42,8 @@ class ColumnWriter:
 
     def append(self, array: pa.Array) -> Iterator[PageBytes]:
         """Appends values of the top-level field; yields the pages that became full."""
+        if self._append_whole(array):
+            return
         sizes = RowSizes(array, self._steps)
         start = 0
         while start < len(array):
@@ -59,6 +60,19 @@ class ColumnWriter:
             start = stop
         self._detach()
 
+    def _append_whole(self, array: pa.Array) -> bool:
+        """Appends values of one size that fit into the page with room to spare."""
+        bits = 0 if self._steps else word_bits(array.type)
+        num_bytes = self._gathered_bytes + len(array) * bits // 8
+        num_rows = self._gathered_rows + len(array)
+        if not bits or num_bytes >= self._page_bytes or num_rows > MAX_PAGE_ROWS:
+            return False
+        if len(array):
+            self._pieces.append(shred(array, ()))
+            self._gathered_bytes, self._gathered_rows = num_bytes, num_rows
+            self._detach()
+        return True
+
     def _detach(self) -> None:
         """Copies the buffered values out of their batch, into few pieces.
 
@@ -66,7 +80,10 @@ class ColumnWriter:
         """
         if self._pieces:
             last = self._pieces[-1]
-            self._pieces[-1] = replace(last, values=pa.concat_arrays([last.values]))
+            values = pa.concat_arrays([last.values])
+            self._pieces[-1] = Shredded(
+                last.lists, last.present, last.num_rows, last.num_items, last.reps, last.codes, values
+            )
         if len(self._pieces) >= MAX_PIECES:
             self._pieces = _joined(self._pieces)
 

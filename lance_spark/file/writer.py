@@ -17,6 +17,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache, lru_cache
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -31,7 +33,7 @@ from lance_spark.file.blob_writer import BlobColumns, BlobSource, Sidecars
 from lance_spark.file.column_writer import ColumnWriter
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.page_bytes import PageBytes
+from lance_spark.layouts.page_bytes import PageBytes, PageDescription
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL
 from lance_spark.layouts.v2_0.registry import ARRAY_ENCODING_URL
 from lance_spark.schema.blob import has_blobs, stored
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 ALIGNMENT = 64
-_PADDING = b"H"
+_PADDINGS = [b"H" * length for length in range(ALIGNMENT)]
+_SMALL_PAGE_BYTES = 1 << 14
 
 _COLUMN_TYPE_URL = "/lance.encodings.ColumnEncoding"
 DEFAULT_PAGE_BYTES = 8 << 20
@@ -230,21 +233,34 @@ class FileWriter:
         metadata = file2_pb2.ColumnMetadata.Page(
             length=page.num_rows,
             priority=column.num_rows,
-            encoding=_direct(self._page_url, page.layout.to_proto().SerializeToString()),
+            buffer_offsets=self._write_buffers(page.buffers),
+            buffer_sizes=[buffer.size for buffer in page.buffers],
+            encoding=_page_encoding(self._page_url, page.layout),
         )
-        for buffer in page.buffers:
-            position = self._write_aligned(buffer)
-            metadata.buffer_offsets.append(position)
-            metadata.buffer_sizes.append(buffer.size)
         column.pages.append(metadata)
         rows = page.file_rows
         column.num_rows += page.num_rows // column.writer.slots_per_row if rows is None else rows
+
+    def _write_buffers(self, buffers: Sequence[pa.Buffer]) -> list[int]:
+        """Writes the buffers of a page; returns their positions."""
+        if sum(buffer.size for buffer in buffers) > _SMALL_PAGE_BYTES:
+            return [self._write_aligned(buffer) for buffer in buffers]
+        # One call for a small page: the buffers of a wide table are thousands.
+        end = self._output.tell()
+        positions: list[int] = []
+        parts: list[bytes | memoryview] = []
+        for buffer in buffers:
+            parts += (_PADDINGS[-end % ALIGNMENT], memoryview(buffer))
+            positions.append(end + -end % ALIGNMENT)
+            end = positions[-1] + buffer.size
+        self._output.write(b"".join(parts))
+        return positions
 
     def _write_aligned(self, buffer: pa.Buffer) -> int:
         position = self._output.tell()
         missing = -position % ALIGNMENT
         if missing:
-            self._output.write(_PADDING * missing)
+            self._output.write(_PADDINGS[missing])
         self._output.write(buffer)
         return position + missing
 
@@ -260,11 +276,10 @@ class FileWriter:
         descriptor = pa.py_buffer(message.SerializeToString())
         global_buffers = [(self._write_aligned(descriptor), descriptor.size), *self._global_buffers]
         columns_start = self._output.tell()
-        places = []
-        for column in self._columns:
-            metadata = _column_metadata(column)
-            places.append((self._output.tell(), len(metadata)))
-            self._output.write(metadata)
+        columns = [_column_metadata(column) for column in self._columns]
+        sizes = [len(metadata) for metadata in columns]
+        places = list(zip(accumulate(sizes, initial=columns_start), sizes, strict=False))
+        self._output.write(b"".join(columns))
         tables_start = self._output.tell()
         self._output.write(b"".join(struct.pack("<QQ", *place) for place in places))
         globals_start = self._output.tell()
@@ -296,8 +311,18 @@ def _direct(type_url: str, message: bytes) -> file2_pb2.Encoding:
     return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped))
 
 
-def _column_metadata(column: _Column) -> bytes:
+@lru_cache(maxsize=1024)
+def _page_encoding(type_url: str, layout: PageDescription) -> file2_pb2.Encoding:
+    """The same message for pages with equal layouts; it must not be modified."""
+    return _direct(type_url, layout.to_proto().SerializeToString())
+
+
+@cache
+def _column_encoding() -> file2_pb2.Encoding:
     values = encodings_v2_0_pb2.ColumnEncoding()
     values.values.SetInParent()
-    encoding = _direct(_COLUMN_TYPE_URL, values.SerializeToString())
-    return file2_pb2.ColumnMetadata(encoding=encoding, pages=column.pages).SerializeToString()
+    return _direct(_COLUMN_TYPE_URL, values.SerializeToString())
+
+
+def _column_metadata(column: _Column) -> bytes:
+    return file2_pb2.ColumnMetadata(encoding=_column_encoding(), pages=column.pages).SerializeToString()

@@ -24,7 +24,7 @@ from lance_spark.encodings.blocks import (
 )
 from lance_spark.encodings.choose import choose_block, choose_mini_block, choose_values
 from lance_spark.encodings.chunk_limits import ChunkLimits
-from lance_spark.encodings.hints import EncodingHints
+from lance_spark.encodings.hints import NO_REQUESTS, EncodingHints
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.constant.write import encode_constant, encode_empty_structs, encode_nulls
@@ -32,6 +32,7 @@ from lance_spark.layouts.dictionary_pages import DictionaryValues, repeating_val
 from lance_spark.layouts.full_zip.write import encode_full_zip
 from lance_spark.layouts.leaf_values import leaf_block
 from lance_spark.layouts.level_chunks import MAX_CHUNK_VALUES, max_values
+from lance_spark.layouts.mini_block.small_pages import small_page
 from lance_spark.layouts.mini_block.write import encode_mini_blocks
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.shred import Levels, Shredded
@@ -66,8 +67,12 @@ def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
     Raises:
         UnsupportedFeatureError: a row that no layout supports: booleans after 32,000 empty lists within one list.
     """
-    levels = rows.levels(settings.lasting_codes)
     values = rows.values
+    if rows.is_plain and EncodingHints.of(settings.metadata) is NO_REQUESTS:
+        page = small_page(values, len(rows.lists), settings.version)
+        if page is not None:
+            return [page]
+    levels = rows.levels(settings.lasting_codes)
     if pa.types.is_struct(values.type) and values.type.num_fields == 0:
         return [encode_empty_structs(levels)]
     if values.null_count == len(values):

@@ -18,7 +18,7 @@ from lance_spark.encodings.hints import EncodingHints
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.leaf_values import is_variable, leaf_block
 
-_MIN_VALUES = 100
+MIN_VALUES = 100
 _MAX_ITEMS = 100_000
 _SAMPLE_RUNS = 16
 _SAMPLE_RUN_VALUES = 128
@@ -57,7 +57,7 @@ def repeating_values(
     Only for byte strings and values of 128 bits, from version 2.2 on also of 64 bits.
     """
     dtype = values.type
-    if len(values) < _MIN_VALUES or not _can_have_dictionary(dtype, version):
+    if len(values) < MIN_VALUES or not _can_have_dictionary(dtype, version):
         return None
     if not is_variable(dtype) and dtype.bit_width == 64:
         values = values.view(pa.int64())
@@ -69,10 +69,14 @@ def repeating_values(
     num_items = len(encoded.dictionary)
     if num_items > min(_MAX_ITEMS, len(values) // hints.dict_divisor):
         return None
-    size = len(values) * _index_bits(num_items) // 8 + encoded.dictionary.nbytes
-    if size >= hints.dict_size_ratio * plain_bytes:
+    if not dictionary_pays(len(values), num_items, encoded.dictionary.nbytes, plain_bytes, hints):
         return None
     return DictionaryValues(leaf_block(encoded.indices), leaf_block(encoded.dictionary))
+
+
+def dictionary_pays(num_values: int, num_items: int, item_bytes: int, plain_bytes: int, hints: EncodingHints) -> bool:
+    """Whether indices and items are significantly smaller than `plain_bytes`."""
+    return num_values * _index_bits(num_items) // 8 + item_bytes < hints.dict_size_ratio * plain_bytes
 
 
 def _can_have_dictionary(dtype: pa.DataType, version: FileVersion) -> bool:

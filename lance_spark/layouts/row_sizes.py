@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +71,12 @@ class RowSizes:
         offsets = np.frombuffer(array.buffers()[1], kind, len(array) + 1, array.offset * kind.itemsize)
         self._layers.append(lambda position: (int(offsets[position]), position * _ITEM_BYTES))
         return array.values
+
+
+@lru_cache(maxsize=256)
+def word_bits(dtype: pa.DataType) -> int:
+    """Bits of each value, 0 where values differ in size or have none."""
+    return 0 if isinstance(dtype, pa.BaseExtensionType) else _value_bits(dtype)
 
 
 def _equal_bytes(value_bytes: int) -> Callable[[int], int]:

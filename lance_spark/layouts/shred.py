@@ -81,6 +81,11 @@ class Shredded:
     codes: Uint16Array | None
     values: pa.Array
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are neither lists nor nulls."""
+        return self.codes is None and self.reps is None
+
     def levels(self, always_present: int = 0) -> Levels:
         """The levels of a page of these rows; the codes in `always_present` always get a level."""
         if always_present & ~self.present:
@@ -169,6 +174,9 @@ def shred(array: pa.Array, steps: Sequence[int]) -> Shredded:
     Raises:
         InvalidInputError: the offsets of a list decrease or are out of bounds.
     """
+    array = storage_of(array)
+    if not steps and array.null_count == 0 and not isinstance(array, pa.DictionaryArray):
+        return Shredded((False,), 0, len(array), len(array), None, None, array)
     walk = _Walk(_num_lists(array.type, steps), len(array))
     for step in steps:
         array = walk.step(array, step)

@@ -5,7 +5,9 @@ The wire format lists fields depth-first, each with its id and its parent's (-1 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from lance_spark._proto import file_pb2
@@ -105,11 +107,29 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
 
 
 def fields_to_proto(fields: Iterable[Field]) -> list[file_pb2.Field]:
-    """The messages of field trees, depth-first.
+    """The messages of field trees, depth-first; they must not be modified.
 
     Raises:
         InvalidInputError: a name or metadata that is not UTF-8, or an id beyond 32 bits.
     """
+    fields = tuple(fields)
+    # The identities are those of these fields as long as the entry holds them.
+    key = tuple(map(id, fields))
+    kept = _messages.get(key)
+    if kept is None:
+        kept = _messages[key] = fields, _new_messages(fields)
+        while len(_messages) > _MAX_MESSAGES:
+            with suppress(KeyError):
+                _messages.popitem(last=False)
+    return list(kept[1])
+
+
+_MAX_MESSAGES = 16
+_messages: OrderedDict[tuple[int, ...], tuple[tuple[Field, ...], list[file_pb2.Field]]] = OrderedDict()
+"""The messages of the last field lists: a file and the version with it have the fields of the version before."""
+
+
+def _new_messages(fields: tuple[Field, ...]) -> list[file_pb2.Field]:
     messages: list[file_pb2.Field] = []
     for field in fields:
         try:

@@ -52,6 +52,19 @@ class ObjectInfo:
 
 
 @runtime_checkable
+class Named(Protocol):
+    """A store that knows the names of its objects for less than their sizes and times."""
+
+    def names(self, prefix: str) -> Sequence[str]:
+        """The names of the objects in the folder `prefix`, in order; empty without such a folder."""
+        ...
+
+    def info(self, path: str) -> ObjectInfo:
+        """The object as a listing has it."""
+        ...
+
+
+@runtime_checkable
 class OutputStream(Protocol):
     """Writes one new object sequentially; nothing is visible under its path before `close`."""
 

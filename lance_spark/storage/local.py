@@ -151,11 +151,21 @@ class LocalStore:
             if not is_listed(path):
                 continue
             try:
-                status = entry.stat()
+                yield _info(path, entry.stat())
             except FileNotFoundError:
                 continue
-            modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
-            yield ObjectInfo(path, status.st_size, modified, _etag(status))
+
+    def names(self, prefix: str) -> Sequence[str]:
+        folder = folder_path(prefix)
+        directory = os.path.join(self._directory, folder)
+        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
+            return sorted(
+                entry.name for entry in found if not entry.name.startswith(STAGING_PREFIX) and entry.is_file()
+            )
+        return ()
+
+    def info(self, path: str) -> ObjectInfo:
+        return _info(path, self._status(path))
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         folder = folder_path(prefix)
@@ -288,6 +298,10 @@ class LocalStore:
         return StorageError(f"{path!r} in {self._uri}: {error.strerror or error}")
 
 
+def _info(path: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc), _etag(status))
+
+
 def _etag(status: os.stat_result) -> Hashable | None:
     """None for a file so recent that another one could be written with equal times."""
     if abs(time.time() - status.st_mtime) < _COARSE_SECONDS:
@@ -311,13 +325,14 @@ class _LocalOutput:
         if self._descriptor is None:
             raise InvalidInputError(f"{self._path} is already closed")
         view = memoryview(data).cast("B")
-        with self._store.writing(self._path):
-            if len(self._pending) + len(view) > _BUFFER_BYTES:
+        if len(self._pending) + len(view) > _BUFFER_BYTES:
+            with self._store.writing(self._path):
                 self._flush(self._descriptor)
-            if len(view) > _BUFFER_BYTES:
-                write_all(self._descriptor, view)
-            else:
-                self._pending += view
+                if len(view) > _BUFFER_BYTES:
+                    write_all(self._descriptor, view)
+                    self._written += len(view)
+                    return
+        self._pending += view
         self._written += len(view)
 
     def _flush(self, descriptor: int) -> None:

@@ -48,6 +48,10 @@ class ArrayPage:
 
     message: pb.ArrayEncoding
 
+    def __hash__(self) -> int:
+        # Messages have no hash of their own.
+        return hash(self.message.SerializeToString(deterministic=True))
+
     def to_proto(self) -> Any:
         """The `ArrayEncoding`."""
         return self.message

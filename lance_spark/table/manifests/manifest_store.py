@@ -6,16 +6,18 @@ that can create an object only if absent; `external_manifests.ExternalManifests`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import Protocol
 
 import pyarrow as pa
 
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
-from lance_spark.storage.base import ObjectStore, PutResult
+from lance_spark.storage.base import Named, ObjectInfo, ObjectStore, PutResult
 from lance_spark.storage.cache import free_etag
 from lance_spark.storage.exclusive_create import check_commits
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
@@ -128,27 +130,26 @@ class ObjectManifests:
         self._store = store
 
     def newest(self) -> ManifestLocation | None:
-        return max(self._first(), key=lambda location: location.version, default=None)
+        return self._newest(self._first_names())
 
     def newest_locations(self, count: int) -> list[ManifestLocation]:
         found = self._first(max(count, _ENOUGH_NAMES))
         return sorted(found, key=lambda location: location.version, reverse=True)[:count]
 
     def newest_to_follow(self) -> ManifestLocation | None:
-        found = self._first()
+        found = self._first_names()
         if len({location.naming for location in found}) > 1:
             raise UnsupportedFeatureError(
                 f"{self._store.uri} has manifests of both naming schemes; finish the migration before writing to it",
                 feature="mixed manifest names",
             )
-        return max(found, key=lambda location: location.version, default=None)
+        return self._newest(found)
 
     def locations(self) -> Iterator[ManifestLocation]:
         for entry in self._store.list(VERSIONS):
-            parsed = parse_manifest_name(entry.path.rpartition("/")[2])
-            if parsed is not None:
-                naming, version = parsed
-                yield ManifestLocation(version, naming, entry.modified, entry.size, entry.etag)
+            named = _named(entry.path.rpartition("/")[2])
+            if named is not None:
+                yield _found(named, entry)
 
     def locate(self, version: int) -> ManifestLocation:
         for naming in (ManifestNaming.V2, ManifestNaming.V1):
@@ -186,11 +187,41 @@ class ObjectManifests:
 
     def _first(self, count: int = _ENOUGH_NAMES) -> list[ManifestLocation]:
         """At least the `count` newest versions if their names come first in a long listing; otherwise all."""
-        listing = self.locations()
-        first = list(islice(listing, count))
-        if len(first) == count and all(location.naming is ManifestNaming.V2 for location in first):
-            return first
-        return [*first, *listing]
+        return _enough(self.locations(), count)
+
+    def _first_names(self) -> list[ManifestLocation]:
+        """As `_first`; only versions and namings where the store has names for less."""
+        if not isinstance(self._store, Named):
+            return self._first()
+        return _enough(filter(None, map(_named, self._store.names(VERSIONS))), _ENOUGH_NAMES)
+
+    def _newest(self, found: list[ManifestLocation]) -> ManifestLocation | None:
+        newest = max(found, key=attrgetter("version"), default=None)
+        if newest is None or not isinstance(self._store, Named):
+            return newest
+        try:
+            return _found(newest, self._store.info(newest.path))
+        except NotFoundError:
+            # A clean-up or a migration was faster.
+            return max(self._first(), key=attrgetter("version"), default=None)
 
     def _not_found(self, version: int) -> NotFoundError:
         return NotFoundError(f"{self._store.uri} has no version {version}")
+
+
+@lru_cache(maxsize=4096)
+def _named(name: str) -> ManifestLocation | None:
+    parsed = parse_manifest_name(name)
+    return None if parsed is None else ManifestLocation(parsed[1], parsed[0])
+
+
+def _found(named: ManifestLocation, entry: ObjectInfo) -> ManifestLocation:
+    return ManifestLocation(named.version, named.naming, entry.modified, entry.size, entry.etag)
+
+
+def _enough(listing: Iterable[ManifestLocation], count: int) -> list[ManifestLocation]:
+    rest = iter(listing)
+    first = list(islice(rest, count))
+    if len(first) == count and all(location.naming is ManifestNaming.V2 for location in first):
+        return first
+    return [*first, *rest]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 
@@ -137,8 +138,9 @@ def has_mixed_versions(manifest: Manifest) -> bool:
     return bool(others)
 
 
+@cache
 def writer_version() -> WriterVersion:
-    """This library."""
+    """This library. Reading the metadata of its distribution takes milliseconds."""
     try:
         return WriterVersion("lance_spark", distribution_version("lance-spark"))
     except PackageNotFoundError:

@@ -63,10 +63,12 @@ class KeyIndex:
         Args:
             columns: the key columns of other rows, of the types of the index.
         """
-        keys: Int64Array = np.zeros(len(columns[0]), np.int64)
+        keys: Int64Array | None = None
         for name, column, known_values, known in zip(self._names, columns, self._values, self._known, strict=True):
             numbers = _numbers(_comparable(column, name), known_values, name)
-            keys = _renumbered(self._combined(keys, numbers, len(known_values)), known)
+            # Each known value of the first column occurs, so that its numbers are those of the keys.
+            keys = numbers if keys is None else _renumbered(self._combined(keys, numbers, len(known_values)), known)
+        assert keys is not None
         return keys
 
     @property
@@ -111,6 +113,8 @@ def _numbers(values: pa.Array, known_values: pa.Array, name: str) -> Int64Array:
     Whole numbers, which are in order, are looked up; for others Arrow makes a hash table of all known values each time.
     """
     if _is_whole(values.type):
+        if values.null_count == 0:
+            return _renumbered(_whole(values), _whole(known_values))
         found = _renumbered(_whole(values.fill_null(0)), _whole(known_values))
         return np.where(values.is_valid().to_numpy(zero_copy_only=False), found, _NONE)
     try:
@@ -134,6 +138,7 @@ def _renumbered(keys: Int64Array, known: Int64Array) -> Int64Array:
     """int64[n]: the place of each key in `known` (ascending), -1 for none."""
     if len(known) == 0:
         return np.full(len(keys), _NONE, np.int64)
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: Int64Array = np.where(known[places] == keys, places, _NONE).astype(np.int64)
-    return found
+    places: Int64Array = np.searchsorted(known, keys)
+    np.minimum(places, len(known) - 1, out=places)
+    places[known[places] != keys] = _NONE
+    return places

@@ -20,7 +20,7 @@ from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.writing.checks import RowChecks
-from lance_spark.table.writing.text_lengths import check_lengths
+from lance_spark.table.writing.text_lengths import check_lengths, has_length
 
 _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
 _BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
@@ -48,13 +48,19 @@ class Conformer:
         for field in table.fields:
             if field.name not in present and not field.nullable:
                 raise InvalidInputError(f"column {field.name!r} is missing, and the table does not let it be null")
+        targets = {name: to_arrow_field(field) for name, field in fields.items() if name in present}
         for column in given:
-            _check_type(column.type, to_arrow_field(fields[column.name]), column.name)
+            _check_type(column.type, targets[column.name], column.name)
         self.schema = LanceSchema(tuple(field for field in table.fields if field.name in present), dict(table.metadata))
         """The part of the table's schema that the batches have."""
         self._given = given
         self._checks = RowChecks(table)
-        self._targets = [to_arrow_field(field) for field in self.schema.fields]
+        self._targets = [targets[field.name] for field in self.schema.fields]
+        self._limited = [target for target in self._targets if has_length(target)]
+        self._fits = not any(map(has_blob_type, self._targets)) and given.equals(
+            pa.schema(self._targets, metadata=given.metadata), check_metadata=True
+        )
+        """Whether batches are as they are written."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the table's types, columns in the table's order.
@@ -65,19 +71,22 @@ class Conformer:
         """
         if not batch.schema.equals(self._given) and not self._differs_in_blobs(batch.schema):
             raise InvalidInputError("the batches to write differ in their schemas")
+        if not self._targets:
+            return batch.select([])
+        rows = batch if self._fits and batch.schema.equals(self._given) else self._converted(batch)
+        for target in self._limited:
+            check_lengths(rows.column(target.name), target, target.name)
+        self._checks(rows)
+        return rows
+
+    def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
             arrays = [_in_field(batch.column(target.name), target) for target in self._targets]
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"the batch does not fit into the table's types: {error}") from error
-        if not arrays:
-            return batch.select([])
-        for target, array in zip(self._targets, arrays, strict=True):
-            check_lengths(array, target, target.name)
         # Blobs of other files of the table keep the form of descriptions.
         targets = [target.with_type(array.type) for target, array in zip(self._targets, arrays, strict=True)]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(targets))
-        self._checks(rows)
-        return rows
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(targets))
 
     def _differs_in_blobs(self, given: pa.Schema) -> bool:
         """Whether all but the form of blobs is as in the first batch."""

@@ -13,9 +13,11 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.storage.local import LocalStore
+from lance_spark.storage.paths import parse_root
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
-from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.manifests.manifest_store import ManifestLocation, ObjectManifests
 from lance_spark.table.paths import ManifestNaming, branch_path, parse_manifest_name, tag_path
 
 
@@ -60,6 +62,24 @@ def test_names_of_manifests(name: str, expected: tuple[ManifestNaming, int] | No
     if expected is not None:
         naming, version = expected
         assert naming.file_name(version) == name
+
+
+def test_the_newest_version_of_a_local_table_is_found_by_names(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifests = ObjectManifests(LocalStore(uri, parse_root(uri), {}))
+    expected = manifests.newest_locations(1)[0]
+    monkeypatch.delattr(LocalStore, "list")
+    for found in (manifests.newest(), manifests.newest_to_follow()):
+        assert found == expected
+        assert (found.size, found.modified) == (expected.size, expected.modified)
+
+
+def test_a_manifest_that_vanishes_after_its_name_was_read(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = "18446744073709551600.manifest"
+    found = LocalStore.names
+    monkeypatch.setattr(LocalStore, "names", lambda store, prefix: [gone, *found(store, prefix)])
+    newest = ObjectManifests(LocalStore(uri, parse_root(uri), {})).newest()
+    assert newest is not None
+    assert newest.version == 3
 
 
 def test_junk_in_versions_is_ignored(uri: str) -> None:
