@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -42,9 +43,14 @@ class PathNode:
 
 @dataclass(frozen=True, slots=True)
 class LeafPath:
-    """The fields from a leaf (first) to its top-level field (last)."""
+    """The fields from a leaf (first) to its top-level field (last).
+
+    `shape` is equal for paths of which one can take the place of another: their path arrays have equal types. None if
+    there are no others.
+    """
 
     nodes: tuple[PathNode, ...]
+    shape: Hashable = None
 
     @classmethod
     def of(cls, fields: tuple[Field, ...]) -> LeafPath:
@@ -53,7 +59,7 @@ class LeafPath:
         nodes = [PathNode(leaf, NodeKind.LEAF, to_arrow_type(leaf))]
         for field in reversed(fields[:-1]):
             nodes.append(_parent(field, nodes[-1]))
-        return cls(tuple(nodes))
+        return cls(tuple(nodes), _shape(fields))
 
     @property
     def data_type(self) -> pa.DataType:
@@ -67,6 +73,20 @@ class LeafPath:
         for node in self.nodes:
             slots *= node.dimension
         return slots
+
+
+def _shape(fields: tuple[Field, ...]) -> Hashable:
+    top, *below = fields
+    if fields[-1].children or lt.is_dictionary(fields[-1].logical_type):
+        # An Arrow dictionary array has the dictionary of one page.
+        return None
+    if not below:
+        return top.logical_type, top.nullable
+    if any(lt.is_fixed_size_list(field.logical_type) for field in fields[:-1]):
+        # The rows of a page are not those of the column.
+        return None
+    inner = [(field.name, field.logical_type, field.nullable, tuple(field.metadata.items())) for field in below]
+    return top.logical_type, top.nullable, *inner
 
 
 def _parent(field: Field, child: PathNode) -> PathNode:
