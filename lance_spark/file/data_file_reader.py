@@ -67,8 +67,8 @@ class DataFileReader(ABC):
         """
 
     @abstractmethod
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
-        """Encoded bytes of the pages that a read of all rows of `fields` would fetch."""
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
+        """For each of `fields` the encoded bytes of the pages that a read of all its rows would fetch."""
 
     @abstractmethod
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:

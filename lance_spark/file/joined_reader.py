@@ -58,8 +58,9 @@ class JoinedReader(DataFileReader):
     def columns(self) -> Mapping[FieldId, int]:
         return self._files[0].columns
 
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
-        return sum(file.estimated_bytes(fields, column_indices) for file in self._files)
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
+        of_files = [file.estimated_bytes(fields, column_indices) for file in self._files]
+        return [sum(sizes) for sizes in zip(*of_files, strict=True)]
 
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         return field_reader(self.version)(fields, self._load(fields, column_indices))

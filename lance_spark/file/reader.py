@@ -83,10 +83,14 @@ class FileReader(DataFileReader):
         trees = [described_blobs(field, self._fields_by_id) for field in fields]
         return field_reader(self.version)(trees, self._load(trees, column_indices))
 
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
         with located(self._store, self.path):
             columns = self._load(fields, column_indices)
-            return sum(size for column in columns.values() for page in column.pages for _, size in page.buffers)
+        sizes = {
+            field_id: sum([size for page in column.pages for _, size in page.buffers])
+            for field_id, column in columns.items()
+        }
+        return [sum([sizes.get(owner.id, 0) for owner in column_fields((field,), self.version)]) for field in fields]
 
     def encoded_columns_at(self, indices: Sequence[int]) -> list[EncodedColumn]:
         """The metadata of the columns with these indices.

@@ -71,9 +71,9 @@ class V01FileReader(DataFileReader):
     def columns(self) -> Mapping[FieldId, int]:
         return {field_id: index for index, field_id in enumerate(self._known)}
 
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
-        held = sum(column_indices.get(node.id, -1) >= 0 for field in fields for node in field.walk())
-        return self.size_bytes * held // max(len(self._known), 1)
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
+        held = [sum(column_indices.get(node.id, -1) >= 0 for node in field.walk()) for field in fields]
+        return [self.size_bytes * count // max(len(self._known), 1) for count in held]
 
     @property
     def row_group_offsets(self) -> Int64Array:

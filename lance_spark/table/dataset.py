@@ -204,6 +204,7 @@ class Dataset(
         """
         arguments = (filter, with_row_id, with_row_address, batch_rows, window_bytes)
         key = (columns if columns is None else tuple(columns), *arguments)
+        # A text search, which is a function, is done while planning: its rows would stay in memory.
         is_repeatable = filter is None or (isinstance(filter, str) and "(" not in filter)
         found = self._plans.get(key) if is_repeatable else None
         if found is None:

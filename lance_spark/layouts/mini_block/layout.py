@@ -74,7 +74,7 @@ class MiniBlockLayout(JoinablePageLayout):
     dictionary: BlockEncoding | None = None
     num_dictionary_items: int = 0
     repetition_index_depth: int = 0
-    _key: str = field(init=False, repr=False, compare=False)
+    _key: str = field(default="", init=False, repr=False, compare=False)
     has_lists: bool = field(init=False, repr=False, compare=False)
     can_take: bool = field(init=False, repr=False, compare=False)
 
@@ -83,8 +83,6 @@ class MiniBlockLayout(JoinablePageLayout):
         object.__setattr__(self, "has_lists", has_lists)
         can_take = not has_lists and self.rep_compression is None and self.value_compression.can_take
         object.__setattr__(self, "can_take", can_take)
-        # A text, because its hash is computed once.
-        object.__setattr__(self, "_key", repr(_ALL_BUT_ITEMS(self)))
 
     @classmethod
     def from_proto(cls, message: Any) -> MiniBlockLayout:
@@ -132,6 +130,9 @@ class MiniBlockLayout(JoinablePageLayout):
             items = self.num_items * wanted // max(num_rows, 1)
             if items > _SMALL_PAGE_ITEMS or self.num_dictionary_items > _SMALL_PAGE_ITEMS:
                 return None
+        if not self._key:
+            # A text, because its hash is computed once.
+            object.__setattr__(self, "_key", repr(_ALL_BUT_ITEMS(self)))
         return self._key
 
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:

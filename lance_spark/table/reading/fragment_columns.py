@@ -98,10 +98,8 @@ class FragmentColumns:
         """The approximate encoded size in bytes of a row of each field."""
         widths = {field.id: 0.0 for field in self._fields}
         for part in self._parts:
-            # Requested together first, so that the metadata of all columns is fetched together.
-            part.reader.estimated_bytes(part.fields, part.column_indices)
-            for field in part.fields:
-                num_bytes = part.reader.estimated_bytes([field], part.column_indices)
+            sizes = part.reader.estimated_bytes(part.fields, part.column_indices)
+            for field, num_bytes in zip(part.fields, sizes, strict=True):
                 widths[field.id] += num_bytes / max(part.reader.num_rows, 1)
         return [widths[field.id] for field in self._fields]
 

@@ -444,6 +444,9 @@ class Scan:
 
     @cached_property
     def _later_fields(self) -> tuple[Field, ...]:
+        if self.filter is None:
+            # The same object in every plan of the projection, by which files know what they have prepared.
+            return self.projection.fields
         first = {field.name for field in self._filter_fields}
         return tuple(field for field in self.projection.fields if field.name not in first)
 
