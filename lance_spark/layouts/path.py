@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
@@ -46,11 +46,11 @@ class LeafPath:
     """The fields from a leaf (first) to its top-level field (last).
 
     `shape` is equal for paths of which one can take the place of another: their path arrays have equal types. None if
-    there are no others.
+    each page has to be read alone.
     """
 
     nodes: tuple[PathNode, ...]
-    shape: Hashable = None
+    shape: Hashable = field(default=None, compare=False)
 
     @classmethod
     def of(cls, fields: tuple[Field, ...]) -> LeafPath:
@@ -77,9 +77,12 @@ class LeafPath:
 
 def _shape(fields: tuple[Field, ...]) -> Hashable:
     top, *below = fields
-    if fields[-1].children or lt.is_dictionary(fields[-1].logical_type):
+    if lt.is_dictionary(fields[-1].logical_type):
         # An Arrow dictionary array has the dictionary of one page.
         return None
+    if fields[-1].children:
+        # Of a packed struct only the pages of its own column.
+        return object()
     if not below:
         return top.logical_type, top.nullable
     if any(lt.is_fixed_size_list(field.logical_type) for field in fields[:-1]):
