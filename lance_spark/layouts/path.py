@@ -57,8 +57,8 @@ class LeafPath:
         """The path along `fields`, the top-level field first and the leaf last."""
         leaf = fields[-1]
         nodes = [PathNode(leaf, NodeKind.LEAF, to_arrow_type(leaf))]
-        for field in reversed(fields[:-1]):
-            nodes.append(_parent(field, nodes[-1]))
+        for parent in reversed(fields[:-1]):
+            nodes.append(_parent(parent, nodes[-1]))
         return cls(tuple(nodes), _shape(fields))
 
     @property
