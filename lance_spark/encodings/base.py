@@ -68,15 +68,20 @@ class MiniBlockEncoding(CompressiveEncoding):
             CorruptFileError: the bytes are inconsistent with the encoding.
         """
 
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> Block | None:
+    @property
+    def can_take(self) -> bool:
+        """Whether there is `take_mini_blocks`."""
+        return False
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> Block:
         """Single values without decoding all of their chunks: number `places[i]` of chunk `chunks[i]` (int64[n]).
 
-        None if the encoding cannot do that. The caller ensures that each chunk has this many values.
+        The caller ensures that each chunk has this many values.
 
         Raises:
             CorruptFileError: the bytes are inconsistent with the encoding.
         """
-        return None
+        raise TypeError(f"{self.wire_name} takes no single values")
 
 
 class BlockEncoding(CompressiveEncoding):

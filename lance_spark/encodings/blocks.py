@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import outside
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 
@@ -47,8 +49,8 @@ class Chunks:
             if start < 0 or size < 0 or count < 0 or start + size > self.data.size:
                 raise CorruptFileError(f"a chunk lies outside of its buffer of {self.data.size} bytes")
             return
-        low = min(int(self.starts.min()), int(self.sizes.min()), int(self.num_values.min()))
-        if low < 0 or int((self.starts + self.sizes).max()) > self.data.size:
+        tables = [np.ascontiguousarray(table) for table in (self.starts, self.sizes, self.num_values)]
+        if outside(*map(address_of, tables), len(self.starts), self.data.size) >= 0:
             raise CorruptFileError(f"a chunk lies outside of its buffer of {self.data.size} bytes")
 
     @classmethod

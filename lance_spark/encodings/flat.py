@@ -82,10 +82,12 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])
 
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
+    @property
+    def can_take(self) -> bool:
+        return self.bits_per_value == 1 or (self.bits_per_value > 0 and self.bits_per_value % 8 == 0)
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
         bits = self.bits_per_value
-        if bits == 0 or (bits % 8 and bits != 1):
-            return None
         held = buffers[0]
         if bool((held.num_values > held.sizes * 8 // bits).any()):
             raise CorruptFileError(f"flat: a chunk is too short for its values of {bits} bits")

@@ -87,6 +87,10 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
     def decode_mini_blocks(self, buffers: list[Chunks]) -> VariableWidthBlock:
         return self._decoded(self.values.decode_mini_blocks(buffers))
 
+    @property
+    def can_take(self) -> bool:
+        return True
+
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> VariableWidthBlock:
         return self._decoded(self.values.take_mini_blocks(buffers, chunks, places))
 

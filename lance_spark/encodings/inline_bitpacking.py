@@ -100,6 +100,10 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
     def decode_mini_blocks(self, buffers: list[Chunks]) -> FixedWidthBlock:
         return self.decode_blocks(buffers[0])
 
+    @property
+    def can_take(self) -> bool:
+        return True
+
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value
         starts, sizes = np.ascontiguousarray(buffers[0].starts), np.ascontiguousarray(buffers[0].sizes)

@@ -117,6 +117,10 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         chunks = buffers[0]
         return self._joined(chunks, chunks.starts, chunks.starts, chunks.sizes)
 
+    @property
+    def can_take(self) -> bool:
+        return True
+
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> VariableWidthBlock:
         held, count = buffers[0], len(places)
         tables = [np.ascontiguousarray(held.starts), np.ascontiguousarray(held.sizes), chunks, places]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.plan import merged_ranges
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import FieldReads, RowRanges, side_by_side
+from lance_spark.layouts.base import FieldsReader, FieldsReads, RowRanges
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.storage.base import ByteRange, ObjectStore
@@ -23,6 +23,9 @@ from lance_spark.storage.cache import cached_by_path, has_free_etags
 
 TAIL_BYTES = 64 * 1024
 """About how many bytes at the end of a file are read first."""
+
+_KEPT_READERS = 4
+"""How many selections of fields a file keeps prepared."""
 
 _ALIGNMENT = 64
 """Bytes that Arrow aligns buffers to, and writers the buffers of pages."""
@@ -47,6 +50,7 @@ class DataFileReader(ABC):
         self.path = path
         self.version = version
         self.size_bytes = file_size
+        self._kept: tuple[tuple[Sequence[Field], Mapping[FieldId, int], FieldsReader], ...] = ()
 
     @property
     def cached_bytes(self) -> int:
@@ -63,14 +67,22 @@ class DataFileReader(ABC):
         """
 
     @abstractmethod
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
-        """Encoded bytes of the pages that a read of all rows of `fields` would fetch."""
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
+        """For each of `fields` the encoded bytes of the pages that a read of all its rows would fetch."""
 
     @abstractmethod
-    def _field_reads(
-        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges
-    ) -> list[FieldReads]:
-        """The coroutine of each of `fields`."""
+    def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
+        """Reads `fields`."""
+
+    def _prepared(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
+        """As `_prepare`; what was made for the same fields before, if it is still kept."""
+        for kept in self._kept:
+            if kept[0] is fields and kept[1] is column_indices:
+                return kept[2]
+        reader = self._prepare(fields, column_indices)
+        if isinstance(fields, tuple):
+            self._kept = (*self._kept[1 - _KEPT_READERS :], (fields, column_indices, reader))
+        return reader
 
     def read(
         self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges | None = None
@@ -91,7 +103,7 @@ class DataFileReader(ABC):
         if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
             raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
         with located(self._store, self.path):
-            return self._run(self._field_reads(fields, column_indices, wanted))
+            return self._run(self._prepared(fields, column_indices)(wanted))
 
     def read_table(self, columns: Sequence[str] | None = None, rows: RowRanges | None = None) -> pa.Table:
         """The file as a table by its own schema; `columns` may be dotted paths, None for all.
@@ -129,17 +141,16 @@ class DataFileReader(ABC):
             for wanted in ranges
         ]
 
-    def _run(self, reads: Sequence[FieldReads]) -> list[pa.ChunkedArray]:
-        """Runs the coroutines of fields to completion."""
-        together = side_by_side(reads)
+    def _run(self, reads: FieldsReads) -> list[pa.ChunkedArray]:
+        """Runs the coroutine of fields to completion."""
         size = self.size_bytes
         try:
-            requests = next(together)
+            requests = next(reads)
             while True:
                 for start, length in requests:
                     if start < 0 or length < 0 or start + length > size:
                         raise CorruptFileError(f"a value leaves the file of {size} bytes", start=start, length=length)
-                requests = together.send(self._read_ranges([ByteRange(start, length) for start, length in requests]))
+                requests = reads.send(self._read_ranges([ByteRange(start, length) for start, length in requests]))
         except StopIteration as stop:
             arrays: list[pa.ChunkedArray] = stop.value
             return arrays

@@ -16,7 +16,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedColumn, FieldReads, RowRanges
+from lance_spark.layouts.base import EncodedColumn, FieldsReader
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.layouts.v2_0.registry import holds_blobs
 from lance_spark.schema.columns import column_fields
@@ -58,15 +58,12 @@ class JoinedReader(DataFileReader):
     def columns(self) -> Mapping[FieldId, int]:
         return self._files[0].columns
 
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
-        return sum(file.estimated_bytes(fields, column_indices) for file in self._files)
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
+        of_files = [file.estimated_bytes(fields, column_indices) for file in self._files]
+        return [sum(sizes) for sizes in zip(*of_files, strict=True)]
 
-    def _field_reads(
-        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges
-    ) -> list[FieldReads]:
-        columns = self._load(fields, column_indices)
-        read_field = field_reader(self.version)
-        return [read_field(field, columns, rows) for field in fields]
+    def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
+        return field_reader(self.version)(fields, self._load(fields, column_indices))
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         wanted = {

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import are_apart
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId
@@ -18,6 +20,8 @@ def merged_ranges(rows: RowRanges) -> RowRanges:
     Raises:
         InvalidInputError: the ranges are not ascending, or overlap.
     """
+    if _are_merged(rows):
+        return rows
     keep = rows.stops > rows.starts
     starts, stops = rows.starts[keep], rows.stops[keep]
     if len(starts) < 2:
@@ -28,6 +32,13 @@ def merged_ranges(rows: RowRanges) -> RowRanges:
     opens[1:] = starts[1:] > stops[:-1]
     closes = np.append(opens[1:], True)
     return RowRanges(starts[opens], stops[closes])
+
+
+def _are_merged(rows: RowRanges) -> bool:
+    if len(rows.starts) == 1:
+        return int(rows.starts[0]) < int(rows.stops[0])
+    starts, stops = np.ascontiguousarray(rows.starts), np.ascontiguousarray(rows.stops)
+    return bool(are_apart(address_of(starts), address_of(stops), len(starts)))
 
 
 def described_blobs(field: Field, held_fields: Mapping[FieldId, Field]) -> Field:

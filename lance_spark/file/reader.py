@@ -16,7 +16,7 @@ from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file.plan import described_blobs
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldReads, RowRanges
+from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldsReader
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId
@@ -79,18 +79,18 @@ class FileReader(DataFileReader):
         position, size = self._global_buffers[number]
         return self._read_ranges([ByteRange(position, size)])[0]
 
-    def _field_reads(
-        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges
-    ) -> list[FieldReads]:
+    def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         trees = [described_blobs(field, self._fields_by_id) for field in fields]
-        columns = self._load(trees, column_indices)
-        read_field = field_reader(self.version)
-        return [read_field(tree, columns, rows) for tree in trees]
+        return field_reader(self.version)(trees, self._load(trees, column_indices))
 
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
         with located(self._store, self.path):
             columns = self._load(fields, column_indices)
-            return sum(size for column in columns.values() for page in column.pages for _, size in page.buffers)
+        sizes = {
+            field_id: sum([size for page in column.pages for _, size in page.buffers])
+            for field_id, column in columns.items()
+        }
+        return [sum([sizes.get(owner.id, 0) for owner in column_fields((field,), self.version)]) for field in fields]
 
     def encoded_columns_at(self, indices: Sequence[int]) -> list[EncodedColumn]:
         """The metadata of the columns with these indices.

@@ -26,7 +26,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.data_file_reader import DataFileReader, located
 from lance_spark.file.metadata import parse_message
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import FieldReads, RowRanges
+from lance_spark.layouts.base import FieldsReader, FieldsReads, RowRanges, side_by_side
 from lance_spark.layouts.v0_1.row_groups import RowGroups
 from lance_spark.layouts.v0_1.values import read_field
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -71,9 +71,9 @@ class V01FileReader(DataFileReader):
     def columns(self) -> Mapping[FieldId, int]:
         return {field_id: index for index, field_id in enumerate(self._known)}
 
-    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> int:
-        held = sum(column_indices.get(node.id, -1) >= 0 for field in fields for node in field.walk())
-        return self.size_bytes * held // max(len(self._known), 1)
+    def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
+        held = [sum(column_indices.get(node.id, -1) >= 0 for node in field.walk()) for field in fields]
+        return [self.size_bytes * count // max(len(self._known), 1) for count in held]
 
     @property
     def row_group_offsets(self) -> Int64Array:
@@ -98,14 +98,16 @@ class V01FileReader(DataFileReader):
             ids = {node.id: node for field in self._statistics_schema for node in field.walk()}
             groups = self._row_groups(np.array([0, num_groups], np.int64), ids, self._statistics_position)
             every = RowRanges.of(0, num_groups)
-            arrays = self._run([read_field(field, ids, groups, every) for field in wanted.values()])
+            arrays = self._run(side_by_side([read_field(field, ids, groups, every) for field in wanted.values()]))
         return _without_nulls(dict(zip(wanted, arrays, strict=True)))
 
-    def _field_reads(
-        self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges
-    ) -> list[FieldReads]:
+    def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         known = {field_id: node for field_id, node in self._known.items() if column_indices.get(field_id, -1) >= 0}
-        return [read_field(field, known, self._groups, rows) for field in fields]
+
+        def reads(rows: RowRanges) -> FieldsReads:
+            return side_by_side([read_field(field, known, self._groups, rows) for field in fields])
+
+        return reads
 
     def _section(self, position: int) -> pa.Buffer:
         """The length-prefixed message at `position`."""

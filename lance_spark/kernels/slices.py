@@ -19,6 +19,54 @@ from lance_spark.kernels.jit import (
 )
 
 
+@kernel("int64(int64, int64, int64, int64, int64)")
+def outside(starts, lengths, counts, num_slices, size):
+    """The index of the first slice that is not within `size` bytes or has a negative length or count; -1 if none."""
+    start = pointer_i64(starts)
+    length = pointer_i64(lengths)
+    count = pointer_i64(counts)
+    for i in range(num_slices):
+        # Without a sum, which could overflow.
+        if start[i] < 0 or length[i] < 0 or count[i] < 0 or start[i] > size or length[i] > size - start[i]:
+            return i
+    return -1
+
+
+@kernel("boolean(int64, int64, int64)")
+def are_apart(starts, stops, num_ranges):
+    """Whether no range is empty, and each begins after the end of the one before."""
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    num_wrong = 0
+    for i in range(num_ranges):
+        num_wrong += start[i] >= stop[i] or (i > 0 and start[i] <= stop[i - 1])
+    return num_wrong == 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def plan_spans(starts, stops, pages, num_ranges, max_gap, table):
+    """Joins ranges of pages, ascending by page and position, over gaps of up to `max_gap` bytes.
+
+    `table` is ``int64[5, num_ranges]``: page, start and length of each span; then of each range its span and its start
+    within that. Returns the number of spans.
+    """
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    page = pointer_i64(pages)
+    out = pointer_i64(table)
+    span = np.int64(-1)
+    for i in range(num_ranges):
+        if i == 0 or page[i] != page[i - 1] or start[i] - stop[i - 1] > max_gap:
+            span += 1
+            out[span] = page[i]
+            out[num_ranges + span] = start[i]
+        first = out[num_ranges + span]
+        out[2 * num_ranges + span] = stop[i] - first
+        out[3 * num_ranges + i] = span
+        out[4 * num_ranges + i] = start[i] - first
+    return span + 1
+
+
 @kernel("void(int64, int64, int64, int64, int64)")
 def concatenate(data, starts, lengths, num_slices, target):
     """Copies `lengths[i]` bytes from `data + starts[i]` for every i, back to back."""

@@ -9,17 +9,17 @@ A leaf column decodes to a *path array*: an Arrow array whose type is the path o
 field down to this leaf. For ``s: struct<a: int32, l: list<string>>`` column 0 gives ``struct<a: int32>`` and
 column 1 gives ``struct<l: list<string>>``; `merge` combines them once they cover the same rows.
 
-Above the pages there is one coroutine per top-level field (`FieldReader`), because columns differ by version: since
+Above the pages there is a coroutine of top-level fields (`FieldsReader`), because columns differ by version: since
 2.1 a column is a leaf, in 2.0 every struct and list owns a column too and the items of a list are addressed by item
-ranges. A field's coroutine requests absolute ranges of the file (`FileRange`): buffers of a page, a column or the
+ranges. It requests absolute ranges of the file (`FileRange`): buffers of a page, a column or the
 file, and blobs anywhere, are then one kind of request.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -28,7 +28,6 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.path import LeafPath
-from lance_spark.schema.field import Field, FieldId
 
 RequestT = TypeVar("RequestT")
 ResultT = TypeVar("ResultT")
@@ -67,11 +66,13 @@ class Page:
         buffer_sizes: bytes of each of the page's buffers.
         num_rows: `Page.length` of the wire format.
         path: the path from the top-level field to the leaf of this column.
+        kept: buffers that its layout keeps for later reads, by their numbers.
     """
 
     buffer_sizes: tuple[int, ...]
     num_rows: int
     path: LeafPath
+    kept: dict[int, pa.Buffer] = field(default_factory=dict, repr=False, compare=False)
 
     def whole(self, buffer: int, page: int = 0) -> BufferSlice:
         """A complete buffer; `EncodedPage.locate` raises if there is no such buffer."""
@@ -108,17 +109,21 @@ class PageLayout(ABC):
 
 
 class JoinablePageLayout(PageLayout):
-    """A layout whose consecutive pages can be decoded together."""
+    """A layout whose pages can be decoded together."""
 
     @abstractmethod
-    def joins(self, before: PageLayout) -> bool:
-        """True if a page of this layout can be read together with the preceding page."""
+    def join_key(self, wanted: int, num_rows: int) -> Hashable:
+        """Pages whose layouts have equal keys can be read together; None if this one is better read alone.
+
+        Args:
+            wanted: rows that are read of a page of `num_rows` rows.
+        """
 
     @abstractmethod
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
-        """The path array of `rows` of consecutive pages; rows are numbered from the first row of the first page.
+        """The path array of `rows` of several pages; rows are numbered from the first row of the first page.
 
-        `layouts` begins with this one, and each joins the preceding one. Requests have the page index.
+        `layouts` begins with this one, and all have its key. Requests have the page index.
 
         Raises:
             CorruptFileError: the bytes of a page are inconsistent with its layout.
@@ -131,17 +136,24 @@ class RowRanges:
 
     starts: Int64Array
     stops: Int64Array
+    _num_rows: int = field(default=-1, repr=False, compare=False)
 
     @classmethod
     def of(cls, start: int, stop: int) -> RowRanges:
         """One range."""
-        return cls(np.array([start], np.int64), np.array([stop], np.int64))
+        return cls(np.array([start], np.int64), np.array([stop], np.int64), stop - start)
+
+    @classmethod
+    def single(cls, rows: Int64Array) -> RowRanges:
+        """One range for each of `rows` (int64[n], ascending, distinct), adjacent ones or not."""
+        return cls(rows, rows + 1, len(rows))
 
     @property
     def num_rows(self) -> int:
-        if len(self.starts) == 1:
-            return int(self.stops[0]) - int(self.starts[0])
-        return int((self.stops - self.starts).sum())
+        if self._num_rows < 0:
+            # Asked for at every step of a read.
+            object.__setattr__(self, "_num_rows", int((self.stops - self.starts).sum()))
+        return self._num_rows
 
     def is_all(self, num_rows: int) -> bool:
         """True if these are exactly the rows 0..num_rows."""
@@ -163,6 +175,8 @@ class RowRanges:
         if len(self.starts) == 1:
             return np.arange(self.starts[0], self.stops[0], dtype=np.int64)
         lengths = self.stops - self.starts
+        if bool((lengths == 1).all()):
+            return self.starts
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
         numbers: Int64Array = np.arange(total, dtype=np.int64) + np.repeat(self.starts - (ends - lengths), lengths)
@@ -246,15 +260,18 @@ class EncodedColumn:
 FieldReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], pa.ChunkedArray]
 """Yields ranges, is sent one buffer per range, returns one top-level field for the requested rows."""
 
+FieldsReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], list[pa.ChunkedArray]]
+"""As `FieldReads`, of several fields."""
 
-class FieldReader(Protocol):
-    """Reads the fields of one file version."""
 
-    def __call__(self, field: Field, columns: Mapping[FieldId, EncodedColumn], rows: RowRanges) -> FieldReads:
-        """The values of a top-level `field` at `rows` of the file, in row order.
+class FieldsReader(Protocol):
+    """Reads some top-level fields of a file. What does not depend on the rows is done once. Thread safe.
 
-        `columns` are the columns of the file by the id of the field that owns them; a field without a column is null.
-        The length of the result is exactly `rows.num_rows`.
+    A field without a column in the file is null.
+    """
+
+    def __call__(self, rows: RowRanges) -> FieldsReads:
+        """The values of the fields at `rows` of the file, in row order; the length of each is `rows.num_rows`.
 
         Raises:
             CorruptFileError: the file violates the format; `column` and `page` are set.
@@ -266,6 +283,8 @@ def side_by_side(
     coroutines: Sequence[Generator[list[RequestT], list[pa.Buffer], ResultT]],
 ) -> Generator[list[RequestT], list[pa.Buffer], list[ResultT]]:
     """Runs coroutines in lockstep, so that the requests of one round are one batch; returns their results in order."""
+    if len(coroutines) == 1:
+        return [(yield from coroutines[0])]
     results: dict[int, ResultT] = {}
     waiting: list[tuple[int, Generator[list[RequestT], list[pa.Buffer], ResultT], list[RequestT]]] = []
     for number, coroutine in enumerate(coroutines):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
@@ -42,18 +43,23 @@ class PathNode:
 
 @dataclass(frozen=True, slots=True)
 class LeafPath:
-    """The fields from a leaf (first) to its top-level field (last)."""
+    """The fields from a leaf (first) to its top-level field (last).
+
+    `shape` is equal for paths of which one can take the place of another: their path arrays have equal types. None if
+    each page has to be read alone.
+    """
 
     nodes: tuple[PathNode, ...]
+    shape: Hashable = field(default=None, compare=False)
 
     @classmethod
     def of(cls, fields: tuple[Field, ...]) -> LeafPath:
         """The path along `fields`, the top-level field first and the leaf last."""
         leaf = fields[-1]
         nodes = [PathNode(leaf, NodeKind.LEAF, to_arrow_type(leaf))]
-        for field in reversed(fields[:-1]):
-            nodes.append(_parent(field, nodes[-1]))
-        return cls(tuple(nodes))
+        for parent in reversed(fields[:-1]):
+            nodes.append(_parent(parent, nodes[-1]))
+        return cls(tuple(nodes), _shape(fields))
 
     @property
     def data_type(self) -> pa.DataType:
@@ -67,6 +73,23 @@ class LeafPath:
         for node in self.nodes:
             slots *= node.dimension
         return slots
+
+
+def _shape(fields: tuple[Field, ...]) -> Hashable:
+    top, *below = fields
+    if lt.is_dictionary(fields[-1].logical_type):
+        # An Arrow dictionary array has the dictionary of one page.
+        return None
+    if fields[-1].children:
+        # Of a packed struct only the pages of its own column.
+        return object()
+    if not below:
+        return top.logical_type, top.nullable
+    if any(lt.is_fixed_size_list(field.logical_type) for field in fields[:-1]):
+        # The rows of a page are not those of the column.
+        return None
+    inner = [(field.name, field.logical_type, field.nullable, tuple(field.metadata.items())) for field in below]
+    return top.logical_type, top.nullable, *inner
 
 
 def _parent(field: Field, child: PathNode) -> PathNode:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.slices import concatenate
+from lance_spark.kernels.slices import concatenate, plan_spans
 from lance_spark.layouts.base import BufferSlice, PageRequest
 
 MAX_GAP_BYTES = 128 * 1024
@@ -40,14 +40,13 @@ class ReadSpans:
 
         There is at least one range; they ascend by page and position, and none contains another.
         """
-        pages = np.zeros(len(starts), np.int64) if pages is None else pages
-        opens = np.ones(len(starts), np.bool_)
-        opens[1:] = (starts[1:] - stops[:-1] > MAX_GAP_BYTES) | (pages[1:] != pages[:-1])
-        first = np.flatnonzero(opens)
-        last = np.append(first[1:], len(starts)) - 1
-        span_of = np.cumsum(opens) - 1
-        span_starts = starts[first]
-        return cls(pages[first], span_starts, stops[last] - span_starts, span_of, starts - span_starts[span_of])
+        count = len(starts)
+        pages = np.zeros(count, np.int64) if pages is None else pages
+        starts, stops, pages = (np.ascontiguousarray(table, np.int64) for table in (starts, stops, pages))
+        table = np.empty((5, count), np.int64)
+        addresses = [address_of(starts), address_of(stops), address_of(pages)]
+        num_spans = plan_spans(*addresses, count, MAX_GAP_BYTES, address_of(table))
+        return cls(table[0, :num_spans], table[1, :num_spans], table[2, :num_spans], table[3], table[4])
 
     def slices(self, buffer: int) -> list[PageRequest]:
         """The requests, for a buffer of the pages."""
@@ -57,7 +56,7 @@ class ReadSpans:
     def located(self, pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
         """(a buffer around all `pieces`, which were read for `slices`; the start of each wanted range in it)."""
         data, bases = spanned(pieces)
-        return data, bases[self.span_of] + self.offsets
+        return data, self.offsets if len(bases) == 1 else bases[self.span_of] + self.offsets
 
 
 def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:

@@ -53,9 +53,9 @@ def parse(message: Any) -> PageLayout:
     return layout.from_proto(getattr(message, name))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def parse_page(type_url: str, message: bytes) -> PageLayout:
-    """The layout of a page; cached, because the small pages of a list column often have equal messages.
+    """The layout of a page; cached, because small pages and the columns of wide tables often have equal messages.
 
     Raises:
         CorruptFileError: the message cannot be parsed or is inconsistent.

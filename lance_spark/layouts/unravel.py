@@ -77,6 +77,9 @@ def unravel(
     Raises:
         CorruptFileError: the levels violate the scheme, or the scheme does not match the path.
     """
+    if len(path.nodes) == len(scheme.layers) == 1 and not (scheme.max_rep or scheme.max_def):
+        # Values without nulls.
+        return leaf(None, _checked_slots(levels))
     check_layers(path, scheme)
     state = _State(scheme, levels)
     validity = state.item(0, nullable=path.nodes[0].field.nullable)
@@ -85,6 +88,12 @@ def unravel(
         array = _WRAPPERS[node.kind](state, depth, node, array)
     state.finish()
     return array
+
+
+def _checked_slots(levels: SlotLevels) -> int:
+    if levels.num_slots > MAX_ITEMS:
+        raise CorruptFileError(f"a page claims {levels.num_slots} slots")
+    return levels.num_slots
 
 
 def check_layers(path: LeafPath, scheme: LevelScheme) -> None:
@@ -119,8 +128,7 @@ class _State:
     """The slots of the next layer."""
 
     def __init__(self, scheme: LevelScheme, levels: SlotLevels) -> None:
-        if levels.num_slots > MAX_ITEMS:
-            raise CorruptFileError(f"a page claims {levels.num_slots} slots")
+        _checked_slots(levels)
         if scheme.max_rep > 0 and levels.repetition is None:
             raise CorruptFileError("a page of lists has no repetition levels")
         self.layers = scheme.layers

@@ -106,7 +106,14 @@ class LocalStore:
         return data if count == wanted.length else None
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        num_bytes = sum(wanted.length for wanted in byte_ranges)
+        start = time.perf_counter()
+        num_bytes = sum([wanted.length for wanted in byte_ranges])
+        whole = self._still_mapped(path)
+        if whole is not None:
+            require_inside(path, byte_ranges, whole.size)
+            found = [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
+            READS.add(len(byte_ranges), num_bytes, time.perf_counter() - start)
+            return found
         with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
             whole = self._mapped(path, descriptor, status)
@@ -241,12 +248,21 @@ class LocalStore:
             finally:
                 os.close(descriptor)
 
+    def _still_mapped(self, path: str) -> pa.Buffer | None:
+        """A mapped file, if it is still the same one."""
+        kept = self._maps.get(path)
+        if kept is None:
+            return None
+        try:
+            status = os.stat(self._file(path))
+        except OSError:
+            # The general way explains it.
+            return None
+        return kept[1] if kept[0] == _identity(status) else None
+
     def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
         """The complete file memory-mapped; None where files cannot be mapped, or without enough address space."""
-        identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        kept = self._maps.get(path)
-        if kept is not None and kept[0] == identity:
-            return kept[1]
+        identity = _identity(status)
         if status.st_size == 0:
             return None
         try:
@@ -300,6 +316,10 @@ class LocalStore:
 
 def _info(path: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, timezone.utc), _etag(status))
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _etag(status: os.stat_result) -> Hashable | None:

@@ -56,8 +56,10 @@ def test_large_pages_with_dictionaries_are_not_joined(tmp_path: Path, runs: list
     expected = pa.table({"x": column})
     file = write(tmp_path / "x.lance", expected)
     assert len(pages(file)) >= 4
-    check(file, expected)
+    assert file.read_table().equals(expected)
     assert runs == []
+    # Of few rows only few indices are moved.
+    check(file, expected)
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])

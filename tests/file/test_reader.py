@@ -233,7 +233,7 @@ def test_what_a_file_says_of_itself(tmp_path: Path, version: str) -> None:
     assert (file.num_rows, file.schema.names()) == (1000, ("a", "s"))
     assert file.num_columns == (3 if version == "2.0" else 2)
     assert file.size_bytes == (tmp_path / "x.lance").stat().st_size
-    one, both = (file.estimated_bytes(file.schema.fields[:count], file.columns) for count in (1, 2))
+    one, both = (sum(file.estimated_bytes(file.schema.fields[:count], file.columns)) for count in (1, 2))
     assert 0 < one < both < file.size_bytes
 
 

@@ -20,6 +20,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundErro
 from lance_spark.storage import local, local_publish, open_store
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
 from lance_spark.storage.local import LocalStore
+from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX
 from tests.support.process_race import assert_one_of_many_processes_wins
 from tests.support.store_contract import StoreContract
@@ -78,6 +79,20 @@ def test_data_files_are_mapped_once_and_sliced_without_a_copy(store: LocalStore)
     assert store.read_ranges("data/a", [ByteRange(64, 10)])[0].address == first.address
     assert first.address % 64 == 0
     assert not first.is_mutable
+
+
+def test_a_mapped_file_is_not_opened_again(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("data/a", bytes(range(256)) * 100)
+    [first] = store.read_ranges("data/a", [ByteRange(64, 10)])
+    opened: list[str] = []
+    monkeypatch.setattr(os, "open", lambda path, *_: opened.append(path))
+    before = READS.counts
+    [again] = store.read_ranges("data/a", [ByteRange(64, 10)])
+    assert again == first
+    assert (READS.counts - before).num_bytes == 10
+    with pytest.raises(CorruptFileError):
+        store.read_ranges("data/a", [ByteRange(25_599, 2)])
+    assert opened == []
 
 
 def test_small_objects_are_copied_because_others_may_rewrite_them_in_place(store: LocalStore) -> None:

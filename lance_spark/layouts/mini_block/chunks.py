@@ -16,7 +16,8 @@ from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
-from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.base import BufferSlice, PageRequest, RowRanges
+from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,14 @@ class ChunkTable:
         starts: offset of the chunk in the chunk data of its page.
         sizes: bytes of the chunk.
         num_values: values in the chunk.
+        ends: values of the run up to the end of the chunk.
     """
 
     pages: Int64Array
     starts: Int64Array
     sizes: Int64Array
     num_values: Int64Array
+    ends: Int64Array
 
     @classmethod
     def parse(
@@ -45,32 +48,17 @@ class ChunkTable:
             CorruptFileError: the sizes or values of a page's chunks do not match its data or items.
         """
         width = 4 if large_chunks else 2
-        if any(buffer.size % width for buffer in words):
-            raise CorruptFileError(f"mini-block: chunk words of {width} bytes are cut off")
-        parts = [np.frombuffer(buffer, "<u4" if large_chunks else "<u2") for buffer in words]
-        word = (parts[0] if len(parts) == 1 else np.concatenate(parts)).astype(np.int64)
-        sizes = ((word >> 4) + 1) << 3
-        num_values = np.int64(1) << (word & 15)
-        starts = np.cumsum(sizes) - sizes
-        counts = np.array([len(part) for part in parts], np.int64)
-        if len(parts) == 1:
-            pages = np.zeros(len(word), np.int64)
-            fits = num_items[0] == 0
-            if len(word):
-                num_values[-1] = num_items[0] - int(num_values[:-1].sum())
-                fits = int(num_values[-1]) >= 0 and int(starts[-1] + sizes[-1]) <= data_sizes[0]
-        elif bool((counts == 0).any()):
-            pages, fits = counts, False
-        else:
-            last = np.cumsum(counts) - 1
-            first = last + 1 - counts
-            pages = np.repeat(np.arange(len(parts)), counts)
-            starts -= starts[first][pages]
-            num_values[last] += np.array(num_items, np.int64) - np.add.reduceat(num_values, first)
-            fits = bool((num_values[last] >= 0).all() and (starts[last] + sizes[last] <= np.array(data_sizes)).all())
-        if not fits:
-            raise CorruptFileError(f"mini-block: {len(word)} chunks contradict {sum(num_items)} values or their bytes")
-        return cls(pages, starts, sizes, num_values)
+        pages = _page_table(words, data_sizes, num_items, width)
+        num_chunks = int(pages[1].sum())
+        table = np.empty((5, num_chunks), np.int64)
+        if kernels.parse_words(address_of(pages), len(words), width, address_of(table), num_chunks) < 0:
+            raise CorruptFileError(f"mini-block: {num_chunks} chunks contradict {sum(num_items)} values or their bytes")
+        return cls(*table)
+
+    @property
+    def first_values(self) -> Int64Array:
+        """int64[n], the values of the run before each chunk."""
+        return self.ends - self.num_values
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -119,12 +107,88 @@ class RowIndex:
         return _union(first, last, len(self.begun))
 
 
-def touched_by_values(num_values: Int64Array, rows: RowRanges) -> Int64Array:
-    """Indices of the chunks with the values `rows` of pages without lists, ascending."""
-    ends = np.cumsum(num_values)
+def touched_by_values(ends: Int64Array, rows: RowRanges) -> Int64Array:
+    """Indices of the chunks with the values `rows` of pages without lists, ascending; `ends` as in `ChunkTable`."""
     first = np.searchsorted(ends, rows.starts, "right")
     last = np.searchsorted(ends, rows.stops - 1, "right")
-    return _union(first, last, len(num_values))
+    return _union(first, last, len(ends))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where single values of pages without lists are.
+
+    Attributes:
+        total_values: the number of values of the chunks found.
+        chunks: int64[n], index of the chunk of each value among those found.
+        places: int64[n], place of each value in its chunk.
+        pages, spans, starts, sizes, num_values, values_before: int64[m], of each chunk found its page, the span of
+            bytes around it, its start in that, its size and number of values, and the values of the chunks before.
+        span_pages, span_starts, span_lengths: int64[k], page, start in its chunks, and length of each span.
+    """
+
+    total_values: int
+    chunks: Int64Array
+    places: Int64Array
+    pages: Int64Array
+    spans: Int64Array
+    starts: Int64Array
+    sizes: Int64Array
+    num_values: Int64Array
+    values_before: Int64Array
+    span_pages: Int64Array
+    span_starts: Int64Array
+    span_lengths: Int64Array
+
+    @classmethod
+    def find(
+        cls,
+        words: Sequence[pa.Buffer],
+        data_sizes: Sequence[int],
+        num_items: Sequence[int],
+        values: Int64Array,
+        *,
+        large_chunks: bool,
+    ) -> Places:
+        """The places of `values` (int64[n], ascending); the other arguments as of `ChunkTable.parse`.
+
+        Raises:
+            CorruptFileError: the chunks contradict their pages, or do not hold all of the values.
+        """
+        width = 4 if large_chunks else 2
+        pages = _page_table(words, data_sizes, num_items, width)
+        values = np.ascontiguousarray(values)
+        count = len(values)
+        found = np.empty(11 * count + 3, np.int64)
+        addresses = address_of(values), count, MAX_GAP_BYTES, address_of(found)
+        if kernels.locate_values(address_of(pages), len(words), width, *addresses) < 0:
+            raise CorruptFileError("mini-block: the chunks of a page contradict its values or bytes")
+        num_chunks, num_spans, total = found[-3:].tolist()
+        rows = found[:-3].reshape(11, count)
+        of_chunks, of_spans = rows[2:8, :num_chunks], rows[8:, :num_spans]
+        return cls(total, *rows[:2], *of_chunks, *of_spans)
+
+    def slices(self, buffer: int) -> list[PageRequest]:
+        """The requests of the spans, in a buffer of their pages."""
+        spans = zip(self.span_starts.tolist(), self.span_lengths.tolist(), self.span_pages.tolist(), strict=True)
+        return [BufferSlice(buffer, start, length, page) for start, length, page in spans]
+
+    def located(self, pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
+        """(a buffer around the spans, the start of each chunk in it)."""
+        data, bases = spanned(pieces)
+        return data, self.starts if len(bases) == 1 else bases[self.spans] + self.starts
+
+
+def _page_table(
+    words: Sequence[pa.Buffer], data_sizes: Sequence[int], num_items: Sequence[int], width: int
+) -> Int64Array:
+    """int64[4, n], what the kernels need of each page."""
+    counts = [buffer.size // width for buffer in words]
+    if any(buffer.size % width for buffer in words):
+        raise CorruptFileError(f"mini-block: chunk words of {width} bytes are cut off")
+    if len(words) > 1 and 0 in counts:
+        raise CorruptFileError("mini-block: a page without chunks")
+    return np.array([[buffer.address for buffer in words], counts, data_sizes, num_items], np.int64)
 
 
 def _union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:

@@ -21,8 +21,8 @@ items, and the overhead of a page exceeds the cost of its items.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -36,7 +36,7 @@ from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
-from lance_spark.layouts.mini_block.chunks import ChunkParts, ChunkTable, RowIndex, touched_by_values
+from lance_spark.layouts.mini_block.chunks import ChunkParts, ChunkTable, Places, RowIndex, touched_by_values
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
@@ -52,6 +52,9 @@ _SMALL_PAGE_ITEMS = 4096
 
 _FEW_VALUES = 8
 """Values are taken one by one if at most one value in this many is wanted from the chunks."""
+
+_KEPT_BYTES = 8192
+"""Chunk words and the like up to this size are kept with their page: later selections of rows take one round."""
 
 _WORDS, _DATA = 0, 1
 
@@ -71,6 +74,15 @@ class MiniBlockLayout(JoinablePageLayout):
     dictionary: BlockEncoding | None = None
     num_dictionary_items: int = 0
     repetition_index_depth: int = 0
+    _key: str = field(default="", init=False, repr=False, compare=False)
+    has_lists: bool = field(init=False, repr=False, compare=False)
+    can_take: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        has_lists = any(layer.is_list for layer in self.layers)
+        object.__setattr__(self, "has_lists", has_lists)
+        can_take = not has_lists and self.rep_compression is None and self.value_compression.can_take
+        object.__setattr__(self, "can_take", can_take)
 
     @classmethod
     def from_proto(cls, message: Any) -> MiniBlockLayout:
@@ -111,84 +123,139 @@ class MiniBlockLayout(JoinablePageLayout):
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([self], [page], rows)
 
-    def joins(self, before: PageLayout) -> bool:
-        """If the layouts are equal except for their numbers of items; with dictionaries only small pages."""
-        if not isinstance(before, MiniBlockLayout):
-            return False
-        if self.dictionary is not None and not (self._is_small and before._is_small):
-            return False
-        return before is self or _ALL_BUT_ITEMS(self) == _ALL_BUT_ITEMS(before)
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether moving the indices costs less than a page read of its own."""
-        return self.num_items <= _SMALL_PAGE_ITEMS and self.num_dictionary_items <= _SMALL_PAGE_ITEMS
+    def join_key(self, wanted: int, num_rows: int) -> Hashable:
+        """Equal if the layouts are, except for their numbers of items; with dictionaries only of few items."""
+        if self.dictionary is not None:
+            # Moving the indices of many costs more than a read of the page alone.
+            items = self.num_items * wanted // max(num_rows, 1)
+            if items > _SMALL_PAGE_ITEMS or self.num_dictionary_items > _SMALL_PAGE_ITEMS:
+                return None
+        if not self._key:
+            # A text, because its hash is computed once.
+            object.__setattr__(self, "_key", repr(_ALL_BUT_ITEMS(self)))
+        return self._key
 
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([each for each in layouts if isinstance(each, MiniBlockLayout)], pages, rows)
 
 
 _COUNTS = ("num_items", "num_dictionary_items")
-_ALL_BUT_ITEMS = attrgetter(*(item.name for item in fields(MiniBlockLayout) if item.name not in _COUNTS))
+_ALL_BUT_ITEMS = attrgetter(*(item.name for item in fields(MiniBlockLayout) if item.init and item.name not in _COUNTS))
 
 
 def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:
     """The path array of `rows` of the run.
 
-    Complete pages are read in one round. A selection of rows takes two: the chunk words and the repetition indices,
-    then the chunks with the rows.
+    Complete and small pages are read in one round. A selection of rows of others takes two, the first time: the chunk
+    words and the repetition indices, then the chunks with the rows.
 
     Args:
         layouts: equal except for their numbers of items.
-        pages: the pages, consecutive.
+        pages: the pages, one behind the other.
         rows: numbered from the first row of the first page.
 
     Raises:
         CorruptFileError: the bytes are inconsistent with the layout.
     """
     layout, path = layouts[0], pages[0].path
-    num_rows = sum(page.num_rows for page in pages)
-    whole = rows.is_all(num_rows)
-    has_lists = any(layer.is_list for layer in layout.layers)
-    at_once = whole or path.slots_per_row > 1 or sum(sum(page.buffer_sizes) for page in pages) <= SMALL_BYTES
-    at_once = at_once or (has_lists and layout.repetition_index_depth == 0)
-    dictionary_buffer = [2] if layout.dictionary is not None else []
-    wanted = [_WORDS, *dictionary_buffer]
-    if at_once:
-        wanted.append(_DATA)
-    elif has_lists:
-        wanted.append(2 + len(dictionary_buffer))
-    answers = yield [page.whole(buffer, number) for buffer in wanted for number, page in enumerate(pages)]
-    buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]
-    table = ChunkTable.parse(
-        buffers[0],
-        [page.whole(_DATA).length for page in pages],
-        [each.num_items for each in layouts],
-        large_chunks=layout.has_large_chunk,
-    )
+    num_rows = sum([page.num_rows for page in pages])
+    has_lists = layout.has_lists
+    is_whole = rows.is_all(num_rows)
+    every_chunk = is_whole or path.slots_per_row > 1 or (has_lists and layout.repetition_index_depth == 0)
+    at_once = every_chunk or sum([sum(page.buffer_sizes) for page in pages]) <= SMALL_BYTES * len(pages)
+    wanted = [_WORDS] if layout.dictionary is None else [_WORDS, 2]
+    if has_lists and not every_chunk:
+        wanted.append(2 if layout.dictionary is None else 3)
+    words, *others = yield from _buffers(pages, [*wanted, _DATA] if at_once else wanted)
+    data = others.pop() if at_once else None
     dictionary = None
     if layout.dictionary is not None:
         leaf_type = path.nodes[0].data_type
         sizes = np.array([each.num_dictionary_items for each in layouts], np.int64)
-        dictionary = PageDictionary.decode(layout.dictionary, sizes, buffers[1], leaf_type)
+        dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0], leaf_type)
+    chunk_words = words, [page.whole(_DATA).length for page in pages], [each.num_items for each in layouts]
+    if layout.can_take and not every_chunk and rows.num_rows * _FEW_VALUES < num_rows:
+        found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
+        if rows.num_rows * _FEW_VALUES < found.total_values:
+            pieces = (yield found.slices(_DATA)) if data is None else _pieces(data, found)
+            return _taken(layout, path, found, dictionary, *found.located(pieces))
+    table = ChunkTable.parse(*chunk_words, large_chunks=layout.has_large_chunk)
     decoder = _Decoder(layout, path, num_rows, table, dictionary)
-    if at_once:
-        data, bases = spanned(buffers[-1])
-        decoded = decoder.decode(None, data, table.starts + bases[table.pages])
-        return decoded.whole() if whole else decoded.pick(rows, None)
-    index = RowIndex.parse(buffers[-1], table, [page.num_rows for page in pages]) if has_lists else None
-    chosen = touched_by_values(table.num_values, rows) if index is None else index.touched(rows)
+    if every_chunk:
+        assert data is not None
+        around, bases = spanned(data)
+        decoded = decoder.decode(None, around, table.starts + bases[table.pages])
+        return decoded.whole() if is_whole else decoded.pick(rows, None)
+    index = RowIndex.parse(others[-1], table, [page.num_rows for page in pages]) if has_lists else None
+    chosen = touched_by_values(table.ends, rows) if index is None else index.touched(rows)
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
         raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
     starts = table.starts[chosen]
-    spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
-    data, places = spans.located((yield spans.slices(_DATA)))
-    if index is None and rows.num_rows * _FEW_VALUES < int(table.num_values[chosen].sum()):
-        taken = decoder.take(chosen, data, places, rows)
-        if taken is not None:
-            return taken
-    decoded = decoder.decode(chosen, data, places)
+    if data is None:
+        spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
+        around, starts = spans.located((yield spans.slices(_DATA)))
+    else:
+        around, bases = spanned(data)
+        starts = starts + bases[table.pages[chosen]]
+    decoded = decoder.decode(chosen, around, starts)
     return decoded.pick(rows, index) if has_lists else decoded.pick_values(rows)
+
+
+def _pieces(data: Sequence[pa.Buffer], found: Places) -> list[pa.Buffer]:
+    """The spans in the chunks of the pages."""
+    spans = zip(found.span_pages.tolist(), found.span_starts.tolist(), found.span_lengths.tolist(), strict=True)
+    return [data[page].slice(start, length) for page, start, length in spans]
+
+
+def _taken(
+    layout: MiniBlockLayout,
+    path: LeafPath,
+    found: Places,
+    dictionary: PageDictionary | None,
+    data: pa.Buffer,
+    starts: Int64Array,
+) -> pa.Array:
+    """Few values of pages without lists, without decoding their chunks, which begin at `starts` in `data`."""
+    parts = _parts(layout, data, starts, found.sizes, found.num_values)
+    values = layout.value_compression.take_mini_blocks(parts.values, found.chunks, found.places)
+    if dictionary is not None and dictionary.is_joined:
+        values = dictionary.joined_indices(values, found.pages[found.chunks])
+    definition = None
+    if layout.def_compression is not None:
+        if bool((parts.num_levels != found.num_values).any()):
+            raise CorruptFileError("mini-block: a chunk without lists has other levels than values")
+        levels = decode_levels(layout.def_compression, parts.levels[0])
+        definition = levels[found.values_before[found.chunks] + found.places]
+    leaf = block_leaf(values, path.nodes[0].data_type) if dictionary is None else dictionary.leaf(values)
+    return unravel(path, LevelScheme.of(layout.layers), SlotLevels(None, definition, len(found.places)), leaf)
+
+
+def _parts(
+    layout: MiniBlockLayout, data: pa.Buffer, starts: Int64Array, sizes: Int64Array, num_values: Int64Array
+) -> ChunkParts:
+    """The parts of chunks that begin at `starts` in `data`."""
+    return ChunkParts.locate(
+        data,
+        starts,
+        sizes,
+        num_values,
+        num_level_parts=int(layout.rep_compression is not None) + int(layout.def_compression is not None),
+        num_value_parts=layout.value_compression.num_buffers,
+        large_chunks=layout.has_large_chunk,
+    )
+
+
+def _buffers(pages: Sequence[Page], numbers: Sequence[int]) -> Reads[list[list[pa.Buffer]]]:
+    """For each of these numbers, that buffer of every page. Small ones besides the chunks are kept for later."""
+    if len(pages) == 1 and all(number in pages[0].kept for number in numbers):
+        return [[pages[0].kept[number]] for number in numbers]
+    answers = yield [page.whole(number, place) for number in numbers for place, page in enumerate(pages)]
+    buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]
+    for number, found in zip(numbers, buffers, strict=True):
+        if len(pages) == 1 and number != _DATA and found[0].size <= _KEPT_BYTES:
+            # Not a view, which could keep a longer stretch of the file.
+            pages[0].kept[number] = pa.py_buffer(found[0].to_pybytes())
+    return buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +271,14 @@ class _Decoder:
     def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
         """Decodes the chunks with the indices `chosen` (None: all), which begin at `starts` in `data`."""
         layout = self.layout
-        parts, num_values = self._parts(chosen, data, starts)
+        sizes, num_values = self.table.sizes, self.table.num_values
+        if chosen is not None:
+            sizes, num_values = sizes[chosen], num_values[chosen]
+        parts = _parts(layout, data, starts, sizes, num_values)
         level_parts = iter(parts.levels)
         repetition, definition = (
             None if encoding is None else decode_levels(encoding, next(level_parts))
-            for encoding in self._level_encodings
+            for encoding in (layout.rep_compression, layout.def_compression)
         )
         num_levels = parts.num_levels if parts.levels else num_values
         values = layout.value_compression.decode_mini_blocks(parts.values)
@@ -217,51 +287,6 @@ class _Decoder:
             values = self.dictionary.joined_indices(values, np.repeat(pages, num_values))
         levels = SlotLevels(repetition, definition, int(num_levels.sum()))
         return _Decoded(self, chosen, levels, num_levels, num_values, values)
-
-    @property
-    def _level_encodings(self) -> tuple[BlockEncoding | None, BlockEncoding | None]:
-        return self.layout.rep_compression, self.layout.def_compression
-
-    def _parts(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> tuple[ChunkParts, Int64Array]:
-        """(the parts of the chunks, the number of values of each)."""
-        sizes, num_values = self.table.sizes, self.table.num_values
-        if chosen is not None:
-            sizes, num_values = sizes[chosen], num_values[chosen]
-        parts = ChunkParts.locate(
-            data,
-            starts,
-            sizes,
-            num_values,
-            num_level_parts=sum(encoding is not None for encoding in self._level_encodings),
-            num_value_parts=self.layout.value_compression.num_buffers,
-            large_chunks=self.layout.has_large_chunk,
-        )
-        return parts, num_values
-
-    def take(self, chosen: Int64Array, data: pa.Buffer, starts: Int64Array, rows: RowRanges) -> pa.Array | None:
-        """Few `rows` of pages without lists, without decoding their chunks; None if the encoding cannot do that."""
-        layout = self.layout
-        if layout.rep_compression is not None:
-            return None
-        parts, num_values = self._parts(chosen, data, starts)
-        wanted = rows.indices()
-        first_values = (np.cumsum(self.table.num_values) - self.table.num_values)[chosen]
-        chunk = np.searchsorted(first_values, wanted, "right") - 1
-        place = wanted - first_values[chunk]
-        values = layout.value_compression.take_mini_blocks(parts.values, chunk, place)
-        if values is None:
-            return None
-        if self.dictionary is not None and self.dictionary.is_joined:
-            values = self.dictionary.joined_indices(values, self.table.pages[chosen][chunk])
-        definition = None
-        if layout.def_compression is not None:
-            if bool((parts.num_levels != num_values).any()):
-                raise CorruptFileError("mini-block: a chunk without lists has other levels than values")
-            levels = decode_levels(layout.def_compression, parts.levels[0])
-            definition = levels[(np.cumsum(num_values) - num_values)[chunk] + place]
-        leaf_type = self.path.nodes[0].data_type
-        leaf = block_leaf(values, leaf_type) if self.dictionary is None else self.dictionary.leaf(values)
-        return unravel(self.path, LevelScheme.of(layout.layers), SlotLevels(None, definition, len(wanted)), leaf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,15 +334,14 @@ class _Decoded:
 
     def pick_values(self, rows: RowRanges) -> pa.Array:
         """Selected rows of pages without lists."""
-        ends = np.cumsum(self.decoder.table.num_values)
-        first_values = (ends - self.decoder.table.num_values)[self.chosen]
+        first_values = self.decoder.table.first_values[self.chosen]
         moved = np.cumsum(self.num_values) - self.num_values - first_values
         if len(rows.starts) == 1:
             # The chunks of one range are consecutive, too.
             return self._span(int(rows.starts[0] + moved[0]), rows.num_rows)
-        wanted = rows.indices()
-        chunk = np.searchsorted(first_values, wanted, "right") - 1
-        return self._taken(wanted + moved[chunk])
+        # Those of several ranges are consecutive within each range.
+        moved = moved[np.searchsorted(first_values, rows.starts, "right") - 1]
+        return self._taken(RowRanges(rows.starts + moved, rows.stops + moved).indices())
 
     def _span(self, start: int, num_values: int) -> pa.Array:
         """Consecutive values; a view of the decoded ones if nothing wraps them."""

@@ -6,12 +6,12 @@ struct is a struct whose column has packed rows, a blob field one with the colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import EncodedColumn, FieldReads, RowRanges
+from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, MissingNode, Node, StructNode, merged
@@ -24,8 +24,28 @@ from lance_spark.schema.logical_type import LARGE_LIST_TYPES, LIST_TYPES
 _Columns = Mapping[FieldId, EncodedColumn]
 
 
+class NodeFields:
+    """See `lance_spark.layouts.base.FieldsReader`.
+
+    Args:
+        fields: the top-level fields to read.
+        columns: the columns of the file by the id of the field that owns them.
+    """
+
+    def __init__(self, fields: Sequence[Field], columns: _Columns) -> None:
+        self._nodes = [_checked_node(field, columns) for field in fields]
+
+    def __call__(self, rows: RowRanges) -> FieldsReads:
+        wanted = merged(rows)
+        return side_by_side([node.read(wanted) for node in self._nodes])
+
+
 def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:
-    """The values of a top-level `field` at `rows` (`lance_spark.layouts.base.FieldReader`)."""
+    """The values of a top-level `field` at `rows`."""
+    return _checked_node(field, columns).read(merged(rows))
+
+
+def _checked_node(field: Field, columns: _Columns) -> Node:
     node = _node(field, columns)
     encoded = columns.get(field.id)
     if encoded is not None and node.num_values != encoded.num_rows:
@@ -33,8 +53,7 @@ def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:
             f"field {field.name!r} has {node.num_values} values in a file of {encoded.num_rows} rows",
             column=encoded.index,
         )
-    values = yield from node.read(merged(rows))
-    return values
+    return node
 
 
 def _node(field: Field, columns: _Columns) -> Node:

@@ -70,6 +70,7 @@ class FragmentColumns:
         resolved = _resolved(fields, files, known)
         self._fields = resolved.fields
         self._with_sources = resolved.with_sources
+        self._is_whole = resolved.is_whole
         self._parts = [
             FilePart(open_file(files[place]), parts, columns, files[place])
             for place, parts, columns in resolved.parts
@@ -97,14 +98,15 @@ class FragmentColumns:
         """The approximate encoded size in bytes of a row of each field."""
         widths = {field.id: 0.0 for field in self._fields}
         for part in self._parts:
-            # Requested together first, so that the metadata of all columns is fetched together.
-            part.reader.estimated_bytes(part.fields, part.column_indices)
-            for field in part.fields:
-                num_bytes = part.reader.estimated_bytes([field], part.column_indices)
+            sizes = part.reader.estimated_bytes(part.fields, part.column_indices)
+            for field, num_bytes in zip(part.fields, sizes, strict=True):
                 widths[field.id] += num_bytes / max(part.reader.num_rows, 1)
         return [widths[field.id] for field in self._fields]
 
     def _read(self, rows: RowRanges) -> list[pa.ChunkedArray]:
+        if self._is_whole:
+            [part] = self._parts
+            return part.reader.read(part.fields, part.column_indices, rows)
         pieces: dict[FieldId, list[pa.ChunkedArray]] = {field.id: [] for field in self._fields}
         for part in self._parts:
             columns = part.reader.read(part.fields, part.column_indices, rows)
@@ -131,12 +133,14 @@ class _Resolved:
         fields: the fields to read.
         parts: for each file its place, the parts of the fields in it, and its columns by field id.
         with_sources: whether a field is a blob column whose descriptions name their data file.
+        is_whole: whether the only part is all of the fields, exactly as they were asked for.
     """
 
     asked: tuple[Sequence[Field], Sequence[Field]]
     fields: tuple[Field, ...]
     parts: tuple[tuple[int, tuple[Field, ...], Mapping[FieldId, int]], ...]
     with_sources: bool
+    is_whole: bool
 
 
 _MAX_RESOLVED = 64
@@ -169,19 +173,22 @@ def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence
             num_files[field_id] = num_files.get(field_id, 0) + 1
     whole = {field.id: field for field in read}
     # A field in this file only is read completely: members that the file lacks are returned as null.
-    return _Resolved(
-        (fields, known),
-        read,
-        tuple(
-            (
-                place,
-                tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
-                columns[file],
-            )
-            for place, (file, parts) in enumerate(held)
-        ),
-        any(wants_source(field) for field in read),
+    parts_of_files = tuple(
+        (
+            place,
+            tuple(part if num_files[field_id] > 1 else whole[field_id] for field_id, part in parts.items()),
+            columns[file],
+        )
+        for place, (file, parts) in enumerate(held)
     )
+    with_sources = any(wants_source(field) for field in read)
+    found = [parts for _, parts, _ in parts_of_files if parts]
+    is_whole = len(found) == 1 and not with_sources and _are_same(found[0], fields)
+    return _Resolved((fields, known), read, parts_of_files, with_sources, is_whole)
+
+
+def _are_same(fields: Sequence[Field], others: Sequence[Field]) -> bool:
+    return len(fields) == len(others) and all(one is other for one, other in zip(fields, others, strict=True))
 
 
 def _telling(field: Field, whole: Field, held: Collection[int]) -> Field:

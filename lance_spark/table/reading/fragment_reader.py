@@ -140,7 +140,10 @@ def row_ranges(rows: Int64Array) -> RowRanges:
     """
     if len(rows) == 0:
         return RowRanges(rows, rows)
-    breaks = np.flatnonzero(np.diff(rows) != 1)
+    is_break = rows[1:] - rows[:-1] != 1
+    if bool(is_break.all()):
+        return RowRanges.single(rows)
+    breaks = np.flatnonzero(is_break)
     starts = rows[np.concatenate([np.zeros(1, np.int64), breaks + 1])]
     last = rows[np.append(breaks, len(rows) - 1)]
     return RowRanges(starts, last + 1)

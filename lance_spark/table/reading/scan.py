@@ -8,10 +8,11 @@ in the order in which they were written; deleted ones are left out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import groupby, islice
 from math import inf
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -135,8 +136,8 @@ class Scan:
         names = set(schema.names())
         asked = list(columns) if columns is not None else list(schema.names())
         system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
-        projection = project(schema, [name for name in asked if name not in system])
-        output = _output(schema, asked, system)
+        projection = schema if columns is None else project(schema, [name for name in asked if name not in system])
+        output = asked if columns is None else _output(schema, asked, system)
         output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
         scan = cls(
             schema=schema,
@@ -152,6 +153,15 @@ class Scan:
         if scan.filter is not None:
             check_filter(scan.filter, filterable(to_arrow_schema(schema)), time_zone=time_zone)
         return scan
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is worked out again where the plan is used.
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    @cached_property
+    def as_decoded(self) -> Scan:
+        """The same, `uncut`."""
+        return replace(self, uncut=True)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -188,7 +198,7 @@ class Scan:
                 reader.columns(self._later_fields, self.schema.fields),
                 RowLineage(fragment, reader, self.stable_row_ids),
             )
-            window = self._window(fragment, reader, source)
+            window = self._window(fragment, reader, source, end - start)
 
             def decode(item: tuple[RowRanges, bool]) -> _Decoded:
                 rows, is_last = item
@@ -338,6 +348,9 @@ class Scan:
 
     def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
         """`read_rows` of several fragments, in order; small ones are read together."""
+        if len(wanted) == 1:
+            yield self.read_rows(*wanted[0])
+            return
         positions = {fragment.id: places for fragment, places in wanted}
         fragments = [fragment for fragment, _ in wanted]
 
@@ -431,17 +444,20 @@ class Scan:
 
     @cached_property
     def _later_fields(self) -> tuple[Field, ...]:
+        if self.filter is None:
+            # The same object in every plan of the projection, by which files know what they have prepared.
+            return self.projection.fields
         first = {field.name for field in self._filter_fields}
         return tuple(field for field in self.projection.fields if field.name not in first)
 
     def _is_system(self, name: str) -> bool:
         return name in SYSTEM_FIELDS and name not in self._names
 
-    def _window(self, fragment: DataFragment, reader: FragmentReader, source: _Source) -> Window:
+    def _window(self, fragment: DataFragment, reader: FragmentReader, source: _Source, num_rows: int) -> Window:
         sizes = [file.size_bytes for file in fragment.files]
         known = [size for size in sizes if size is not None]
-        fields = (*self._filter_fields, *self._later_fields)
-        if len(known) == len(sizes) and fits_one_window(self.window_bytes, fields, reader.num_rows, sum(known)):
+        encoded = sum(known) * num_rows // max(reader.num_rows, 1)
+        if len(known) == len(sizes) and fits_one_window(self.window_bytes, self._fixed_widths, num_rows, encoded):
             # The widths of columns cost more than to read a small fragment, and it needs one window anyway.
             return Window(self.window_bytes, self.batch_rows, ())
         return Window(self.window_bytes, self.batch_rows, self._widths(source))
@@ -495,8 +511,16 @@ class Scan:
 
     def _table(self, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
         """The output columns in order and in their types."""
-        arrays = [narrowed(columns[field.name], field.type) for field in self.arrow_schema]
+        arrays = [columns[name] for name in self.output]
+        for place in self._wider:
+            arrays[place] = narrowed(arrays[place], self.arrow_schema.field(place).type)
         return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
+
+    @cached_property
+    def _wider(self) -> list[int]:
+        """The places of output columns of which the filter reads more than is returned."""
+        filtered = {field.name for field in self._filter_fields}
+        return [place for place, name in enumerate(self.output) if name in filtered]
 
     def _batches(self, decoded: _Decoded) -> Iterator[pa.RecordBatch]:
         table = self._table(decoded.columns) if self.output else None

@@ -37,19 +37,27 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         return pa.Table.from_batches([no_columns(len(positions))])
     if len(positions) == 0:
         return scan.arrow_schema.empty_table()
-    wanted, order = np.unique(positions, return_inverse=True)
-    owners, first = np.unique(np.searchsorted(ends, wanted, side="right"), return_index=True)
-    places = zip(owners.tolist(), np.split(wanted, first[1:]), strict=True)
+    is_sorted = bool((positions[1:] > positions[:-1]).all())
+    wanted, order = (positions, None) if is_sorted else np.unique(positions, return_inverse=True)
     found: list[pa.Table] = []
+    places = _by_owner(wanted, ends)
     for part, group in groupby(places, lambda item: pieces[item[0]][0]):
         bound, fragments = parts[part]
         inside = [(fragments[pieces[owner][1]], rows - (ends[owner] - counts[owner])) for owner, rows in group]
         found += bound.read_rows_of_fragments(inside)
-    rows = pa.concat_tables(found)
-    if len(wanted) == len(positions) and bool((wanted == positions).all()):
+    rows = found[0] if len(found) == 1 else pa.concat_tables(found)
+    if order is None:
         return rows
     columns = [take_chunked(column, order) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _by_owner(wanted: Int64Array, ends: Int64Array) -> list[tuple[int, Int64Array]]:
+    """(index of the piece, those of `wanted` in it) of pieces of rows with these `ends`; `wanted` ascend."""
+    if len(ends) == 1:
+        return [(0, wanted)]
+    owners, first = np.unique(np.searchsorted(ends, wanted, side="right"), return_index=True)
+    return list(zip(owners.tolist(), np.split(wanted, first[1:]), strict=True))
 
 
 def _positions(indices: Sequence[int]) -> Int64Array:

@@ -115,6 +115,8 @@ class DeletionVector:
         >>> DeletionVector(np.array([0, 2])).offsets_of_live(np.array([0, 1, 2])).tolist()
         [1, 3, 4]
         """
+        if len(self.offsets) == 0:
+            return positions
         live_before = self.offsets - np.arange(len(self.offsets), dtype=np.int64)
         found: Int64Array = positions + np.searchsorted(live_before, positions, side="right")
         return found

@@ -302,11 +302,12 @@ class FragmentList(Sequence[DataFragment]):
     A version that adds a few fragments to many shares the messages of the old ones, including unknown fields.
     """
 
-    __slots__ = ("_messages", "_parsed")
+    __slots__ = ("_counts", "_messages", "_parsed")
 
     def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
         self._messages = tuple(messages)
         self._parsed: dict[int, DataFragment] = {}
+        self._counts: list[int | None] | None = None
 
     @classmethod
     def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
@@ -325,20 +326,22 @@ class FragmentList(Sequence[DataFragment]):
         """The protobuf messages; must not be modified."""
         return self._messages
 
-    def row_counts(self) -> list[int | None]:
+    def row_counts(self) -> Sequence[int | None]:
         """`num_rows` of each fragment, without parsing the fragments.
 
         Raises:
             CorruptFileError: a fragment has more deleted rows than rows.
         """
-        return [
-            _live_rows(
-                message.id,
-                message.physical_rows or None,
-                (message.deletion_file.num_deleted_rows or None) if message.HasField("deletion_file") else 0,
-            )
-            for message in self._messages
-        ]
+        if self._counts is None:
+            self._counts = [
+                _live_rows(
+                    message.id,
+                    message.physical_rows or None,
+                    (message.deletion_file.num_deleted_rows or None) if message.HasField("deletion_file") else 0,
+                )
+                for message in self._messages
+            ]
+        return self._counts
 
     def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
         """These fragments followed by `fragments`."""

@@ -1,0 +1,329 @@
+"""Pages of leaves that are decoded together.
+
+Decoding a page costs some fifty calls, whatever it holds, and the pages of lists, of small files and of wide tables are
+small. So pages of one layout are decoded one behind the other as one: consecutive pages of a column (a *run*), and runs
+of columns of the same type (a *group*). The array of a group is cut into those of its runs, which share its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import (
+    EncodedColumn,
+    EncodedPage,
+    FileRange,
+    JoinablePageLayout,
+    Page,
+    PageLayout,
+    Reads,
+    RowRanges,
+    side_by_side,
+)
+from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.registry import parse_page
+
+MAX_RUN_ROWS = 1 << 24
+MAX_RUN_BYTES = 4 << 20
+"""Maximum bytes decoded together, unless a single page is larger."""
+
+CHUNK_BYTES = 8 << 10
+"""Approximate cost of a single row in the middle of a page."""
+
+_ArrayLists = Generator[list[FileRange], list[pa.Buffer], list[list[pa.Array]]]
+
+
+class Leaf:
+    """A leaf to read: its path, and its column in the file.
+
+    Attributes:
+        lengths: int64[pages], the rows of each page.
+        ends: int64[pages], the rows up to the end of each page.
+        sizes: int64[pages], the bytes of each page.
+
+    Raises:
+        CorruptFileError: the pages do not hold as many rows as the file.
+    """
+
+    def __init__(self, path: LeafPath, column: EncodedColumn) -> None:
+        self.path = path
+        self.column = column
+        lengths = [page.num_rows for page in column.pages]
+        slots = path.slots_per_row
+        if slots > 1:
+            if any(length % slots for length in lengths):
+                raise CorruptFileError("the length of a page is no number of rows", column=column.index)
+            lengths = [length // slots for length in lengths]
+        if sum(lengths) != column.num_rows:
+            raise CorruptFileError(f"the pages hold {sum(lengths)} rows of {column.num_rows}", column=column.index)
+        self.pages = [
+            Page(tuple([size for _, size in page.buffers]), length, path)
+            for page, length in zip(column.pages, lengths, strict=True)
+        ]
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        return np.array([page.num_rows for page in self.pages], np.int64)
+
+    @cached_property
+    def ends(self) -> Int64Array:
+        return np.cumsum(self.lengths)
+
+    @cached_property
+    def sizes(self) -> Int64Array:
+        return np.array([sum(page.buffer_sizes) for page in self.pages], np.int64)
+
+    def layout(self, number: int) -> PageLayout:
+        """The layout of a page.
+
+        Raises:
+            CorruptFileError: it cannot be parsed.
+        """
+        page = self.column.pages[number]
+        try:
+            return parse_page(page.type_url, page.message)
+        except CorruptFileError as error:
+            error.at(column=self.column.index, page=number)
+            raise
+
+
+@dataclass(slots=True)
+class _Run:
+    """Consecutive pages of a column.
+
+    Attributes:
+        numbers: the indices of the pages in the column.
+        pages, layouts: the pages, and the layout of each.
+        key: pages of equal keys can be decoded together; None if this one cannot be with any other.
+        rows: the wanted rows, numbered from the first row of the first page.
+        num_wanted: how many they are.
+        num_rows: rows of the pages.
+        num_bytes: about how many bytes are decoded.
+        arrays: the path arrays of the wanted rows, once they are read.
+    """
+
+    leaf: Leaf
+    numbers: list[int]
+    pages: list[Page]
+    layouts: list[PageLayout]
+    key: Hashable
+    rows: RowRanges
+    num_wanted: int
+    num_rows: int
+    num_bytes: int
+    arrays: list[pa.Array] = field(default_factory=list)
+
+    def encoded(self) -> list[EncodedPage]:
+        """The pages as the metadata describes them."""
+        return [self.leaf.column.pages[number] for number in self.numbers]
+
+
+def read_leaves(
+    leaves: Sequence[Leaf], rows: RowRanges
+) -> Generator[list[FileRange], list[pa.Buffer], list[pa.ChunkedArray]]:
+    """The path arrays of `rows` of each leaf; errors name their column and page.
+
+    Raises:
+        CorruptFileError: the pages contradict the file or the format.
+    """
+    wanted = rows.num_rows
+    runs = [list(_runs(leaf, rows, wanted)) for leaf in leaves]
+    groups = _grouped([run for of_leaf in runs for run in of_leaf])
+    found = yield from side_by_side([_read_group(group) for group in groups])
+    for group, lists in zip(groups, found, strict=True):
+        for run, arrays in zip(group, lists, strict=True):
+            run.arrays = arrays
+    return [
+        pa.chunked_array([array for run in of_leaf for array in run.arrays], leaf.path.data_type)
+        for leaf, of_leaf in zip(leaves, runs, strict=True)
+    ]
+
+
+def _runs(leaf: Leaf, rows: RowRanges, wanted: int) -> Iterator[_Run]:
+    """The pages of a leaf with any of `rows`, in runs that are decoded together."""
+    if len(leaf.pages) == 1 and wanted:
+        page = leaf.pages[0]
+        layout = leaf.layout(0)
+        key = _key(leaf.path, layout, wanted, page.num_rows)
+        needed = _needed(page, wanted, len(rows.starts))
+        yield _Run(leaf, [0], leaf.pages, [layout], key, rows, wanted, page.num_rows, needed)
+        return
+    for numbers, num_wanted, num_bytes in _consecutive(leaf, *_touched(leaf, rows)):
+        first, end = numbers[0], numbers[-1] + 1
+        start, stop = int(leaf.ends[first] - leaf.lengths[first]), int(leaf.ends[end - 1])
+        layouts = [leaf.layout(number) for number in numbers]
+        key = _key(leaf.path, layouts[0], num_wanted, stop - start)
+        within = rows.within(start, stop)
+        yield _Run(leaf, numbers, leaf.pages[first:end], layouts, key, within, num_wanted, stop - start, num_bytes)
+
+
+def _key(path: LeafPath, layout: PageLayout, num_wanted: int, num_rows: int) -> Hashable:
+    if path.shape is None or not isinstance(layout, JoinablePageLayout):
+        return None
+    key = layout.join_key(num_wanted, num_rows)
+    return None if key is None else (path.shape, key)
+
+
+def _consecutive(
+    leaf: Leaf, touched: Sequence[int], wanted: Sequence[int], sizes: Sequence[int]
+) -> Iterator[tuple[list[int], int, int]]:
+    """(numbers of pages, wanted rows, bytes) of runs of consecutive pages that can be decoded together."""
+    numbers: list[int] = []
+    num_rows = num_wanted = num_bytes = 0
+    before: Hashable = None
+    for number, count, size in zip(touched, wanted, sizes, strict=True):
+        length = leaf.pages[number].num_rows
+        key = _key(leaf.path, leaf.layout(number), count, length)
+        fits = num_rows + length <= MAX_RUN_ROWS and num_bytes + size <= MAX_RUN_BYTES
+        if numbers and not (fits and key is not None and key == before and numbers[-1] == number - 1):
+            yield numbers, num_wanted, num_bytes
+            numbers, num_rows, num_wanted, num_bytes = [], 0, 0, 0
+        numbers.append(number)
+        num_rows, num_wanted, num_bytes = num_rows + length, num_wanted + count, num_bytes + size
+        before = key
+    if numbers:
+        yield numbers, num_wanted, num_bytes
+
+
+def _needed(page: Page, wanted: int, num_ranges: int) -> int:
+    """About how many bytes of a page have to be decoded for some of its rows; not more than it has."""
+    size = sum(page.buffer_sizes)
+    return min(size, size * wanted // max(page.num_rows, 1) + num_ranges * CHUNK_BYTES)
+
+
+def _touched(leaf: Leaf, rows: RowRanges) -> tuple[list[int], list[int], list[int]]:
+    """(indices of the pages with any of `rows`, how many rows that are, approximate bytes of each to decode)."""
+    lengths, ends, sizes = leaf.lengths, leaf.ends, leaf.sizes
+    if rows.is_all(leaf.column.num_rows):
+        touched = np.flatnonzero(lengths)
+        return touched.tolist(), lengths[touched].tolist(), sizes[touched].tolist()
+    if len(rows.starts) == 0:
+        return [], [], []
+    starts = ends - lengths
+    wanted = _rows_before(rows, ends) - _rows_before(rows, starts)
+    num_ranges = np.searchsorted(rows.starts, ends) - np.searchsorted(rows.stops, starts, "right")
+    needed = np.minimum(sizes, sizes * wanted // np.maximum(lengths, 1) + num_ranges * CHUNK_BYTES)
+    touched = np.flatnonzero(wanted)
+    return touched.tolist(), wanted[touched].tolist(), needed[touched].tolist()
+
+
+def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:
+    """The number of `rows` before each of `places`."""
+    lengths = rows.stops - rows.starts
+    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    done = np.searchsorted(rows.stops, places, "right")
+    inside = np.minimum(done, len(lengths) - 1)
+    open_rows = np.clip(places - rows.starts[inside], 0, lengths[inside])
+    result: Int64Array = counted[done] + np.where(done < len(lengths), open_rows, 0)
+    return result
+
+
+def _grouped(runs: Sequence[_Run]) -> list[list[_Run]]:
+    """The runs in groups that are decoded together."""
+    groups: list[list[_Run]] = []
+    open_groups: dict[Hashable, tuple[list[_Run], int, int]] = {}
+    for run in runs:
+        num_rows, num_bytes = run.num_rows, run.num_bytes
+        group, rows_before, bytes_before = open_groups.get(run.key, ([], 0, 0))
+        if rows_before + num_rows > MAX_RUN_ROWS or bytes_before + num_bytes > MAX_RUN_BYTES:
+            group, rows_before, bytes_before = [], 0, 0
+        if not group:
+            groups.append(group)
+        group.append(run)
+        if run.key is not None:
+            open_groups[run.key] = group, rows_before + num_rows, bytes_before + num_bytes
+    return groups
+
+
+def _read_group(group: list[_Run]) -> _ArrayLists:
+    """The path arrays of each run of a group."""
+    pages = [page for run in group for page in run.pages]
+    wanted = sum([run.num_wanted for run in group])
+    try:
+        first = group[0].layouts[0]
+        if len(pages) > 1 and isinstance(first, JoinablePageLayout):
+            reads = first.read_run([layout for run in group for layout in run.layouts], pages, _rows_of(group, wanted))
+        else:
+            reads = first.read(pages[0], group[0].rows)
+        array = yield from _located(reads, [page for run in group for page in run.encoded()])
+        if len(array) != wanted:
+            raise CorruptFileError(f"{len(array)} rows where the page has {wanted}")
+    except CorruptFileError as error:
+        if len(pages) == 1:
+            error.at(column=group[0].leaf.column.index, page=group[0].numbers[0])
+            raise
+    else:
+        return _cut(array, group)
+    # One by one, so that the error names its page; or the pages are valid and only too large to be read together.
+    return (yield from _read_each(group))
+
+
+def _cut(array: pa.Array, group: Sequence[_Run]) -> list[list[pa.Array]]:
+    if len(group) == 1:
+        return [[array]]
+    arrays = []
+    start = 0
+    for run in group:
+        arrays.append([array.slice(start, run.num_wanted)])
+        start += run.num_wanted
+    return arrays
+
+
+def _rows_of(group: Sequence[_Run], wanted: int) -> RowRanges:
+    """The wanted rows of a group, numbered from the first row of its first page."""
+    if len(group) == 1:
+        return group[0].rows
+    num_rows = [run.num_rows for run in group]
+    total = sum(num_rows)
+    if wanted == total:
+        return RowRanges.of(0, total)
+    first_rows = np.array([0, *accumulate(num_rows[:-1])], np.int64)
+    moves = np.repeat(first_rows, [len(run.rows.starts) for run in group])
+    starts = np.concatenate([run.rows.starts for run in group]) + moves
+    return RowRanges(starts, np.concatenate([run.rows.stops for run in group]) + moves)
+
+
+def _read_each(group: Sequence[_Run]) -> _ArrayLists:
+    lists: list[list[pa.Array]] = []
+    for run in group:
+        arrays = yield from _read_one_by_one(run)
+        lists.append(arrays)
+    return lists
+
+
+def _read_one_by_one(run: _Run) -> Generator[list[FileRange], list[pa.Buffer], list[pa.Array]]:
+    arrays = []
+    start = 0
+    for number, page, layout in zip(run.numbers, run.pages, run.layouts, strict=True):
+        rows = run.rows.within(start, start + page.num_rows)
+        start += page.num_rows
+        if wanted := rows.num_rows:
+            alone = _Run(run.leaf, [number], [page], [layout], None, rows, wanted, page.num_rows, 0)
+            [found] = yield from _read_group([alone])
+            arrays += found
+    return arrays
+
+
+def _located(
+    reads: Reads[pa.Array], pages: Sequence[EncodedPage]
+) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
+    """Runs a page's coroutine and translates its requests into file ranges."""
+    try:
+        requests = next(reads)
+        while True:
+            ranges = [
+                request if isinstance(request, FileRange) else pages[request.page].locate(request)
+                for request in requests
+            ]
+            requests = reads.send((yield ranges))
+    except StopIteration as stop:
+        array: pa.Array = stop.value
+        return array

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.mini_block.chunks import ChunkTable, Places
+
+
+def _page(rng: np.random.Generator, num_chunks: int, width: int) -> tuple[pa.Buffer, list[int], list[int]]:
+    """(chunk words, bytes of each chunk, values of each chunk)."""
+    sizes = (rng.integers(1, 1 << (8 * width - 4), num_chunks) & 0xFFF) * 8 + 8
+    logs = rng.integers(0, 11, num_chunks)
+    words = ((sizes // 8 - 1) << 4 | logs).astype(f"<u{width}")
+    counts = (1 << logs).tolist()
+    counts[-1] = int(rng.integers(1, counts[-1] + 1)) if num_chunks else 0
+    return pa.py_buffer(words.tobytes()), sizes.tolist(), counts
+
+
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_tables_and_places_are_those_of_plain_loops(width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pages = [_page(rng, int(rng.integers(1, 40)), width) for _ in range(4)]
+    chunks = [
+        (page, sum(sizes[:number]), sizes[number], counts[number])
+        for page, (_, sizes, counts) in enumerate(pages)
+        for number in range(len(sizes))
+    ]
+    given = [words for words, _, _ in pages], [sum(sizes) for _, sizes, _ in pages], [sum(c) for _, _, c in pages]
+    table = ChunkTable.parse(*given, large_chunks=width == 4)
+    rows = zip(table.pages, table.starts, table.sizes, table.num_values, strict=True)
+    assert [tuple(map(int, row)) for row in rows] == chunks
+    assert table.ends.tolist() == np.cumsum([count for *_, count in chunks]).tolist()
+
+    values = np.unique(rng.integers(0, int(table.ends[-1]), 30))
+    owners = np.searchsorted(table.ends, values, "right")
+    found = Places.find(*given, values, large_chunks=width == 4)
+    chosen = np.unique(owners)
+    assert found.chunks.tolist() == np.searchsorted(chosen, owners).tolist()
+    assert found.places.tolist() == (values - table.first_values[owners]).tolist()
+    assert found.total_values == int(table.num_values[chosen].sum())
+    assert found.pages.tolist() == table.pages[chosen].tolist()
+    assert found.sizes.tolist() == table.sizes[chosen].tolist()
+    assert found.num_values.tolist() == table.num_values[chosen].tolist()
+    assert found.values_before.tolist() == (np.cumsum(found.num_values) - found.num_values).tolist()
+    # The spans contain the chunks, of their own pages, and close chunks share one.
+    assert found.span_pages[found.spans].tolist() == found.pages.tolist()
+    assert (found.span_starts[found.spans] + found.starts).tolist() == table.starts[chosen].tolist()
+    assert bool((found.starts + found.sizes <= found.span_lengths[found.spans]).all())
+    assert len(found.span_pages) <= len(chosen)
+
+
+@pytest.mark.parametrize("damage", ["a chunk more", "bytes", "values", "too few values", "no words", "half a word"])
+def test_words_that_contradict_their_page_are_refused(damage: str) -> None:
+    words, sizes, counts = _page(np.random.default_rng(7), 5, 2)
+    num_bytes, num_items = sum(sizes), sum(counts)
+    if damage == "a chunk more":
+        words = pa.py_buffer(words.to_pybytes() + bytes(2))
+        num_items -= counts[-1]
+    elif damage == "bytes":
+        num_bytes -= 1
+    elif damage == "values":
+        num_items = sum(counts[:-1]) - 1
+    elif damage == "too few values":
+        num_items = counts[0] - 1
+    else:
+        words = words.slice(0, 0 if damage == "no words" else 3)
+    for values in ([0], [0, num_items - 1]):
+        with pytest.raises(CorruptFileError):
+            Places.find([words], [num_bytes], [num_items], np.array(values), large_chunks=False)
+    with pytest.raises(CorruptFileError):
+        ChunkTable.parse([words], [num_bytes], [num_items], large_chunks=False)
+
+
+@pytest.mark.parametrize("values", [[-1], [0, 5000], [5000, 0]])
+def test_values_that_no_chunk_holds_are_refused(values: list[int]) -> None:
+    words, sizes, counts = _page(np.random.default_rng(1), 3, 2)
+    with pytest.raises(CorruptFileError):
+        Places.find([words], [sum(sizes)], [sum(counts)], np.array(values), large_chunks=False)
