@@ -56,7 +56,7 @@ class Answer(Mapping[int, Matches]):
         return Matches(self.rows.get(fragment_id, _NONE), fragment_id not in self.inexact)
 
     def __contains__(self, fragment_id: object) -> bool:
-        return fragment_id in self.known
+        return isinstance(fragment_id, int) and fragment_id in self.known
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.known)

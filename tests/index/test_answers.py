@@ -28,7 +28,8 @@ def sparse(plain: Plain) -> Answer:
 
 def dense(answer: Answer) -> Plain:
     assert answer.num_rows == sum(len(found.offsets) for found in answer.values())
-    assert all(answer.rows.values()) and answer.inexact <= answer.known
+    assert all(answer.rows.values())
+    assert answer.inexact <= answer.known
     return {id_: (frozenset(found.offsets), found.is_exact) for id_, found in answer.items()}
 
 

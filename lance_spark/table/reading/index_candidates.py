@@ -195,7 +195,7 @@ class _VersionIndexes:
 
     @cached_property
     def _segments(self) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
-        """Each index, with its segment; an error, if it cannot be searched; None, if this release does not search it."""
+        """Each index, with its segment; an error if it is damaged, None if this release does not search it."""
         return [(index, _segment(index, self._bases)) for index in self._indexes if not index.is_system]
 
     def segments(self, field_ids: Collection[int]) -> list[Segment]:
