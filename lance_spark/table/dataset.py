@@ -43,6 +43,9 @@ from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
 
+_MAX_PLANS = 64
+"""Plans that a dataset keeps."""
+
 
 class Dataset(
     RowVerbs,
@@ -69,6 +72,8 @@ class Dataset(
     def __init__(self, location: TableLocation, manifest: Manifest) -> None:
         super().__init__(location, manifest)
         self._shown = with_blob_descriptors(manifest.schema, data_format(manifest))
+        self._bases = location.bases(manifest)
+        self._plans: dict[tuple[object, ...], Scan] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
@@ -198,12 +203,11 @@ class Dataset(
             batch_rows: rows of a batch at most.
             window_bytes: about how much is decoded at a time.
         """
-        bases = self.location.bases(self.manifest)
         return Scan.of(
             self._shown,
-            bases,
+            self._bases,
             columns=columns,
-            filter=with_text_searches_done(filter, self.manifest, self._shown, bases, "UTC"),
+            filter=with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC"),
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             stable_row_ids=self.manifest.has_stable_row_ids,
@@ -220,10 +224,22 @@ class Dataset(
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
-        plan = self.plan(
-            columns, filter, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
+        plan = self._unfiltered(
+            columns, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
         )
+        done = with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC")
+        plan = plan if done is None else plan.filtered(done)
         return plan, [(plan, self.manifest)]
+
+    def _unfiltered(self, columns: Sequence[str] | None, **options: Any) -> Scan:
+        """`plan` without a filter, kept for lookups that differ in nothing else."""
+        key = (None if columns is None else tuple(map(str, columns)), *options.items())
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self.plan(columns, **options)
+        return plan
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
         """How a scan with this filter finds its rows: for each index that answers, its kind, the condition, how many

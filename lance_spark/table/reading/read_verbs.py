@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -51,7 +50,7 @@ class ReadVerbs(ABC):
         if with_blob_bytes:
             schema = self._schema_with_sources
             nothing, parts = with_sources(nothing, schema), [(with_sources(scan, schema), each) for scan, each in parts]
-        return nothing, [(replace(scan, uncut=True), manifest) for scan, manifest in parts]
+        return nothing, [(scan.as_decoded, manifest) for scan, manifest in parts]
 
     @property
     def _schema_with_sources(self) -> LanceSchema:
@@ -127,7 +126,7 @@ class ReadVerbs(ABC):
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
         if batch_size is None:
-            parts = [(replace(scan, uncut=True), manifest) for scan, manifest in parts]
+            parts = [(scan.as_decoded, manifest) for scan, manifest in parts]
         if wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
             batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))

@@ -57,15 +57,16 @@ class Window:
         return max(1, int(self._num_bytes / max(width, 1.0)))
 
 
-def fits_one_window(num_bytes: int, fields: Iterable[Field], num_rows: int, encoded_bytes: int) -> bool:
-    """Whether a `Window` of `num_bytes` has all `num_rows` rows, however the encoded bytes belong to `fields`.
+def fits_one_window(num_bytes: int, widths: Sequence[float | None], num_rows: int, encoded_bytes: int) -> bool:
+    """Whether a `Window` of `num_bytes` has all `num_rows` rows, however the encoded bytes belong to the columns, whose
+    `widths` are those of `window_bytes_of`.
 
     >>> fits_one_window(1 << 20, [], 1000, 4096), fits_one_window(1 << 20, [], 1 << 20, 4096)
     (True, False)
     """
     if num_rows > _CAREFUL_ROWS:
         return False
-    return window_bytes_of([fixed_width(field) for field in fields], num_rows, encoded_bytes) <= num_bytes
+    return window_bytes_of(widths, num_rows, encoded_bytes) <= num_bytes
 
 
 def window_bytes_of(widths: Sequence[float | None], num_rows: int, encoded_bytes: int) -> float:
