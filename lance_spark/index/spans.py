@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr
 from lance_spark.expr.values import family_of
 
-Keys = npt.NDArray[np.int64] | pa.Array
+Keys: TypeAlias = "npt.NDArray[np.int64] | pa.Array"
 """Values without nulls: whole numbers, dates and timestamps as their numbers, texts as they are."""
 
 _OPS = (ComparisonOp.EQ, ComparisonOp.LT, ComparisonOp.LE, ComparisonOp.GT, ComparisonOp.GE)
@@ -55,11 +56,11 @@ class Span:
         """The keys in both."""
         found = self
         if other.low is not None and (
-            found.low is None or (other.low, other.without_low) > (found.low, found.without_low)  # type: ignore[operator]
+            found.low is None or (other.low, other.without_low) > (found.low, found.without_low)
         ):
             found = replace(found, low=other.low, without_low=other.without_low)
         if other.high is not None and (
-            found.high is None or (other.high, not other.without_high) < (found.high, not found.without_high)  # type: ignore[operator]
+            found.high is None or (other.high, not other.without_high) < (found.high, not found.without_high)
         ):
             found = replace(found, high=other.high, without_high=other.without_high)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -198,7 +198,7 @@ class _VersionIndexes:
         """Each index, with its segment; an error if it is damaged, None if this release does not search it."""
         return [(index, _segment(index, self._bases)) for index in self._indexes if not index.is_system]
 
-    def segments(self, field_ids: Collection[int]) -> list[Segment]:
+    def segments(self, field_ids: Set[int]) -> list[Segment]:
         """The segments on some fields that can be searched; there is a warning for each that is damaged."""
         found = []
         for index, segment in self._segments:

@@ -580,7 +580,8 @@ def _batches_of(columns: dict[str, pa.ChunkedArray]) -> list[pa.RecordBatch]:
     """The rows of columns, mostly as one batch; texts of more than 2 GiB do not fit into one."""
     if all(column.num_chunks == 1 for column in columns.values()):
         return [pa.RecordBatch.from_arrays([column.chunk(0) for column in columns.values()], list(columns))]
-    return pa.table(columns).combine_chunks().to_batches()
+    batches: list[pa.RecordBatch] = pa.table(columns).combine_chunks().to_batches()
+    return batches
 
 
 def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:
