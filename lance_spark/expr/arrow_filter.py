@@ -20,6 +20,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import FALSE, literal
 from lance_spark.expr.nodes import (
+    MAX_TREE_DEPTH,
     And,
     Column,
     Comparison,
@@ -35,7 +36,6 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     depth,
 )
-from lance_spark.expr.sql_limits import MAX_TREE_DEPTH
 
 Options = dict[str, Any]
 Token = tuple[str, str]

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.expr.nodes import quote_name
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Column, Comparison, Expr, In, InArray, IsNull, Not, quote_name
 
 
 def resolve_path(schema: pa.Schema, path: Sequence[str]) -> tuple[int, ...]:
@@ -67,6 +68,22 @@ def resolve_names(schema: pa.Schema, path: Sequence[str]) -> tuple[str, ...]:
         names.append(field.name)
         level = field.type
     return tuple(names)
+
+
+def compared_columns(term: Expr) -> list[Column]:
+    """The columns of a condition that compares nothing but columns and constants, with NOT around it or without; none
+    for every other condition.
+    """
+    while isinstance(term, Not):
+        term = term.value
+    if not isinstance(term, (Comparison, In, InArray, IsNull)):
+        return []
+    operands = term.children()
+    return (
+        []
+        if any(not isinstance(operand, (Column, Literal)) for operand in operands)
+        else [operand for operand in operands if isinstance(operand, Column)]
+    )
 
 
 def column_values(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:

@@ -525,6 +525,13 @@ def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:
     return frozenset(node.path for node in expr.walk() if isinstance(node, Column))
 
 
+MAX_DEPTH = 50
+"""Maximum nesting depth of parentheses, NOT, unary minus and function calls in a filter."""
+
+MAX_TREE_DEPTH = 100
+"""Maximum depth of a filter; a chain such as a + b + c nests to the left. AND, OR and IN take any number of terms."""
+
+
 def depth(expr: Expr) -> int:
     """The height of the tree in nodes; works on trees of any depth."""
     deepest = 0

@@ -31,9 +31,8 @@ from lance_spark.expr.geo.nodes import GEO_CALLS
 from lance_spark.expr.json_path.nodes import JSON_CALLS
 from lance_spark.expr.json_path.path_tests import JSON_TESTS
 from lance_spark.expr.literals import Literal, literal
-from lance_spark.expr.nodes import ArithmeticOp, ComparisonOp, Expr, FunctionName
+from lance_spark.expr.nodes import MAX_DEPTH, MAX_TREE_DEPTH, ArithmeticOp, ComparisonOp, Expr, FunctionName
 from lance_spark.expr.sql_arrays import ARRAY_CALLS
-from lance_spark.expr.sql_limits import MAX_DEPTH, MAX_TREE_DEPTH
 from lance_spark.expr.sql_literals import (
     INTERVAL_UNITS,
     NUMBER,

@@ -83,7 +83,7 @@ class SearchResult:
     is_complement: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Coverage:
     """The rows that a segment answers for.
 
@@ -98,7 +98,7 @@ class Coverage:
     live_rows: Mapping[int, int]
     num_moved_rows: int = 0
 
-    @property
+    @cached_property
     def num_live_rows(self) -> int:
         """Rows that are not deleted, in all fragments."""
         return sum(self.live_rows.values()) + self.num_moved_rows

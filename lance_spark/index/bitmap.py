@@ -8,7 +8,7 @@ its dictionary, and reads the bitmaps of those that satisfy it, so the answer is
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ class BitmapIndex(ScalarIndex):
         # Every row is in exactly one bitmap: few bitmaps say as much as all the others.
         is_complement = int(kept.sum()) * 2 > len(kept)
         places = np.flatnonzero(~kept if is_complement else kept)
-        rows = union_all(read_bitmaps(file, places, self._coverage.fragment_rows))
+        rows = union_all(find_bitmaps(self._files, file, places, self._coverage.fragment_rows))
         return SearchResult(rows, is_complement=is_complement)
 
 
@@ -75,11 +75,28 @@ def read_bitmaps(file: IndexFile, places: Int64Array, fragment_rows: Mapping[int
     Raises:
         CorruptFileError: one of them is no row set.
     """
+    return [RowSet.of_address_map(data, fragment_rows) for data in _cells(file, places)]
+
+
+def find_bitmaps(
+    files: IndexFiles, file: IndexFile, places: Int64Array, fragment_rows: Mapping[int, int]
+) -> list[RowSet]:
+    """As `read_bitmaps`, and keeps what was read for later searches."""
+
+    def load(missing: Sequence[int]) -> list[tuple[bytes, int]]:
+        return [(data, len(data)) for data in _cells(file, np.array(missing, np.int64))]
+
+    found = files.kept_parts(BITMAP_FILE, "bitmap", places.tolist(), load)
+    return [RowSet.of_address_map(data, fragment_rows) for data in found]
+
+
+def _cells(file: IndexFile, places: Int64Array) -> list[bytes]:
     if not len(places):
         return []
     (cells,) = file.columns({"bitmaps": pa.binary()}, RowRanges(places, places + 1))
     require_no_nulls(file, [cells])
-    return [RowSet.of_address_map(cell.as_py(), fragment_rows) for cell in cells]
+    found: list[bytes] = cells.to_pylist()
+    return found
 
 
 def _num_bitmaps(file: IndexFile, default: int) -> int:

@@ -7,11 +7,13 @@ some microseconds for each. Here the common conditions are answered for all of t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_spark.expr.literals import Literal
@@ -19,11 +21,12 @@ from lance_spark.expr.membership import constant_options
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, In, InArray, Or
 from lance_spark.expr.values import family_of, plain
 from lance_spark.index.base import Predicate
+from lance_spark.index.spans import Span, is_numbered, numbers_of, span_of
 
 BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bounds:
     """Bounds of sets of values, n each.
 
@@ -35,6 +38,23 @@ class Bounds:
     lows: pa.Array
     highs: pa.Array
     has_values: BoolArray
+
+    @cached_property
+    def numbers(self) -> tuple[BoundNumbers, BoundNumbers]:
+        """The numbers of `lows` and `highs`, whose type has such."""
+        return BoundNumbers.of(self.lows), BoundNumbers.of(self.highs)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundNumbers:
+    """Bounds as `values`, int64[n], with anything where `is_known`, bool[n], is False."""
+
+    values: npt.NDArray[np.int64]
+    is_known: BoolArray
+
+    @classmethod
+    def of(cls, bounds: pa.Array) -> BoundNumbers:
+        return cls(numbers_of(pc.fill_null(bounds, pa.scalar(0, pa.int32()).cast(bounds.type))), _known(bounds))
 
 
 def matching_bounds(predicate: Predicate, bounds: Bounds) -> BoolArray | None:
@@ -64,11 +84,23 @@ def _compared(expr: Comparison, bounds: Bounds, predicate: Predicate) -> BoolArr
         return None
     low_op, high_op = _BOUND_OPS[op]
     kept = bounds.has_values
+    span = span_of(expr, predicate.dtype) if is_numbered(predicate.dtype) else None
+    if span is not None:
+        return kept & _may_meet(span, *bounds.numbers)
     for ends, bound_op in ((bounds.lows, low_op), (bounds.highs, high_op)):
         if bound_op is not None:
             test = replace(predicate, expr=Comparison(bound_op, column, constant))
             kept = kept & (test.keeps(ends) | ~_known(ends))
     return kept
+
+
+def _may_meet(span: Span, lows: BoundNumbers, highs: BoundNumbers) -> BoolArray:
+    """Which bounds have a number of a span between them."""
+    if span.without_low or span.without_high:
+        return np.zeros(len(lows.values), np.bool_)
+    met: BoolArray = ~lows.is_known | (lows.values <= span.high)  # type: ignore[operator]
+    met &= ~highs.is_known | (highs.values >= span.low)  # type: ignore[operator]
+    return met
 
 
 def _is_one_family(constant: Literal, predicate: Predicate) -> bool:
@@ -80,10 +112,10 @@ def _with_member(expr: In | InArray, bounds: Bounds, predicate: Predicate) -> Bo
     members = _members(expr, predicate)
     if members is None:
         return None
-    numbers = np.unique(whole_numbers(members.drop_null()))
-    lows, highs = whole_numbers(bounds.lows.fill_null(0)), whole_numbers(bounds.highs.fill_null(0))
-    first = np.where(_known(bounds.lows), np.searchsorted(numbers, lows, "left"), 0)
-    last = np.where(_known(bounds.highs), np.searchsorted(numbers, highs, "right"), len(numbers))
+    numbers = np.unique(numbers_of(members.drop_null()))
+    lows, highs = bounds.numbers
+    first = np.where(lows.is_known, np.searchsorted(numbers, lows.values, "left"), 0)
+    last = np.where(highs.is_known, np.searchsorted(numbers, highs.values, "right"), len(numbers))
     kept: BoolArray = bounds.has_values & (first < last)
     return kept
 
@@ -112,14 +144,7 @@ def key_numbers(predicate: Predicate) -> npt.NDArray[np.int64] | None:
     """int64[n], ascending: the constants of a list of whole numbers or days; None for any other condition."""
     expr = predicate.expr
     members = _members(expr, predicate) if isinstance(expr, (In, InArray)) else None
-    return None if members is None else np.unique(whole_numbers(members.drop_null()))
-
-
-def whole_numbers(values: pa.Array) -> npt.NDArray[np.int64]:
-    """int64[n]: whole numbers without nulls, or days since 1970."""
-    as_numbers = values.cast(pa.int32()) if pt.is_date32(values.type) else values
-    numbers: npt.NDArray[np.int64] = as_numbers.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return numbers
+    return None if members is None else np.unique(numbers_of(members.drop_null()))
 
 
 _BOUND_OPS: dict[ComparisonOp, tuple[ComparisonOp | None, ComparisonOp | None]] = {

@@ -15,7 +15,7 @@ from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import ArrayContains, Column, ComparisonOp, Expr, Not
 from lance_spark.expr.values import as_array, plain
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
-from lance_spark.index.bitmap import BITMAP_FILE, load_keys, read_bitmaps
+from lance_spark.index.bitmap import BITMAP_FILE, find_bitmaps, load_keys
 from lance_spark.index.row_set import RowSet, union_all
 
 NULL_LISTS = "lance:label_list_nulls"
@@ -47,7 +47,7 @@ class LabelListIndex(ScalarIndex):
         equal = as_array(compare(ComparisonOp.EQ, plain(keys), item.scalar(), predicate.time_zone), len(keys))
         # A null key compares as null: its rows are neither TRUE nor FALSE, and excluded from a negation.
         wanted = equal.fill_null(is_negated).to_numpy(zero_copy_only=False)
-        found = union_all(read_bitmaps(file, np.flatnonzero(wanted), self._coverage.fragment_rows))
+        found = union_all(find_bitmaps(self._files, file, np.flatnonzero(wanted), self._coverage.fragment_rows))
         if not is_negated:
             return SearchResult(found)
         null_lists = RowSet.of_address_map(nulls or b"", self._coverage.fragment_rows)

@@ -10,31 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
+import pyroaring
 
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail
+from lance_spark.expr.json_path.jsonb import Step
 from lance_spark.expr.json_path.nodes import JsonValue
 from lance_spark.expr.nodes import And, Comparison, ComparisonOp, Expr, In, Not, Or, referenced_columns
-from lance_spark.index.base import Fit, Predicate
+from lance_spark.index.answers import Answer, any_of
+from lance_spark.index.base import Fit, Predicate, ScalarIndex
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.json_index import on_value
 from lance_spark.index.registry import INDEX_TYPES
-from lance_spark.index.segments import FragmentRows, Matches, Segment, warn_unused
+from lance_spark.index.segments import BoundSegment, FragmentRows, Segment, warn_unused
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
-from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import find
-
-Answer = dict[int, Matches]
-"""Matches by fragment id; a fragment that is missing is unknown."""
-
-Fragments = Mapping[int, FragmentRows]
-"""Fragments by id."""
 
 _FEW_ROWS = 1024
 """So few candidates are read and checked rather than narrowed by another index."""
+
+_MAX_REMEMBERED = 1024
+"""Spellings of columns that are remembered: upper and lower case make many of one."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +55,85 @@ class IndexQuery:
     type_name: str
     condition: Expr
     num_segments: int
-    fragment_ids: tuple[int, ...]
+    fragment_ids: pyroaring.BitMap
     is_exact: bool
 
 
-@dataclass(frozen=True)
-class TableRows:
-    """A version of a table as the planner sees it.
+class TableColumns:
+    """The columns of a table as filters name them; what was found once is remembered."""
+
+    def __init__(self, schema: LanceSchema) -> None:
+        self._schema = schema
+        self._arrow_schema = to_arrow_schema(schema)
+        self._found: dict[tuple[str, ...], NamedColumn | None] = {}
+
+    def find(self, path: tuple[str, ...]) -> NamedColumn | None:
+        """The column that a filter names; None for a system column, and where there is none."""
+        if path not in self._found:
+            if len(self._found) >= _MAX_REMEMBERED:
+                self._found.clear()
+            self._found[path] = self._named(path)
+        return self._found[path]
+
+    def _named(self, path: tuple[str, ...]) -> NamedColumn | None:
+        try:
+            names = resolve_names(self._arrow_schema, path)
+        except LanceError:
+            return None
+        field = find(self._schema, names)[-1]
+        return NamedColumn(names, field.id, to_arrow_type(field))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedColumn:
+    """A column of a table.
 
     Attributes:
-        schema: its columns.
+        names: spelled as in the schema, level by level.
+        field_id: its field.
+        dtype: its type.
+    """
+
+    names: tuple[str, ...]
+    field_id: int
+    dtype: pa.DataType
+
+
+class TableRows:
+    """A version of a table as the planner sees it; used for every filter of the version.
+
+    Args:
         fragments: its fragments by id; those whose number of rows is not known are left out.
         segments: the segments of its indexes.
         stable_row_ids: whether it has stable row ids.
-        time_zone: the session's zone.
         reuse: the moves of rows that index files may not show yet.
     """
 
-    schema: LanceSchema
-    fragments: Fragments
-    segments: Sequence[Segment]
-    stable_row_ids: bool
-    time_zone: str
-    reuse: FragmentReuse | None = None
+    def __init__(
+        self,
+        fragments: Mapping[int, FragmentRows],
+        segments: Sequence[Segment],
+        *,
+        stable_row_ids: bool,
+        reuse: FragmentReuse | None = None,
+    ) -> None:
+        self._fragments = fragments
+        self._segments: dict[tuple[int, tuple[Step, ...] | None], dict[type[ScalarIndex], list[BoundSegment]]] = {}
+        for segment in segments:
+            of_column = self._segments.setdefault((segment.field_id, segment.json_steps), {})
+            bound = BoundSegment(segment, fragments, stable_row_ids=stable_row_ids, reuse=reuse)
+            of_column.setdefault(segment.index_type, []).append(bound)
+
+    @cached_property
+    def fragment_ids(self) -> pyroaring.BitMap:
+        """The ids of the fragments."""
+        return pyroaring.BitMap(self._fragments)
+
+    def segments(
+        self, field_id: int, json_steps: tuple[Step, ...] | None
+    ) -> Mapping[type[ScalarIndex], Sequence[BoundSegment]]:
+        """The segments on a column, or on a path in a JSON column, by their kind."""
+        return self._segments.get((field_id, json_steps), {})
 
 
 @dataclass
@@ -88,188 +145,151 @@ class Plan:
         queries: what the indexes were asked.
     """
 
-    matches: Answer
+    matches: Answer = field(default_factory=Answer)
     queries: list[IndexQuery] = field(default_factory=list)
 
 
-def candidates(condition: Expr, table: TableRows) -> Plan:
-    """The rows of each fragment that can satisfy a filter, as far as the table's indexes know them."""
-    planner = _Planner(table)
-    return Plan(planner.answer(condition, table.fragments, negated=False), planner.queries)
+def candidates(condition: Expr, table: TableRows, columns: TableColumns, time_zone: str) -> Plan:
+    """The rows of each fragment that can satisfy a filter, as far as the table's indexes know them.
 
-
-def filtered_fields(condition: Expr, schema: LanceSchema) -> set[int]:
-    """The ids of the fields that a filter reads; system columns have none."""
-    arrow_schema = to_arrow_schema(schema)
-    targets = (_named_field(path, schema, arrow_schema) for path in referenced_columns(condition))
-    return {target[1].id for target in targets if target is not None}
+    Args:
+        columns: those of the table.
+        time_zone: the session's zone.
+    """
+    planner = _Planner(table, columns, time_zone)
+    return Plan(planner.answer(condition, table.fragment_ids, negated=False), planner.queries)
 
 
 class _Planner:
-    def __init__(self, table: TableRows) -> None:
+    def __init__(self, table: TableRows, columns: TableColumns, time_zone: str) -> None:
         self._table = table
-        self._arrow_schema = to_arrow_schema(table.schema)
+        self._columns = columns
+        self._time_zone = time_zone
         self._unusable: set[str] = set()
         self.queries: list[IndexQuery] = []
 
-    def answer(self, expr: Expr, fragments: Fragments, *, negated: bool) -> Answer:
-        """The rows of some fragments for which `expr`, or its negation, is TRUE."""
+    def answer(self, expr: Expr, fragments: pyroaring.BitMap, *, negated: bool) -> Answer:
+        """The rows of some fragments, by their ids, for which `expr`, or its negation, is TRUE."""
         if isinstance(expr, Not):
             return self.answer(expr.value, fragments, negated=not negated)
         direct = self._ask_indexes(expr, fragments, negated=negated)
-        left = _without(fragments, direct)
-        if not left or not isinstance(expr, (And, Or)):
+        if not isinstance(expr, (And, Or)):
+            return direct
+        left = fragments - direct.known
+        if not left:
             return direct
         combine = self._all_terms if isinstance(expr, And) is not negated else self._any_term
-        return _refined(direct, combine(self._by_column(expr), left, negated=negated))
+        return direct.over(combine(self._by_column(expr), left, negated=negated))
 
     def _by_column(self, expr: And | Or) -> Sequence[Expr]:
         """The terms, those on one column joined: both ends of a range are one question to its index."""
         groups: dict[object, list[Expr]] = {}
         for place, term in enumerate(expr.terms):
             target = self._column_of(term)
-            groups.setdefault(place if target is None else target[0], []).append(term)
+            groups.setdefault(place if target is None else target.names, []).append(term)
         if len(groups) == 1:
             return expr.terms
         return [group[0] if len(group) == 1 else type(expr)(tuple(group)) for group in groups.values()]
 
-    def _all_terms(self, terms: Sequence[Expr], fragments: Fragments, *, negated: bool) -> Answer:
+    def _all_terms(self, terms: Sequence[Expr], fragments: pyroaring.BitMap, *, negated: bool) -> Answer:
         known: Answer | None = None
         num_answered = 0
         for term in sorted(terms, key=_is_range):
-            if known is not None and _is_small(known, fragments):
+            if known is not None and len(known) == len(fragments) and known.num_rows <= _FEW_ROWS:
                 break
             answer = self.answer(term, fragments, negated=negated)
-            known = answer if known is None else _refined(known, answer, both=True)
+            known = answer if known is None else known.and_also(answer)
             num_answered += 1
         assert known is not None  # AND and OR have terms
-        is_partial = num_answered < len(terms)
-        return {id_: Matches(found.offsets, found.is_exact and not is_partial) for id_, found in known.items()}
+        return known if num_answered == len(terms) else known.as_superset()
 
-    def _any_term(self, terms: Sequence[Expr], fragments: Fragments, *, negated: bool) -> Answer:
+    def _any_term(self, terms: Sequence[Expr], fragments: pyroaring.BitMap, *, negated: bool) -> Answer:
         answers = []
         for term in terms:
             answers.append(self.answer(term, fragments, negated=negated))
-            fragments = {id_: rows for id_, rows in fragments.items() if id_ in answers[-1]}
+            fragments = fragments & answers[-1].known
             if not fragments:
-                return {}
-        shared = set(answers[0]).intersection(*answers[1:])
-        return {
-            id_: Matches(
-                answers[0][id_].offsets.union(*(answer[id_].offsets for answer in answers)),
-                all(answer[id_].is_exact for answer in answers),
-            )
-            for id_ in shared
-        }
+                return Answer()
+        return any_of(answers)
 
-    def _ask_indexes(self, expr: Expr, fragments: Fragments, *, negated: bool) -> Answer:
+    def _ask_indexes(self, expr: Expr, fragments: pyroaring.BitMap, *, negated: bool) -> Answer:
         """What the indexes on the column of a condition say; nothing if it reads several columns or can fail."""
-        target = self._column_of(expr)
-        if target is None:
-            return {}
-        names, column = target
-        dtype, steps, condition = to_arrow_type(column), None, expr
+        column = self._column_of(expr)
+        asked = None if column is None else self._question(expr, column, negated=negated)
+        if asked is None:
+            return Answer()
+        predicate, by_kind = asked
+        exact = Answer()
+        supersets = Answer()
+        for index_type in INDEX_TYPES:
+            segments = by_kind.get(index_type)
+            if segments is None:
+                continue
+            fit = index_type.fit(predicate)
+            left = fragments - exact.known
+            if fit is Fit.EXACT:
+                exact = exact.over(self._search(segments, predicate, left))
+            elif fit is Fit.SUPERSET:
+                supersets = supersets.refined(self._search(segments, predicate, left))
+        return exact.over(supersets)
+
+    def _question(
+        self, expr: Expr, column: NamedColumn, *, negated: bool
+    ) -> tuple[Predicate, Mapping[type[ScalarIndex], Sequence[BoundSegment]]] | None:
+        """(the predicate on a column that a condition, or its negation, is; the segments that it is sent to); None if
+        there are none.
+        """
+        names, dtype, steps, condition = column.names, column.dtype, None, expr
         if any(isinstance(node, JsonValue) for node in expr.walk()):
             found = on_value(expr)
             if found is None:
-                return {}
+                return None
             value, condition = found
             dtype, steps, names = value.kind.dtype, value.steps, (value.to_sql(),)
+        segments = self._table.segments(column.field_id, steps)
+        if not segments:
+            return None
         condition = Not(condition) if negated else condition
-        predicate = Predicate(condition, names, referenced_columns(condition), dtype, self._table.time_zone)
-        exact: Answer = {}
-        supersets: Answer = {}
-        for index_type in INDEX_TYPES:
-            fit = index_type.fit(predicate)
-            segments = [
-                segment
-                for segment in self._table.segments
-                if segment.index_type is index_type and segment.field_id == column.id and segment.json_steps == steps
-            ]
-            if fit is Fit.EXACT:
-                exact |= self._search(segments, predicate, _without(fragments, exact))
-            elif fit is Fit.SUPERSET:
-                supersets = _refined(supersets, self._search(segments, predicate, _without(fragments, exact)))
-        return supersets | exact
+        return Predicate(condition, names, referenced_columns(condition), dtype, self._time_zone), segments
 
-    def _search(self, segments: Sequence[Segment], predicate: Predicate, fragments: Fragments) -> Answer:
+    def _search(self, segments: Sequence[BoundSegment], predicate: Predicate, fragments: pyroaring.BitMap) -> Answer:
         """What segments say of some fragments."""
-        found: Answer = {}
+        found = Answer()
         by_name: dict[str, list[Answer]] = {}
-        for segment in segments:
-            answer = self._search_segment(segment, predicate, _without(fragments, found))
+        for bound in segments:
+            answer = self._search_segment(bound, predicate, fragments - found.known)
             if answer:
-                by_name.setdefault(segment.name, []).append(answer)
-            found |= answer
+                by_name.setdefault(bound.segment.name, []).append(answer)
+                found = found.over(answer)
+        type_name = segments[0].segment.index_type.type_name
         for name, answers in by_name.items():
-            ids = tuple(sorted(id_ for answer in answers for id_ in answer))
-            is_exact = all(matches.is_exact for answer in answers for matches in answer.values())
-            type_name = segments[0].index_type.type_name
+            ids = pyroaring.BitMap.union(*(answer.known for answer in answers))
+            is_exact = all(answer.is_exact for answer in answers)
             self.queries.append(IndexQuery(name, type_name, predicate.expr, len(answers), ids, is_exact))
         return found
 
-    def _search_segment(self, segment: Segment, predicate: Predicate, fragments: Fragments) -> Answer:
+    def _search_segment(self, bound: BoundSegment, predicate: Predicate, fragments: pyroaring.BitMap) -> Answer:
         """What a segment says of some fragments: nothing, after one warning, if it cannot be read."""
+        segment = bound.segment
         if segment.uuid in self._unusable:
-            return {}
+            return Answer()
         try:
-            return segment.search(
-                predicate, fragments, stable_row_ids=self._table.stable_row_ids, reuse=self._table.reuse
-            )
+            return bound.search(predicate, fragments)
         except LanceError as error:
             self._unusable.add(segment.uuid)
             warn_unused(segment.name, segment.uuid, error)
-            return {}
+            return Answer()
 
-    def _column_of(self, expr: Expr) -> tuple[tuple[str, ...], Field] | None:
+    def _column_of(self, expr: Expr) -> NamedColumn | None:
         """The one column that a condition reads, if no value of it makes the condition fail."""
         paths = referenced_columns(expr)
         if not paths or can_fail(expr):
             return None
-        targets = [_named_field(path, self._table.schema, self._arrow_schema) for path in paths]
-        is_single = len({None if target is None else target[1].id for target in targets}) == 1
-        return targets[0] if is_single else None
-
-
-def _named_field(
-    path: tuple[str, ...], schema: LanceSchema, arrow_schema: pa.Schema
-) -> tuple[tuple[str, ...], Field] | None:
-    """The column that a filter names, spelled as in the schema; None for a system column."""
-    try:
-        names = resolve_names(arrow_schema, path)
-    except LanceError:
-        return None
-    return names, find(schema, names)[-1]
-
-
-def _refined(first: Answer, second: Answer, *, both: bool = False) -> Answer:
-    """Rows in both answers, where both know a fragment; elsewhere the answer that knows it.
-
-    Args:
-        both: the result is exact only where both answers are (they answer two terms of an AND); otherwise the answers
-            are for one condition, and the exact one stands for itself.
-    """
-    merged: Answer = {}
-    for id_ in first.keys() | second.keys():
-        one, other = first.get(id_), second.get(id_)
-        if one is None or other is None:
-            known = one or other
-            assert known is not None
-            merged[id_] = Matches(known.offsets, known.is_exact and not both)
-        elif both or not (one.is_exact or other.is_exact):
-            merged[id_] = Matches(one.offsets & other.offsets, both and one.is_exact and other.is_exact)
-        else:
-            merged[id_] = one if one.is_exact else other
-    return merged
-
-
-def _without(fragments: Fragments, known: Answer) -> Fragments:
-    return {id_: rows for id_, rows in fragments.items() if id_ not in known}
-
-
-def _is_small(answer: Answer, fragments: Fragments) -> bool:
-    """Whether an answer knows all of some fragments and has few rows in them."""
-    return len(answer) == len(fragments) and sum(len(found.offsets) for found in answer.values()) <= _FEW_ROWS
+        first, *others = (self._columns.find(path) for path in paths)
+        is_single = first is not None and all(
+            other is not None and other.field_id == first.field_id for other in others
+        )
+        return first if is_single else None
 
 
 def _is_range(term: Expr) -> bool:

@@ -31,6 +31,9 @@ _ENTRY = struct.Struct("<II")
 _HIGH_BITS = 32
 _LOW_MASK = np.uint64((1 << _HIGH_BITS) - 1)
 
+_FEW = 16
+"""So few numbers are taken one by one."""
+
 
 class RowSet:
     """An immutable set of 64-bit row numbers."""
@@ -48,9 +51,23 @@ class RowSet:
     @classmethod
     def of_numbers(cls, numbers: npt.NDArray[np.uint64]) -> RowSet:
         """The set of `numbers` (uint64[n], any order)."""
+        if len(numbers) <= _FEW:
+            return cls._of_few(numbers.tolist())
         highs = (numbers >> np.uint64(_HIGH_BITS)).astype(np.int64)
         lows = (numbers & _LOW_MASK).astype(np.uint32)
-        return cls({high: pyroaring.BitMap(lows[highs == high]) for high in np.unique(highs).tolist()})
+        if (highs == highs[0]).all():
+            return cls({int(highs[0]): _bitmap_of(lows)})
+        order = np.argsort(highs, kind="stable")
+        highs, lows = highs[order], lows[order]
+        cuts = [0, *(np.flatnonzero(np.diff(highs)) + 1).tolist(), len(highs)]
+        return cls({int(highs[first]): _bitmap_of(lows[first:last]) for first, last in pairwise(cuts)})
+
+    @classmethod
+    def _of_few(cls, numbers: Iterable[int]) -> RowSet:
+        parts: dict[int, list[int]] = {}
+        for number in numbers:
+            parts.setdefault(number >> _HIGH_BITS, []).append(number & int(_LOW_MASK))
+        return cls({high: pyroaring.BitMap(lows) for high, lows in parts.items()})
 
     @classmethod
     def of_address_map(cls, data: bytes, fragment_rows: Mapping[int, int]) -> RowSet:
@@ -126,6 +143,10 @@ class RowSet:
         """The low 32 bits of the numbers with these high bits, as a bitmap that must not be changed."""
         return self._parts.get(high) or pyroaring.BitMap()
 
+    def parts(self, highs: pyroaring.BitMap) -> dict[int, pyroaring.BitMap]:
+        """`part` of those of some high bits that occur."""
+        return {high: part for high, part in self._parts.items() if high in highs}
+
     @property
     def highs(self) -> tuple[int, ...]:
         """The high bits that occur."""
@@ -190,12 +211,16 @@ def _serialized_parts(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) ->
         yield [(int(highs[first]), _bitmap_bytes(lows[first:last])) for first, last in pairwise(cuts)]
 
 
-def _bitmap_bytes(values: npt.NDArray[np.uint32]) -> bytes:
+def _bitmap_of(values: npt.NDArray[np.uint32], *, optimize: bool = True) -> pyroaring.BitMap:
     # An array.array is taken over at once, an array of numpy value by value.
     numbers = array("I")
     numbers.frombytes(values.tobytes())
+    return pyroaring.BitMap(numbers, optimize=optimize)
+
+
+def _bitmap_bytes(values: npt.NDArray[np.uint32]) -> bytes:
     # As in the reference library, without run containers.
-    data: bytes = pyroaring.BitMap(numbers, optimize=False).serialize()
+    data: bytes = _bitmap_of(values, optimize=False).serialize()
     return data
 
 

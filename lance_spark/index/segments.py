@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyroaring
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.expr.json_path.jsonb import Step
+from lance_spark.index.answers import Answer
 from lance_spark.index.base import Coverage, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
@@ -45,19 +47,6 @@ class FragmentRows(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Matches:
-    """The rows of a fragment that an index has found.
-
-    Attributes:
-        offsets: rows of the fragment, deleted ones possibly among them.
-        is_exact: whether each of them that is not deleted satisfies the predicate.
-    """
-
-    offsets: pyroaring.BitMap
-    is_exact: bool
-
-
 @dataclass(frozen=True)
 class Segment:
     """One segment of an index.
@@ -84,58 +73,103 @@ class Segment:
     dataset_version: int = 0
     json_steps: tuple[Step, ...] | None = None
 
-    def search(
-        self,
-        predicate: Predicate,
-        fragments: Mapping[int, FragmentRows],
-        *,
-        stable_row_ids: bool,
-        reuse: FragmentReuse | None = None,
-    ) -> dict[int, Matches]:
-        """The matching rows by fragment id. Fragments that are missing have to be scanned.
-
-        Args:
-            fragments: the fragments of the table's version, by id.
-            stable_row_ids: whether the table has stable row ids.
-            reuse: the moves of rows that the files may not show yet.
-
-        Raises:
-            LanceError: the segment is missing, broken, or does not fit the fragments.
-        """
-        covered = self._covered(fragments, reuse)
-        if not covered:
-            return {}
-        if self.json_steps is not None and value_type(self.files, self.index_type) != predicate.dtype:
-            return {}
-        index = self.index_type(self.files, _coverage(covered, reuse))
-        result = index.search(predicate)
-        if result is None:
-            return {}
-        if reuse is not None:
-            result = replace(result, rows=reuse.moved(result.rows))
-        holds_row_ids = stable_row_ids and self.index_type.holds_row_ids(self.version)
-        return _by_fragment(result, covered, holds_row_ids=holds_row_ids)
-
     def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
         """As `ScalarIndex.bounds`."""
         return self.index_type(self.files, Coverage({}, {})).bounds(dtype)
 
-    def _covered(self, fragments: Mapping[int, FragmentRows], reuse: FragmentReuse | None) -> dict[int, FragmentRows]:
+
+class BoundSegment:
+    """A segment against the fragments of a version; what does not depend on a question is found once.
+
+    Args:
+        segment: the segment.
+        fragments: the fragments of the version, by id.
+        stable_row_ids: whether the table has stable row ids.
+        reuse: the moves of rows that the files may not show yet.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        fragments: Mapping[int, FragmentRows],
+        *,
+        stable_row_ids: bool,
+        reuse: FragmentReuse | None = None,
+    ) -> None:
+        self.segment = segment
+        self._fragments = fragments
+        self._reuse = reuse
+        self._holds_row_ids = stable_row_ids and segment.index_type.holds_row_ids(segment.version)
+
+    def search(self, predicate: Predicate, wanted: pyroaring.BitMap) -> Answer:
+        """The matching rows of the fragments that are covered. Fragments that are missing have to be scanned.
+
+        Args:
+            wanted: ids of the fragments in question.
+
+        Raises:
+            LanceError: the segment is missing, broken, or does not fit the fragments.
+        """
+        ids = self._covered_ids & wanted
+        if not ids:
+            return Answer()
+        segment = self.segment
+        if segment.json_steps is not None and value_type(segment.files, segment.index_type) != predicate.dtype:
+            return Answer()
+        result = self._index.search(predicate)
+        if result is None:
+            return Answer()
+        if self._reuse is not None:
+            result = replace(result, rows=self._reuse.moved(result.rows))
+        return self._by_fragment(result, ids)
+
+    @cached_property
+    def _index(self) -> ScalarIndex:
+        return self.segment.index_type(self.segment.files, _coverage(self._covered, self._reuse))
+
+    @cached_property
+    def _covered_ids(self) -> pyroaring.BitMap:
+        return pyroaring.BitMap(self._covered)
+
+    @cached_property
+    def _covered(self) -> dict[int, FragmentRows]:
         """The fragments that the segment answers for."""
-        ids = self.fragment_ids if reuse is None else reuse.current(self.fragment_ids)
-        covered = {id_: fragments[id_] for id_ in ids if id_ in fragments}
-        if reuse is None or not self.index_type.loses_moved_rows:
+        segment, reuse = self.segment, self._reuse
+        ids = segment.fragment_ids if reuse is None else reuse.current(segment.fragment_ids)
+        covered = {id_: self._fragments[id_] for id_ in ids if id_ in self._fragments}
+        if reuse is None or not segment.index_type.loses_moved_rows:
             return covered
-        doubtful = reuse.unexplained(covered, self.dataset_version)
+        doubtful = reuse.unexplained(covered, segment.dataset_version)
         if not doubtful:
             return covered
-        all_rows = self.index_type(self.files, _coverage(covered, reuse)).all_rows()
+        all_rows = segment.index_type(segment.files, _coverage(covered, reuse)).all_rows()
         rows = None if all_rows is None else reuse.moved(all_rows)
         return {
             id_: fragment
             for id_, fragment in covered.items()
             if id_ not in doubtful or (rows is not None and len(rows.part(id_)) >= fragment.num_live_rows > 0)
         }
+
+    def _by_fragment(self, result: SearchResult, ids: pyroaring.BitMap) -> Answer:
+        rows = self._of_row_ids(result, ids) if self._holds_row_ids else result.rows.parts(ids)
+        known = ids & pyroaring.BitMap(rows) if self._holds_row_ids else ids
+        for id_, offsets in rows.items():
+            num_rows = self._covered[id_].num_rows
+            if offsets and offsets.max() >= num_rows:
+                raise CorruptFileError(f"row {offsets.max()} of fragment {id_}, which has {num_rows} rows")
+        if result.is_complement:
+            rows = {id_: self._other_rows(id_, rows.get(id_)) for id_ in known}
+        found = {id_: offsets for id_, offsets in rows.items() if offsets}
+        return Answer(known, None if result.is_exact else known, found)
+
+    def _of_row_ids(self, result: SearchResult, ids: pyroaring.BitMap) -> dict[int, pyroaring.BitMap]:
+        """The rows with some stable row ids, for each fragment whose row ids are at hand."""
+        offsets = ((id_, self._covered[id_].offsets_of(result.rows)) for id_ in ids)
+        return {id_: found for id_, found in offsets if found is not None}
+
+    def _other_rows(self, id_: int, offsets: pyroaring.BitMap | None) -> pyroaring.BitMap:
+        rows = pyroaring.BitMap(range(self._covered[id_].num_rows))
+        return rows if offsets is None else rows - offsets
 
 
 def _coverage(covered: Mapping[int, FragmentRows], reuse: FragmentReuse | None) -> Coverage:
@@ -157,19 +191,3 @@ def warn_unused(name: str, uuid: str, reason: object) -> None:
         uuid,
         reason,
     )
-
-
-def _by_fragment(
-    result: SearchResult, covered: Mapping[int, FragmentRows], *, holds_row_ids: bool
-) -> dict[int, Matches]:
-    found: dict[int, Matches] = {}
-    for id_, rows in covered.items():
-        offsets = rows.offsets_of(result.rows) if holds_row_ids else result.rows.part(id_)
-        if offsets is None:
-            continue
-        if offsets and offsets.max() >= rows.num_rows:
-            raise CorruptFileError(f"row {offsets.max()} of fragment {id_}, which has {rows.num_rows} rows")
-        if result.is_complement:
-            offsets = pyroaring.BitMap(range(rows.num_rows)) - offsets
-        found[id_] = Matches(offsets, result.is_exact)
-    return found

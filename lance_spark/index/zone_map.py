@@ -8,23 +8,25 @@ others are a superset of the answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
-from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.bounds import Bounds, matching_bounds
-from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.shapes import is_range_condition
 from lance_spark.index.zones import ZoneRows, search_nulls
 
 ZONE_FILE = "zonemap.lance"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _ZoneMap:
     rows: ZoneRows
     lows: pa.Array
@@ -34,7 +36,12 @@ class _ZoneMap:
 
     @property
     def num_bytes(self) -> int:
-        return int(self.rows.num_bytes + self.lows.nbytes + self.highs.nbytes + 2 * self.null_counts.nbytes)
+        return int(self.rows.num_bytes + 2 * (self.lows.nbytes + self.highs.nbytes + self.null_counts.nbytes))
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Those of each zone."""
+        return Bounds(self.lows, self.highs, self.null_counts < self.rows.lengths)
 
     def statistics(self, zone: int) -> ColumnStatistics:
         """What is known of the values of a zone. Deleted rows between its own are in its length."""
@@ -60,20 +67,30 @@ class ZoneMapIndex(ScalarIndex):
     def fit(cls, predicate: Predicate) -> Fit:
         return Fit.SUPERSET if is_range_condition(predicate.expr) else Fit.NONE
 
+    def __init__(self, files: IndexFiles, coverage: Coverage) -> None:
+        super().__init__(files, coverage)
+        self._checked: tuple[ZoneRows, npt.NDArray[np.bool_]] | None = None
+
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(ZONE_FILE)
         zones = self._zones(file, predicate.dtype)
-        zones.rows.check(file, self._coverage)
+        wanted = self._covered(file, zones.rows)
         exact = search_nulls(file, predicate, self._coverage)
         if exact is not None:
             return exact
-        wanted = np.isin(zones.rows.fragment_ids, list(self._coverage.fragment_rows))
-        compared = matching_bounds(predicate, Bounds(zones.lows, zones.highs, zones.null_counts < zones.rows.lengths))
+        compared = matching_bounds(predicate, zones.bounds)
         if compared is None:
             places = np.flatnonzero(wanted).tolist()
             compared = np.zeros(len(wanted), np.bool_)
             compared[places] = [predicate.may_match(zones.statistics(zone)) for zone in places]
         return SearchResult(zones.rows.rows(wanted & compared, self._coverage.fragment_rows), is_exact=False)
+
+    def _covered(self, file: IndexFile, rows: ZoneRows) -> npt.NDArray[np.bool_]:
+        """bool[n]: which zones are of covered fragments. The zones of a file are checked once."""
+        if self._checked is None or self._checked[0] is not rows:
+            rows.check(file, self._coverage)
+            self._checked = (rows, np.isin(rows.fragment_ids, list(self._coverage.fragment_rows)))
+        return self._checked[1]
 
     def _zones(self, file: IndexFile, dtype: pa.DataType) -> _ZoneMap:
         return self._files.kept(ZONE_FILE, "zones", lambda: _load(file, dtype))

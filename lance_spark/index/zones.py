@@ -65,11 +65,18 @@ class ZoneRows:
         ids, starts, ends = self.fragment_ids[order], self.starts[order], (self.starts + self.lengths)[order]
         if bool(np.any((ids[1:] == ids[:-1]) & (starts[1:] < ends[:-1]))):
             raise file.damaged("two zones share rows")
-        for id_, num_rows in coverage.fragment_rows.items():
-            of_fragment = self.fragment_ids == id_
-            num_zoned = int(self.lengths[of_fragment].sum())
-            if num_zoned < coverage.live_rows[id_] or bool(np.any(ends[ids == id_] > num_rows)):
-                raise file.damaged(f"the zones of fragment {id_} have {num_zoned} rows, the fragment has {num_rows}")
+        covered = np.fromiter(coverage.fragment_rows, np.int64)
+        num_rows = np.fromiter(coverage.fragment_rows.values(), np.int64)
+        num_live = np.fromiter((coverage.live_rows[id_] for id_ in coverage.fragment_rows), np.int64)
+        firsts, lasts = np.searchsorted(ids, covered, "left"), np.searchsorted(ids, covered, "right")
+        sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
+        num_zoned = sums[lasts] - sums[firsts]
+        # Zones do not overlap, so the last one of a fragment ends last.
+        last_ends = np.concatenate([ends, np.zeros(1, np.int64)])[np.where(firsts < lasts, lasts - 1, len(ends))]
+        wrong = np.flatnonzero((num_zoned < num_live) | (last_ends > num_rows))
+        if len(wrong):
+            id_, zoned, physical = covered[wrong[0]], num_zoned[wrong[0]], num_rows[wrong[0]]
+            raise file.damaged(f"the zones of fragment {id_} have {zoned} rows, the fragment has {physical}")
 
     def rows(self, kept: npt.NDArray[np.bool_], fragments: Mapping[int, int]) -> RowSet:
         """The rows of the zones that are marked in `kept` (bool[n]), of some fragments only."""

@@ -9,6 +9,7 @@ from itertools import groupby
 import pyroaring
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.answers import Answer
 from lance_spark.index.planner import IndexQuery, Plan
 from lance_spark.spark.partitions import MAX_CANDIDATE_BYTES
 from lance_spark.table.manifests.manifest import Manifest
@@ -38,7 +39,7 @@ class IndexAnswers:
     queries: list[IndexQuery] = field(default_factory=list)
     num_unanswered: int = 0
     num_rows: int | None = None
-    _found: list[dict[int, pyroaring.BitMap]] = field(default_factory=list)
+    _found: list[Answer] = field(default_factory=list)
     _bytes_left: int = _MAX_BYTES
 
     @classmethod
@@ -56,7 +57,7 @@ class IndexAnswers:
             plan = index_plan(scan, manifest)
             answers.queries += plan.queries
             answers.num_unanswered += len(manifest.fragments) - len(plan.matches)
-            answers._found.append({id_: matches.offsets for id_, matches in plan.matches.items()})
+            answers._found.append(plan.matches)
             counts.append(_exact_rows(manifest, scan, plan))
         known = [count for count in counts if count is not None]
         answers.num_rows = sum(known) if len(known) == len(counts) else None
@@ -70,13 +71,13 @@ class IndexAnswers:
             split: its place among the splits.
         """
         found = self._found[split].get(fragment.id) if self._found else None
-        if found is None or not is_selective(found, fragment.physical_rows or 0):
+        if found is None or not is_selective(found.offsets, fragment.physical_rows or 0):
             return None
-        num_bytes = len(found.serialize())
+        num_bytes = len(found.offsets.serialize())
         if num_bytes > MAX_CANDIDATE_BYTES or num_bytes > self._bytes_left:
             return None
         self._bytes_left -= num_bytes
-        return found
+        return found.offsets
 
     def described(self) -> str | None:
         """The questions as EXPLAIN shows them; None if no index has answered."""
@@ -94,10 +95,11 @@ class IndexAnswers:
 
 def _exact_rows(manifest: Manifest, scan: Scan, plan: Plan) -> int | None:
     """How many rows of a version match; None if indexes do not know that."""
-    found = [(fragment, plan.matches.get(fragment.id)) for fragment in manifest.fragments]
-    if not all(matches is not None and (matches.is_exact or not matches.offsets) for _, matches in found):
+    found = plan.matches
+    if len(found) < len(manifest.fragments) or any(id_ in found.inexact for id_ in found.rows):
         return None
-    return sum(len(live_rows(fragment, scan.bases, matches.offsets)) for fragment, matches in found if matches)
+    with_rows = manifest.fragments.with_ids(found.rows)
+    return sum(len(live_rows(fragment, scan.bases, found.rows[fragment.id])) for fragment in with_rows)
 
 
 def _key(query: IndexQuery) -> tuple[str, str, str]:

@@ -7,9 +7,10 @@ a base id is at that path, in `data/` below it if the base path is the root of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -148,6 +149,17 @@ class Bases:
         places = [base.path for base in self._base_paths.values()]
         is_remote = any("://" in place and not place.startswith("file:") for place in places)
         return REMOTE_READS if is_remote or not has_free_etags(self._root) else 1
+
+    @cached_property
+    def identity(self) -> Hashable | None:
+        """Equal for those that see the same files with the same rights; None if that is not known of the store."""
+        root = getattr(self._root, "identity", None)
+        options = (self._storage_options or {}).items()
+        return (
+            None
+            if root is None
+            else (root, self.split_key, tuple(sorted((str(key), str(value)) for key, value in options)))
+        )
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -43,8 +43,8 @@ from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
 
-_KEPT_PLANS = 16
-"""How many plans a version keeps: what a plan works out about schemas serves each of its reads."""
+_MAX_PLANS = 64
+"""Plans that a dataset keeps."""
 
 
 class Dataset(
@@ -72,7 +72,8 @@ class Dataset(
     def __init__(self, location: TableLocation, manifest: Manifest) -> None:
         super().__init__(location, manifest)
         self._shown = with_blob_descriptors(manifest.schema, data_format(manifest))
-        self._plans: dict[tuple[Hashable, ...], Scan] = {}
+        self._bases = location.bases(manifest)
+        self._plans: dict[tuple[object, ...], Scan] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
@@ -202,34 +203,11 @@ class Dataset(
             batch_rows: rows of a batch at most.
             window_bytes: about how much is decoded at a time.
         """
-        arguments = (filter, with_row_id, with_row_address, batch_rows, window_bytes)
-        key = (columns if columns is None else tuple(columns), *arguments)
-        # A text search, which is a function, is done while planning: its rows would stay in memory.
-        is_repeatable = filter is None or (isinstance(filter, str) and "(" not in filter)
-        found = self._plans.get(key) if is_repeatable else None
-        if found is None:
-            found = self._new_plan(columns, *arguments)
-            if is_repeatable:
-                if len(self._plans) >= _KEPT_PLANS:
-                    self._plans.clear()
-                self._plans[key] = found
-        return found
-
-    def _new_plan(
-        self,
-        columns: Sequence[str] | None,
-        filter: str | Expr | None,
-        with_row_id: bool,
-        with_row_address: bool,
-        batch_rows: int | None,
-        window_bytes: int,
-    ) -> Scan:
-        bases = self.location.bases(self.manifest)
         return Scan.of(
             self._shown,
-            bases,
+            self._bases,
             columns=columns,
-            filter=with_text_searches_done(filter, self.manifest, self._shown, bases, "UTC"),
+            filter=with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC"),
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             stable_row_ids=self.manifest.has_stable_row_ids,
@@ -246,10 +224,22 @@ class Dataset(
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
-        plan = self.plan(
-            columns, filter, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
+        plan = self._unfiltered(
+            columns, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
         )
+        done = with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC")
+        plan = plan if done is None else plan.filtered(done)
         return plan, [(plan, self.manifest)]
+
+    def _unfiltered(self, columns: Sequence[str] | None, **options: Any) -> Scan:
+        """`plan` without a filter, kept for lookups that differ in nothing else."""
+        key = (None if columns is None else tuple(map(str, columns)), *options.items())
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self.plan(columns, **options)
+        return plan
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
         """How a scan with this filter finds its rows: for each index that answers, its kind, the condition, how many

@@ -18,6 +18,8 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate, evaluate_filter
 from lance_spark.expr.literals import NULL, TRUE, Literal, literal
 from lance_spark.expr.nodes import (
+    MAX_DEPTH,
+    MAX_TREE_DEPTH,
     And,
     Arithmetic,
     ArithmeticOp,
@@ -41,7 +43,6 @@ from lance_spark.expr.nodes import (
     referenced_columns,
 )
 from lance_spark.expr.sql import parse
-from lance_spark.expr.sql_limits import MAX_DEPTH, MAX_TREE_DEPTH
 from tests.expr.spark_cases import filters, table
 
 ROWS = table().combine_chunks().to_batches()[0]

@@ -11,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lance_spark
+from lance_spark._proto import table_pb2
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.coalesce import ReadPolicy
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
+from lance_spark.table.rows.fragment import DataFragment
 from tests.support.counting_store import CountingStore, Counts
 
 NUM_ROWS = 400_000
@@ -210,3 +213,24 @@ def test_merge_of_stale_entries_inserts_what_is_gone(table: Path, tmp_path: Path
     assert merged.count_rows("payload = -1", use_scalar_index=False) == 4
     rows = merged.to_table(["key"], f"key IN (4, 5, 6, {NUM_ROWS})", use_scalar_index=False)
     assert sorted(rows["key"].to_pylist()) == keys
+
+
+def test_lookup_looks_only_at_the_fragments_with_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lance.write_dataset(pa.table({"key": range(1000)}), str(tmp_path), max_rows_per_file=10)
+    lance.dataset(str(tmp_path)).create_scalar_index("key", "BTREE")
+    dataset = lance_spark.open(tmp_path)
+    parsed = []
+    parse = DataFragment.from_proto
+
+    def counting(message: table_pb2.DataFragment) -> DataFragment:
+        parsed.append(message.id)
+        return parse(message)
+
+    monkeypatch.setattr(DataFragment, "from_proto", counting)
+    for key in (555, 999, 5):
+        assert dataset.to_table(filter=f"key = {key}")["key"].to_pylist() == [key]
+        assert dataset.count_rows(f"key IN ({key}, 5000)") == 1
+    assert sorted(parsed) == [0, 55, 99]
+    parsed.clear()
+    assert dataset.to_table(filter="key = 777", use_scalar_index=False).num_rows == 1
+    assert len(parsed) == 97

@@ -8,16 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import lance
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.rtree import Boxes, united
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
 from tests.expr.test_geometries import EXTENSION, path, point, wkb
 from tests.index.comparisons import ID, check, ids
+from tests.index.test_index_requests import KeptStore, counted
 
 WHERE = "ST_GeomFromText('POLYGON((0 0, 30 0, 30 30, 0 30, 0 0))')"
 NAN = float("nan")
@@ -153,8 +157,9 @@ def test_columns_without_a_geometry_and_damaged_values_are_refused(tmp_path: Pat
         dataset.create_scalar_index("t", "RTREE")
     with pytest.raises(InvalidInputError, match="a geometry of 2 bytes"):
         dataset.create_scalar_index("b", "RTREE")
-    with pytest.raises(InvalidInputError, match="page_size"):
-        dataset.create_scalar_index("b", "RTREE", page_size=0)
+    for size in (0, 1):
+        with pytest.raises(InvalidInputError, match="page_size"):
+            dataset.create_scalar_index("b", "RTREE", page_size=size)
 
 
 def test_damaged_files_cost_a_warning(tmp_path: Path, warnings: list[str]) -> None:
@@ -177,3 +182,71 @@ def test_damaged_files_cost_a_warning(tmp_path: Path, warnings: list[str]) -> No
     shared.clear()
     assert ids(lance_spark.open(uri).to_table(filter=query, columns=[ID])) == expected
     assert "g_idx" in warnings[-1]
+
+
+def scattered(path: Path, builder: str, count: int, page_size: int) -> npt.NDArray[np.float64]:
+    """Points at random places of a square of 200 x 200: float64[2, n]."""
+    places = np.random.default_rng(9).random((2, count)) * 200
+    points = pa.StructArray.from_arrays([pa.array(places[0]), pa.array(places[1])], ["x", "y"])
+    field = pa.field("g", points.type, metadata={**EXTENSION, "ARROW:extension:name": "geoarrow.point"})
+    schema = pa.schema([pa.field(ID, pa.int64()), field])
+    lance.write_dataset(pa.table([pa.array(range(count)), points], schema=schema), str(path))
+    if builder == "ours":
+        lance_spark.open(path).create_scalar_index("g", "RTREE", page_size=page_size)
+    else:
+        lance.dataset(path).create_scalar_index("g", "RTREE")
+    return places
+
+
+def num_within(places: npt.NDArray[np.float64], x: float, y: float, half: float) -> int:
+    return int(((np.abs(places[0] - x) <= half) & (np.abs(places[1] - y) <= half)).sum())
+
+
+def around(x: float, y: float, half: float) -> str:
+    corners = ((x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half))
+    text = ", ".join(f"{one} {other}" for one, other in (*corners, corners[0]))
+    return f"st_intersects(g, ST_GeomFromText('POLYGON(({text}))'))"
+
+
+@pytest.mark.parametrize("builder", ["ours", "reference"])
+def test_a_query_reads_the_pages_that_meet_it(tmp_path: Path, builder: str) -> None:
+    places = scattered(tmp_path, builder, 200_000, 4096)
+    (file,) = tmp_path.glob("_indices/*/page_data.lance")
+    dataset, store = counted(tmp_path, KeptStore)
+
+    def index_bytes(query: str) -> int:
+        store.reset()
+        explained = dataset.explain(query)
+        assert "g_idx (RTREE)" in explained
+        return store.reset().bytes_read
+
+    first = index_bytes(around(50.5, 50.5, 2))
+    assert 0 < first < file.stat().st_size / 3
+    assert index_bytes(around(50.5, 50.5, 1)) == 0
+    # Of another part only its own pages are new.
+    assert 0 < index_bytes(around(150.5, 150.5, 2)) < first
+    assert index_bytes(around(100, 100, 200)) > file.stat().st_size / 2
+    assert dataset.count_rows(around(50.5, 50.5, 2)) == num_within(places, 50.5, 50.5, 2) > 0
+
+
+@pytest.mark.parametrize("page", range(0, 157, 39))
+def test_a_wrong_page_box_is_found_when_it_is_read(
+    tmp_path: Path, page: int, monkeypatch: pytest.MonkeyPatch, warnings: list[str]
+) -> None:
+    """Each query that reads the page, or that sees the boxes above change, is answered by a scan."""
+
+    def smaller(boxes: Boxes, size: int) -> Boxes:
+        found = united(boxes, size)
+        if len(boxes) == 10_000 and size == 64:
+            found[page, 2] = (found[page, 0] + found[page, 2]) / 2
+        return found
+
+    monkeypatch.setattr("lance_spark.index.builders.rtree.united", smaller)
+    places = scattered(tmp_path, "ours", 10_000, 64)
+    (file,) = tmp_path.glob("_indices/*/page_data.lance")
+    box = LanceFileReader(str(file)).read_all().to_table()["bbox"][10_000 + page].as_py()
+    shared.clear()
+    x, y = box["xmin"], (box["ymin"] + box["ymax"]) / 2
+    found = lance_spark.open(tmp_path).count_rows(around(x, y, 5))
+    assert found == num_within(places, x, y, 5) > 0
+    assert "a page is not as large as what is in it" in warnings[-1]

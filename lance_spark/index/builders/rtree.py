@@ -10,12 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.geo.columns import boxes, is_geometry
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, UInt64Array
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.row_set import address_maps
-from lance_spark.index.rtree import BOX_TYPE, NULL_FILE, PAGE_FILE, PAGE_SIZE, Boxes, RTreeIndex, read_items, read_nulls
+from lance_spark.index.rtree import (
+    BOX_TYPE,
+    NULL_FILE,
+    PAGE_FILE,
+    PAGE_SIZE,
+    Boxes,
+    RTreeIndex,
+    read_items,
+    read_nulls,
+    read_tree,
+    united,
+)
 
 _GRID_BITS = 16
 
@@ -25,6 +37,13 @@ class RTreeBuilder(IndexBuilder):
 
     index_type = RTreeIndex
     defaults: ClassVar[Mapping[str, object]] = {"page_size": PAGE_SIZE}
+
+    @classmethod
+    def _value(cls, name: str, value: object) -> object:
+        number = super()._value(name, value)
+        if number == 1:
+            raise InvalidInputError("page_size of RTREE is 1, with which no page has two below it; use 2 or more")
+        return number
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
@@ -37,7 +56,7 @@ class RTreeBuilder(IndexBuilder):
     @classmethod
     def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:
         file = files.open(PAGE_FILE)
-        return {"num_pages": int(file.metadata.get("num_pages", "0")), "num_items": len(read_items(files).ids)}
+        return {"num_pages": int(file.metadata.get("num_pages", "0")), "num_items": read_tree(files).num_items}
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
         self.merge([], rows, output)
@@ -67,12 +86,11 @@ class RTreeBuilder(IndexBuilder):
         first_page = 0
         while above > 1:
             below = levels[-1][0]
-            starts = np.arange(0, len(below), size)
             numbers = np.arange(first_page, first_page + above, dtype=np.uint64)
-            levels.append((_united(below, starts), numbers))
+            levels.append((united(below, size), numbers))
             first_page, above = first_page + above, -(-above // size)
             num_pages += above
-        whole = _united(items, np.array([0]))[0] if len(items) else np.zeros(4)
+        whole = united(items, len(items))[0] if len(items) else np.zeros(4)
         metadata = {
             "page_size": str(size),
             "num_pages": str(num_pages),
@@ -99,12 +117,6 @@ def _page_table(levels: Sequence[tuple[Boxes, UInt64Array]]) -> pa.Table:
 def _write_nulls(ids: UInt64Array, output: SegmentOutput) -> None:
     cell = pa.array(address_maps(ids, [0, len(ids)]), pa.binary())
     output.write(NULL_FILE, pa.table([cell], schema=pa.schema([pa.field("nulls", pa.binary(), nullable=False)])), {})
-
-
-def _united(items: Boxes, starts: npt.NDArray[np.int64]) -> Boxes:
-    """The boxes around runs of boxes, which begin at `starts`."""
-    lows, highs = np.minimum.reduceat(items[:, :2], starts), np.maximum.reduceat(items[:, 2:], starts)
-    return np.concatenate([lows, highs], axis=1)
 
 
 def _box_text(box: npt.NDArray[np.float64]) -> str:

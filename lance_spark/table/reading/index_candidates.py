@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 import pyroaring
 
+from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.expr.json_path.jsonb import Step
+from lance_spark.expr.nodes import referenced_columns
 from lance_spark.index.base import ScalarIndex
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.json_index import JSON_URL, JsonTarget
-from lance_spark.index.planner import IndexQuery, Plan, TableRows, candidates, filtered_fields
+from lance_spark.index.planner import IndexQuery, Plan, TableColumns, TableRows, candidates
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
-from lance_spark.index.segments import Matches, Segment, warn_unused
+from lance_spark.index.segments import Segment, warn_unused
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -35,6 +40,10 @@ _SELECTIVE_SHARE = 1 / 2
 
 _SCATTERED_SHARE = 1 / 16
 """The same, if they lie in most of the blocks that are decoded anyway."""
+
+_BYTES_PER_FRAGMENT = 512
+_BYTES_PER_FIELD = 256
+"""About what is kept of each."""
 
 _BLOCK_ROWS = 1024
 """About this many values of a number column are decoded to read one of them."""
@@ -69,7 +78,7 @@ class Candidates:
 
     def __init__(self, scan: Scan, plan: Plan) -> None:
         self.scan = scan
-        self._matches: Mapping[int, Matches] = plan.matches
+        self._matches = plan.matches
 
     @classmethod
     def of(cls, scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> Candidates:
@@ -78,7 +87,7 @@ class Candidates:
         Args:
             use_scalar_index: False looks into no index.
         """
-        return cls(scan, index_plan(scan, manifest) if use_scalar_index else Plan({}))
+        return cls(scan, index_plan(scan, manifest) if use_scalar_index else Plan())
 
     def read_fragment(self, fragment: DataFragment) -> Iterator[pa.RecordBatch]:
         """The rows of a fragment, as `Scan.read_fragment`."""
@@ -95,26 +104,32 @@ class Candidates:
 
     def read_fragments(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
         """The rows of several fragments, as `Scan.read_fragments`."""
-        for has_answer, run in groupby(fragments, lambda fragment: fragment.id in self._matches):
+        for has_answer, run in groupby(self._not_ruled_out(fragments), lambda fragment: fragment.id in self._matches):
             if has_answer:
                 for fragment in run:
                     yield from self.read_fragment(fragment)
             else:
                 yield from self.scan.read_fragments(run)
 
-    def total(self, fragments: FragmentList) -> int:
-        """The rows of all `fragments` that the scan returns."""
-        return sum(self.counts(fragments)) if self._matches else self.scan.total(fragments)
-
-    def counts(self, fragments: FragmentList) -> list[int]:
-        """The rows of each fragment that the scan returns; no data is read where an index has the exact answer."""
+    def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
+        """Those of some fragments that can have a row, in order."""
         if not self._matches:
-            return self.scan.counts(fragments)
-        return [self._count(fragment) for fragment in fragments]
+            return fragments
+        if isinstance(fragments, FragmentList):
+            return fragments.with_ids((fragments.ids - self._matches.known) | pyroaring.BitMap(self._matches.rows))
+        return (
+            fragment for fragment in fragments if fragment.id in self._matches.rows or fragment.id not in self._matches
+        )
+
+    def total(self, fragments: FragmentList) -> int:
+        """The rows of all `fragments` that the scan returns; no data is read where an index has the exact answer."""
+        if not self._matches:
+            return self.scan.total(fragments)
+        return sum(map(self._count, self._not_ruled_out(fragments)))
 
     def _count(self, fragment: DataFragment) -> int:
         found = self._matches.get(fragment.id)
-        if found is not None and (found.is_exact or not found.offsets):
+        if found is not None and found.is_exact:
             return len(live_rows(fragment, self.scan.bases, found.offsets))
         return sum(batch.num_rows for batch in self.read_fragment(fragment))
 
@@ -125,41 +140,28 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
     Indexes are never needed, so whatever is wrong with one is logged and its rows are scanned.
     """
     if scan.filter is None or not manifest.index_section:
-        return Plan({})
-    fields = filtered_fields(scan.filter, scan.schema)
+        return Plan()
+    columns = _columns(scan.schema)
+    found = (columns.find(path) for path in referenced_columns(scan.filter))
+    field_ids = {column.field_id for column in found if column is not None}
     try:
-        indexes = parse_indices(manifest.index_section)
+        version = _version_indexes(manifest, scan.bases)
     except CorruptFileError as error:
         warn_unused("section", "all", error)
-        return Plan({})
-    segments = _segments([index for index in indexes if not fields.isdisjoint(index.message.fields)], scan.bases)
-    if not segments:
-        return Plan({})
-    reuse_index = next((index for index in indexes if index.name == FRAGMENT_REUSE), None)
-    reuse = None if reuse_index is None else _reuse(reuse_index, manifest, scan.bases)
-    if reuse_index is not None and reuse is None:
-        return Plan({})
-    table = TableRows(
-        schema=scan.schema,
-        fragments=_fragment_rows(manifest.fragments),
-        segments=segments,
-        stable_row_ids=manifest.has_stable_row_ids,
-        time_zone=scan.time_zone,
-        reuse=reuse,
-    )
-    return candidates(scan.filter, table)
+        return Plan()
+    segments = version.segments(field_ids)
+    table = version.rows() if segments else None
+    return Plan() if table is None else candidates(scan.filter, table, columns, scan.time_zone)
 
 
 def explained(scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> str:
     """Which indexes answer a scan's filter and which fragments are scanned without one, one fact a line."""
-    plan = index_plan(scan, manifest) if use_scalar_index else Plan({})
+    plan = index_plan(scan, manifest) if use_scalar_index else Plan()
     scanned = [fragment.id for fragment in manifest.fragments if fragment.id not in plan.matches]
     lines = [f"filter: {scan.filter}", *map(_line, plan.queries)]
     if plan.matches:
-        found = sum(len(matches.offsets) for matches in plan.matches.values())
-        checked = [id_ for id_, matches in sorted(plan.matches.items()) if not matches.is_exact]
-        lines.append(f"index result: {found} rows in fragments {_ids(sorted(plan.matches))}")
-        lines += [f"superset in fragments {_ids(checked)}"] if checked else []
+        lines.append(f"index result: {plan.matches.num_rows} rows in fragments {_ids(plan.matches.known)}")
+        lines += [f"superset in fragments {_ids(plan.matches.inexact)}"] if plan.matches.inexact else []
     return "\n".join([*lines, f"scanned without index: {f'fragments {_ids(scanned)}' if scanned else 'none'}"])
 
 
@@ -172,37 +174,91 @@ def _line(query: IndexQuery) -> str:
     )
 
 
-def _ids(numbers: Sequence[int]) -> str:
+def _ids(numbers: Iterable[int]) -> str:
     """Ascending numbers as text, neighbours as ranges: 0-2, 5."""
     runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _reuse(index: IndexMetadata, manifest: Manifest, bases: Bases) -> FragmentReuse | None:
-    """The moves of rows by deferred compactions; None if this release cannot follow them."""
-    if manifest.has_stable_row_ids or index.message.index_version > 0:
-        return None
-    try:
-        return fragment_reuse(index, bases)
-    except LanceError as error:
-        warn_unused(index.name, index.uuid, error)
-        return None
+class _VersionIndexes:
+    """The indexes of a version, and what is made of them once for all scans.
+
+    Raises:
+        CorruptFileError: the manifest's index section is damaged.
+    """
+
+    def __init__(self, manifest: Manifest, bases: Bases) -> None:
+        self._indexes = parse_indices(manifest.index_section)
+        self._manifest = manifest
+        self._bases = bases
+        self._rows: TableRows | None = None
+
+    @cached_property
+    def _segments(self) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
+        """Each index, with its segment; an error if it is damaged, None if this release does not search it."""
+        return [(index, _segment(index, self._bases)) for index in self._indexes if not index.is_system]
+
+    def segments(self, field_ids: Set[int]) -> list[Segment]:
+        """The segments on some fields that can be searched; there is a warning for each that is damaged."""
+        found = []
+        for index, segment in self._segments:
+            if field_ids.isdisjoint(index.message.fields):
+                continue
+            if isinstance(segment, Segment):
+                found.append(segment)
+            elif segment is not None:
+                warn_unused(index.name, index.uuid, segment)
+        return found
+
+    def rows(self) -> TableRows | None:
+        """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
+        if self._rows is None:
+            reuse_index = next((index for index in self._indexes if index.name == FRAGMENT_REUSE), None)
+            reuse = None if reuse_index is None else self._reuse(reuse_index)
+            if reuse_index is None or reuse is not None:
+                self._rows = TableRows(
+                    _fragment_rows(self._manifest.fragments),
+                    [segment for _, segment in self._segments if isinstance(segment, Segment)],
+                    stable_row_ids=self._manifest.has_stable_row_ids,
+                    reuse=reuse,
+                )
+        return self._rows
+
+    def _reuse(self, index: IndexMetadata) -> FragmentReuse | None:
+        """The moves of rows by deferred compactions; None if this release cannot follow them."""
+        if self._manifest.has_stable_row_ids or index.message.index_version > 0:
+            return None
+        try:
+            return fragment_reuse(index, self._bases)
+        except LanceError as error:
+            warn_unused(index.name, index.uuid, error)
+            return None
+
+
+def _version_indexes(manifest: Manifest, bases: Bases) -> _VersionIndexes:
+    """The indexes of a version. Raises as `_VersionIndexes`."""
+    if bases.identity is None:
+        return _VersionIndexes(manifest, bases)
+    num_bytes = _BYTES_PER_FRAGMENT * len(manifest.fragments) + len(manifest.index_section or b"")
+    return cached_part(manifest, ("indexes", bases.identity), lambda: (_VersionIndexes(manifest, bases), num_bytes))
+
+
+def _columns(schema: LanceSchema) -> TableColumns:
+    """The columns that a filter can name."""
+    return cached_part(
+        schema, "filtered columns", lambda: (TableColumns(schema), _BYTES_PER_FIELD * len(schema.fields))
+    )
 
 
 def segments_of(manifest: Manifest, bases: Bases, fields: set[int]) -> list[Segment]:
     """The segments of a version's indexes on some fields that can be searched."""
+    if not manifest.index_section:
+        return []
     try:
-        indexes = parse_indices(manifest.index_section) if manifest.index_section else []
+        return _version_indexes(manifest, bases).segments(fields)
     except CorruptFileError as error:
         warn_unused("section", "all", error)
         return []
-    return _segments([index for index in indexes if not fields.isdisjoint(index.message.fields)], bases)
-
-
-def _segments(indexes: Sequence[IndexMetadata], bases: Bases) -> list[Segment]:
-    """The segments that can be searched."""
-    found = (_segment(index, bases) for index in indexes if not index.is_system)
-    return [segment for segment in found if segment is not None]
 
 
 def _kind(index: IndexMetadata) -> tuple[type[ScalarIndex] | None, tuple[Step, ...] | None]:
@@ -214,16 +270,12 @@ def _kind(index: IndexMetadata) -> tuple[type[ScalarIndex] | None, tuple[Step, .
     return target.index_type, target.steps
 
 
-def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
+def _segment(index: IndexMetadata, bases: Bases) -> Segment | LanceError | None:
     message = index.message
     try:
         index_type, steps = _kind(index)
-    except LanceError as error:
-        warn_unused(index.name, index.uuid, error)
-        return None
-    if index_type is None or len(message.fields) != 1 or message.index_version > index_type.max_version:
-        return None
-    try:
+        if index_type is None or len(message.fields) != 1 or message.index_version > index_type.max_version:
+            return None
         base_id = None if index.base_id is None else BaseId(index.base_id)
         store, folder = bases.index_folder(index.uuid, base_id)
         return Segment(
@@ -238,8 +290,7 @@ def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
             json_steps=steps,
         )
     except LanceError as error:
-        warn_unused(index.name, index.uuid, error)
-        return None
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +299,18 @@ class _Rows:
 
     num_rows: int
     num_live_rows: int
-    row_ids: bytes | None
+    message: table_pb2.DataFragment
 
     def offsets_of(self, row_ids: RowSet) -> pyroaring.BitMap | None:
-        if self.row_ids is None:
+        if not self.message.HasField("inline_row_ids"):
             return None
-        return RowIdSequence.from_bytes(self.row_ids, self.num_rows).offsets_of(row_ids)
+        return RowIdSequence.from_bytes(self.message.inline_row_ids, self.num_rows).offsets_of(row_ids)
 
 
 def _fragment_rows(fragments: FragmentList) -> dict[int, _Rows]:
+    counts = zip(fragments.messages, fragments.row_counts(), strict=True)
     return {
-        fragment.id: _Rows(fragment.physical_rows, fragment.num_rows or 0, fragment.row_ids)
-        for fragment in fragments
-        if fragment.physical_rows is not None
+        message.id: _Rows(message.physical_rows, live or 0, message)
+        for message, live in counts
+        if message.physical_rows
     }

@@ -21,27 +21,16 @@ import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
-from lance_spark.expr.literals import Literal
-from lance_spark.expr.nodes import (
-    And,
-    Column,
-    Comparison,
-    Expr,
-    In,
-    InArray,
-    IsNull,
-    Not,
-    conjunction,
-    referenced_columns,
-)
+from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
 from lance_spark.expr.sql import to_expr
 from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder, project, prune
+from lance_spark.storage.cache import cached_part
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_columns import FragmentColumns
@@ -66,6 +55,12 @@ _SCATTERED_WINDOWS = 8
 
 _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError)
 """Errors that one of several fragments causes; a failure of the store is not repeated."""
+
+_MAX_FILTERED = 64
+"""Conditions whose scans are kept."""
+
+_BYTES_PER_FIELD = 512
+"""About what the Arrow form of a field takes in memory."""
 
 DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 64 << 20
@@ -151,16 +146,37 @@ class Scan:
             time_zone=time_zone,
         )
         if scan.filter is not None:
-            check_filter(scan.filter, filterable(to_arrow_schema(schema)), time_zone=time_zone)
+            check_filter(scan.filter, scan._filterable, time_zone=time_zone)
         return scan
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is worked out again where the plan is used.
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
+    def filtered(self, condition: Expr) -> Scan:
+        """Those rows of a scan without a filter for which a condition is true. Scans of the last conditions are kept.
+
+        Raises:
+            NotFoundError: no such column.
+            InvalidInputError: the condition is invalid.
+        """
+        kept = self._filtered.get(id(condition))
+        # What is kept keeps its condition alive, so that no other can have its identity.
+        if kept is not None and kept.filter is condition:
+            return kept
+        check_filter(condition, self._filterable, time_zone=self.time_zone)
+        if len(self._filtered) >= _MAX_FILTERED:
+            self._filtered.clear()
+        scan = self._filtered[id(condition)] = replace(self, filter=condition)
+        return scan
+
+    @cached_property
+    def _filtered(self) -> dict[int, Scan]:
+        return {}
+
     @cached_property
     def as_decoded(self) -> Scan:
-        """The same, `uncut`."""
+        """The same rows, in batches as they were decoded."""
         return replace(self, uncut=True)
 
     @cached_property
@@ -198,7 +214,7 @@ class Scan:
                 reader.columns(self._later_fields, self.schema.fields),
                 RowLineage(fragment, reader, self.stable_row_ids),
             )
-            window = self._window(fragment, reader, source, end - start)
+            window = self._window(fragment, source, reader.num_rows if offsets is None else len(offsets))
 
             def decode(item: tuple[RowRanges, bool]) -> _Decoded:
                 rows, is_last = item
@@ -405,24 +421,18 @@ class Scan:
         )
 
     def _is_quick(self, term: Expr) -> bool:
-        if isinstance(term, Not):
-            return self._is_quick(term.value)
-        if isinstance(term, Comparison):
-            operands: tuple[Expr, ...] = (term.left, term.right)
-        elif isinstance(term, In):
-            operands = (term.value, *term.options)
-        elif isinstance(term, (InArray, IsNull)):
-            operands = (term.value,)
-        else:
-            return False
-        columns = [operand for operand in operands if isinstance(operand, Column)]
-        others = [operand for operand in operands if not isinstance(operand, (Column, Literal))]
-        return bool(columns) and not others and all(self._is_number(column) for column in columns)
+        columns = compared_columns(term)
+        return bool(columns) and all(self._is_number(column) for column in columns)
 
     @cached_property
     def _filterable(self) -> pa.Schema:
         """What the filter may name; made once, for every term of the filter looks into it."""
-        return filterable(to_arrow_schema(self.schema))
+        schema = self.schema
+
+        def make() -> tuple[pa.Schema, int]:
+            return filterable(to_arrow_schema(schema)), _BYTES_PER_FIELD * len(schema.fields)
+
+        return cached_part(schema, "filterable", make)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -453,12 +463,11 @@ class Scan:
     def _is_system(self, name: str) -> bool:
         return name in SYSTEM_FIELDS and name not in self._names
 
-    def _window(self, fragment: DataFragment, reader: FragmentReader, source: _Source, num_rows: int) -> Window:
+    def _window(self, fragment: DataFragment, source: _Source, num_rows: int) -> Window:
         sizes = [file.size_bytes for file in fragment.files]
         known = [size for size in sizes if size is not None]
-        encoded = sum(known) * num_rows // max(reader.num_rows, 1)
-        if len(known) == len(sizes) and fits_one_window(self.window_bytes, self._fixed_widths, num_rows, encoded):
-            # The widths of columns cost more than to read a small fragment, and it needs one window anyway.
+        if len(known) == len(sizes) and fits_one_window(self.window_bytes, self._fixed_widths, num_rows, sum(known)):
+            # The widths of columns cost more than to read a few rows, and they need one window anyway.
             return Window(self.window_bytes, self.batch_rows, ())
         return Window(self.window_bytes, self.batch_rows, self._widths(source))
 
@@ -495,8 +504,7 @@ class Scan:
         known = self._filterable
         tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
         whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
-        # Mostly one batch; texts of more than 2 GiB do not fit into one.
-        batches = pa.table(whole).combine_chunks().to_batches() if whole else [no_columns(rows.num_rows)]
+        batches = _batches_of(whole) if whole else [no_columns(rows.num_rows)]
         masks = [evaluate_filter(condition, batch, time_zone=self.time_zone) for batch in batches]
         return pa.chunked_array(masks, pa.bool_())
 
@@ -585,6 +593,14 @@ def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) 
 
 def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
     return {field.name: column for field, column in zip(fields, columns, strict=True)}
+
+
+def _batches_of(columns: dict[str, pa.ChunkedArray]) -> list[pa.RecordBatch]:
+    """The rows of columns, mostly as one batch; texts of more than 2 GiB do not fit into one."""
+    if all(column.num_chunks == 1 for column in columns.values()):
+        return [pa.RecordBatch.from_arrays([column.chunk(0) for column in columns.values()], list(columns))]
+    batches: list[pa.RecordBatch] = pa.table(columns).combine_chunks().to_batches()
+    return batches
 
 
 def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:

@@ -45,7 +45,7 @@ class KeyRows:
         self._scan = scan
         self._paths = paths
         self._index = index
-        self._plan = Plan({})
+        self._plan = Plan()
         condition = _condition(scan, paths, index) if matched_only and _is_selective(manifest, index) else None
         filtered = replace(scan, filter=condition)
         if condition is not None:

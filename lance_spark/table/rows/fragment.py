@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NewType, overload
 
+import pyroaring
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import table_pb2
@@ -302,12 +303,14 @@ class FragmentList(Sequence[DataFragment]):
     A version that adds a few fragments to many shares the messages of the old ones, including unknown fields.
     """
 
-    __slots__ = ("_counts", "_messages", "_parsed")
+    __slots__ = ("_counts", "_ids", "_messages", "_parsed", "_places")
 
     def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
         self._messages = tuple(messages)
         self._parsed: dict[int, DataFragment] = {}
         self._counts: list[int | None] | None = None
+        self._ids: pyroaring.BitMap | None = None
+        self._places: dict[int, int] | None = None
 
     @classmethod
     def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
@@ -342,6 +345,20 @@ class FragmentList(Sequence[DataFragment]):
                 for message in self._messages
             ]
         return self._counts
+
+    @property
+    def ids(self) -> pyroaring.BitMap:
+        """The ids of the fragments; must not be changed."""
+        if self._ids is None:
+            self._ids = pyroaring.BitMap([message.id for message in self._messages])
+        return self._ids
+
+    def with_ids(self, ids: Iterable[int]) -> Iterator[DataFragment]:
+        """Those of some fragments that are in the list, in its order; the others are not looked at."""
+        if self._places is None:
+            self._places = {message.id: place for place, message in enumerate(self._messages)}
+        places = self._places
+        return (self[place] for place in sorted(places[id_] for id_ in ids if id_ in places))
 
     def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
         """These fragments followed by `fragments`."""

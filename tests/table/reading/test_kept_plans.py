@@ -28,30 +28,27 @@ def uri(tmp_path: Path) -> str:
 
 def test_equal_reads_share_a_plan(uri: str) -> None:
     dataset = lance_spark.open(uri)
-    plan = dataset.plan(["id", "s"], "i = 3")
-    assert dataset.plan(["id", "s"], "i = 3") is plan
+    filter = "i = 3"
+    plan, _ = dataset._planned(["id", "s"], filter)
+    assert dataset._planned(["id", "s"], filter)[0] is plan
     others = [
-        dataset.plan(["s", "id"], "i = 3"),
-        dataset.plan(["id", "s"], "i = 4"),
-        dataset.plan(["id", "s"]),
-        dataset.plan(["id", "s"], "i = 3", with_row_id=True),
-        dataset.plan(["id", "s"], "i = 3", batch_rows=10),
+        dataset._planned(["s", "id"], filter)[0],
+        dataset._planned(["id", "s"], "i = 4")[0],
+        dataset._planned(["id", "s"])[0],
+        dataset._planned(["id", "s"], filter, with_row_id=True)[0],
+        dataset._planned(["id", "s"], filter, batch_rows=10)[0],
     ]
     assert len({id(other) for other in [plan, *others]}) == 6
-    assert lance_spark.open(uri).plan(["id", "s"], "i = 3") is not plan
-
-
-def test_plans_with_functions_are_made_anew(uri: str) -> None:
-    dataset = lance_spark.open(uri)
-    assert dataset.plan(filter="lower(s) = 'text 1'") is not dataset.plan(filter="lower(s) = 'text 1'")
+    assert lance_spark.open(uri)._planned(["id", "s"], filter)[0] is not plan
 
 
 def test_kept_plans_are_few_and_rows_the_same(uri: str) -> None:
     dataset, reference = lance_spark.open(uri), lance.dataset(uri)
-    for number in range(40):
-        some = f"id >= {number * 120} AND id < {number * 120 + 3}"
+    for number in range(70):
+        some = f"id >= {number * 70} AND id < {number * 70 + 3}"
         assert dataset.to_table(["s", "i"], some).equals(reference.to_table(["s", "i"], some))
-    assert len(dataset._plans) <= 16
+    assert len(dataset._plans) <= 64
+    assert len(dataset._planned(["s", "i"])[0]._filtered) <= 64
     assert dataset.take([4999, 3, 3, 2500]).equals(reference.take([4999, 3, 3, 2500]))
 
 

@@ -1,0 +1,230 @@
+"""The pages of a BTREE in memory: their bounds, and those that were read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.expr.prune import ColumnStatistics
+from lance_spark.index.bounds import Bounds
+from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.spans import Keys, Span, keys_of
+from lance_spark.layouts.base import RowRanges
+
+RowIds = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class PageLookup:
+    """What is known of all pages: `lows` and `highs` are their bounds, `null_counts` int64[n] their nulls.
+
+    Nulls come first. The other values ascend from page to page, so the pages of a span are found by halving.
+    """
+
+    page_rows: int
+    num_rows: int
+    lows: pa.Array
+    highs: pa.Array
+    null_counts: Int64Array
+
+    @property
+    def num_pages(self) -> int:
+        """How many there are."""
+        return len(self.null_counts)
+
+    @property
+    def num_bytes(self) -> int:
+        """About what they take in memory."""
+        return int(2 * (self.lows.nbytes + self.highs.nbytes) + self.null_counts.nbytes)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Those of each page, unless values can be NaN: the total order puts some before all numbers."""
+        num_rows = np.diff(np.minimum(np.arange(self.num_pages + 1) * self.page_rows, self.num_rows))
+        return Bounds(self.lows, self.highs, self.null_counts < num_rows)
+
+    @cached_property
+    def _low_keys(self) -> Keys:
+        """The lower bounds of the pages that have one, those without nulls."""
+        return keys_of(self.lows.slice(self.lows.null_count))
+
+    @cached_property
+    def _high_keys(self) -> Keys:
+        """The upper bounds of the pages that have one, those with a value."""
+        return keys_of(self.highs.slice(self.highs.null_count))
+
+    def pages_in(self, span: Span) -> tuple[int, int]:
+        """The pages [first, last) that can have values in a span. The type of the values has keys."""
+        first = self.highs.null_count + span.first(self._high_keys)
+        # A page that begins with nulls has no lower bound.
+        last = self.lows.null_count + span.last(self._low_keys)
+        return first, max(first, last)
+
+    def pages_of(self, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """(firsts, lasts), int64[n] each: the pages [first, last) that can have each of some ascending keys."""
+        firsts = self.highs.null_count + np.searchsorted(self._high_keys, keys, "left")
+        lasts = self.lows.null_count + np.searchsorted(self._low_keys, keys, "right")
+        return firsts, np.maximum(firsts, lasts)
+
+    def rows_of(self, first: int, last: int) -> tuple[int, int]:
+        """The rows [start, stop) of the pages [first, last)."""
+        return first * self.page_rows, min(last * self.page_rows, self.num_rows)
+
+    def statistics(self, first: int, last: int) -> ColumnStatistics:
+        """What is known of the values of the pages [first, last)."""
+        start, stop = self.rows_of(first, last)
+        low, high = self.lows[first], self.highs[last - 1]
+        # In total order no NaN lies between two numbers.
+        without_nan = _is_number(low) and _is_number(high)
+        return ColumnStatistics(
+            min=low if low.is_valid else None,
+            max=high if high.is_valid else None,
+            null_count=int(self.null_counts[first:last].sum()),
+            nan_count=0 if without_nan else None,
+            num_rows=stop - start,
+        )
+
+
+@dataclass(frozen=True)
+class Page:
+    """Entries in index order: `values`, and `ids` uint64[n]."""
+
+    values: pa.Array
+    ids: RowIds
+
+    @property
+    def num_bytes(self) -> int:
+        """About what they take in memory."""
+        return int(2 * self.values.nbytes + self.ids.nbytes)
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return keys_of(self.values.slice(self.values.null_count))
+
+    @cached_property
+    def _is_distinct(self) -> bool:
+        return bool((self._keys[1:] != self._keys[:-1]).all())
+
+    @property
+    def _valued_ids(self) -> RowIds:
+        return self.ids[self.values.null_count :]
+
+    def in_span(self, span: Span) -> RowIds:
+        """The ids of the values in a span. The type of the values has keys."""
+        return self._valued_ids[span.first(self._keys) : span.last(self._keys)]
+
+    def of_keys(self, keys: Int64Array) -> RowIds:
+        """The ids of the values that are among some numbers (int64[n], ascending)."""
+        own, ids = self._keys, self._valued_ids
+        firsts = np.searchsorted(own, keys, "left")
+        if self._is_distinct:
+            inside = np.minimum(firsts, max(len(own) - 1, 0))
+            return ids[inside[own[inside] == keys]] if len(own) else ids
+        lasts = np.searchsorted(own, keys, "right")
+        return ids[RowRanges(firsts[firsts < lasts], lasts[firsts < lasts]).indices()]
+
+
+def joined(pages: Sequence[Page]) -> Page:
+    """The entries of several pages."""
+    if len(pages) == 1:
+        return pages[0]
+    return Page(pa.concat_arrays([page.values for page in pages]), np.concatenate([page.ids for page in pages]))
+
+
+def load_pages(data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtype: pa.DataType) -> list[Page]:
+    """Some pages, ascending, whose values are checked against their bounds.
+
+    Raises:
+        CorruptFileError: they contradict each other, or the file is broken.
+    """
+    bounds = [lookup.rows_of(page, page + 1) for page in numbers]
+    starts, stops = np.array(bounds, np.int64).T
+    joined = np.flatnonzero(np.append(True, starts[1:] != stops[:-1]))
+    ends = np.append(joined[1:], len(starts)) - 1
+    values, ids = read_data(data, dtype, RowRanges(starts[joined], stops[ends]))
+    all_ids = ids.to_numpy()
+    found = []
+    position = 0
+    for page, (start, stop) in zip(numbers, bounds, strict=True):
+        own = values.slice(position, stop - start)
+        _check_values(data, lookup, page, page + 1, own)
+        # A copy: a slice would keep all pages that were read with it.
+        copied = pa.concat_arrays([own, own.slice(0, 0)])
+        found.append(Page(copied, all_ids[position : position + stop - start].copy()))
+        position += stop - start
+    return found
+
+
+def read_data(data: IndexFile, dtype: pa.DataType, rows: RowRanges | None) -> list[pa.Array]:
+    """[values, ids] at some rows of the file of the pages, None for all. Raises as `load_pages`."""
+    found = data.columns({"values": dtype, ids_name(data): pa.uint64()}, rows)
+    require_no_nulls(data, found[1:])
+    return found
+
+
+def ids_name(data: IndexFile) -> str:
+    """Releases up to 0.30 called the column row_ids."""
+    return "ids" if data.has("ids") else "row_ids"
+
+
+def check_pages(file: IndexFile, lookup: PageLookup) -> None:
+    """Nothing, if the pages add up to the rows of the data file, nulls first, in order.
+
+    Raises:
+        CorruptFileError: they do not.
+    """
+    if lookup.num_pages != -(-lookup.num_rows // lookup.page_rows):
+        raise file.damaged(f"{lookup.num_pages} pages of {lookup.page_rows} rows for {lookup.num_rows} rows")
+    bounds = np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows)
+    expected = np.clip(lookup.null_counts.sum() - bounds[:-1], 0, np.diff(bounds))
+    if not np.array_equal(lookup.null_counts, expected):
+        raise file.damaged("the nulls are not at the start of the pages")
+    has_low, has_high = lookup.null_counts == 0, lookup.null_counts < np.diff(bounds)
+    if not (np.array_equal(_valid(lookup.lows), has_low) and np.array_equal(_valid(lookup.highs), has_high)):
+        raise file.damaged("a page has bounds that do not fit its nulls")
+    is_ordered = _ascends(lookup.lows, lookup.highs) and _ascends(lookup.highs[:-1], lookup.lows[1:])
+    if not is_ordered:
+        raise file.damaged("the pages are not in order")
+
+
+def _ascends(lower: pa.Array, upper: pa.Array) -> bool:
+    """Whether no value of `lower` is greater than its counterpart; nulls and NaN pass."""
+    known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    lower, upper = lower.filter(known), upper.filter(known)
+    if pa.types.is_floating(lower.type):
+        return not bool(np.any(lower.to_numpy() > upper.to_numpy()))
+    return pc.any(pc.greater(lower, upper)).as_py() is not True
+
+
+def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
+    valid: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _check_values(data: IndexFile, lookup: PageLookup, first: int, last: int, values: pa.Array) -> None:
+    """Raises CorruptFileError if the values of the pages [first, last) contradict the lookup file."""
+    if values.null_count != int(lookup.null_counts[first:last].sum()):
+        raise data.damaged("a page has another number of nulls than the lookup file says")
+    known = values.drop_null()
+    if len(known) == 0:
+        return
+    low, high = lookup.lows[first], lookup.highs[last - 1]
+    if (low.is_valid and not known[0].equals(low) and _is_number(low)) or (
+        not known[-1].equals(high) and _is_number(high)
+    ):
+        raise data.damaged("the values of a page are outside of its bounds")
+    if not _ascends(known[:-1], known[1:]):
+        raise data.damaged("the values of a page are not in order")
+
+
+def _is_number(bound: pa.Scalar) -> bool:
+    if not bound.is_valid:
+        return False
+    return not pa.types.is_floating(bound.type) or not np.isnan(bound.as_py())
