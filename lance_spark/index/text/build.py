@@ -17,8 +17,8 @@ from lance_spark.analysis.analyzer import AnalyzedTexts, Analyzer
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
-from lance_spark.index.text.part import Postings
 from lance_spark.index.text.scoring import Statistics
+from lance_spark.index.text.weights import norms_of, weights_of
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.build import count_occurrences, encode_positions, encode_postings, group_by_term
 
@@ -218,8 +218,8 @@ class _Lists:
         """(float32: the highest score in each block, int64[terms]: blocks of each term), by the statistics here."""
         counts = self.counts
         statistics = Statistics(len(lengths), int(lengths.sum()), ())
-        weights = statistics.weights(Postings(self.docs, self.freqs), lengths.astype(np.float32))
-        scores = weights * np.repeat(statistics.idf_of(counts), counts)
+        norms = norms_of(lengths, statistics.average)
+        scores = weights_of(self.freqs, norms[self.docs]) * np.repeat(statistics.idf_of(counts), counts)
         blocks = -(-counts // _BLOCK)
         inside = np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)
         starts = np.repeat(self.ends - counts, blocks) + _BLOCK * inside

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -15,15 +14,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFiles, require_no_nulls
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.part import Postings, TextPart
+from lance_spark.index.text.weights import norms_of
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.text.postings import decode_document_positions, decode_positions, decode_postings
+from lance_spark.kernels.text.postings import (
+    decode_document_positions,
+    decode_positions,
+    decode_postings,
+    measure_blocks,
+)
 from lance_spark.layouts.base import RowRanges
-
-Value = TypeVar("Value")
 
 _BLOBS = pa.list_(pa.large_binary())
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
@@ -33,12 +37,71 @@ _QUANTIZED_BLOCK = 256
 @dataclass(frozen=True, slots=True)
 class _Documents:
     row_ids: npt.NDArray[np.uint64]
-    lengths: npt.NDArray[np.float32]
+    lengths: npt.NDArray[np.uint32]
     total_tokens: int
 
     @property
     def nbytes(self) -> int:
         return self.row_ids.nbytes + self.lengths.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredList:
+    """A posting list as it is stored.
+
+    Attributes:
+        data: uint8, its blocks.
+        ends: int64[blocks + 1], where they start and end.
+        count: documents.
+    """
+
+    data: npt.NDArray[np.uint8]
+    ends: npt.NDArray[np.int64]
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.data.nbytes + self.ends.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBounds:
+    """What tells whether a search needs the blocks of a posting list.
+
+    Attributes:
+        firsts, lasts: int32[blocks], the first and last document of each.
+        weights: float32[blocks], the highest weight in each.
+        most_positions: the largest sum of the frequencies of a block.
+    """
+
+    firsts: npt.NDArray[np.int32]
+    lasts: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+    most_positions: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPositions:
+    """The positions of a term as a shared stream stores them.
+
+    Attributes:
+        data: uint8, a run of bytes for each block of the posting list.
+        starts: uint32[blocks], where they start.
+    """
+
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.uint32]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.data.nbytes + self.starts.nbytes
 
 
 class Partition(TextPart):
@@ -55,13 +118,14 @@ class Partition(TextPart):
         self._docs_name = f"{prefix}docs.lance"
         self._invert_name = f"{prefix}invert.lance"
         self._invert = files.open(self._invert_name)
-        self._block = self._invert.positive_number("posting_block_size", 128)
-        self._has_varints = self._invert.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
+        self.block = self._invert.positive_number("posting_block_size", 128)
+        self.has_varints = self._invert.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
         self._check_format()
         documents = self._documents
         self.num_docs = len(documents.row_ids)
         self.total_tokens = documents.total_tokens
-        self.has_positions = self._invert.has("_position") or self._invert.has("_compressed_position")
+        self.has_shared_positions = self._invert.has("_compressed_position")
+        self.has_positions = self.has_shared_positions or self._invert.has("_position")
 
     def _check_format(self) -> None:
         file = self._invert
@@ -85,18 +149,27 @@ class Partition(TextPart):
         return self._dictionary.within(term, distance, prefix_length)
 
     def frequency(self, term: int) -> int:
-        return len(self.postings(term).docs)
+        return self.stored(term).count
 
-    def postings(self, term: int) -> Postings:
-        return self._kept(self._invert_name, f"postings {term}", lambda: self._read_postings(term))
+    def stored(self, term: int) -> StoredList:
+        """The posting list of a term, which is not decoded yet."""
+        return self._kept(self._invert_name, f"postings {term}", lambda: self._read_stored(term))
+
+    def bounds(self, term: int, average: np.float32) -> BlockBounds:
+        """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
+        kind = f"bounds {term} {float(average).hex()}"
+        return self._kept(self._invert_name, kind, lambda: self._measured(term, average))
+
+    def stored_positions(self, term: int) -> StoredPositions:
+        """The positions of a term, if `has_shared_positions`."""
+        return self._kept(self._invert_name, f"positions {term}", lambda: self._read_stored_positions(term))
 
     def positions(self, term: int) -> npt.NDArray[np.int32]:
-        read = self._read_shared_positions if self._invert.has("_compressed_position") else self._read_positions
-        return self._kept(self._invert_name, f"positions {term}", lambda: read(term))
+        return self._shared_positions(term) if self.has_shared_positions else self._read_positions(term)
 
-    @property
-    def lengths(self) -> npt.NDArray[np.float32]:
-        return self._documents.lengths
+    def norms(self, average: np.float32) -> npt.NDArray[np.float32]:
+        kind = f"norms {float(average).hex()}"
+        return self._kept(self._docs_name, kind, lambda: norms_of(self._documents.lengths, average))
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
@@ -109,11 +182,11 @@ class Partition(TextPart):
 
         return self._files.kept(name, kind, sized)
 
-    @cached_property
+    @property
     def _dictionary(self) -> Dictionary:
         return self._kept(self._tokens_name, "tokens", self._read_dictionary)
 
-    @cached_property
+    @property
     def _documents(self) -> _Documents:
         return self._kept(self._docs_name, "documents", self._read_documents)
 
@@ -142,62 +215,87 @@ class Partition(TextPart):
         rows, counts = file.columns({"_rowid": pa.uint64(), "_num_tokens": pa.uint32()})
         require_no_nulls(file, [rows, counts])
         row_ids = rows.to_numpy()
-        lengths = counts.to_numpy().astype(np.int64)
+        lengths = counts.to_numpy()
         # An update can leave the old document of a stable row id beside the new one.
         if not bool(np.all(row_ids[1:] > row_ids[:-1])) and len(np.unique(row_ids)) < len(row_ids):
             raise file.damaged("a row has several documents")
-        scored = decode_length(encode_length(lengths)) if self._block == _QUANTIZED_BLOCK else lengths
-        return _Documents(row_ids, scored.astype(np.float32), int(lengths.sum()))
+        total = int(lengths.sum(dtype=np.int64))
+        if self.block == _QUANTIZED_BLOCK:
+            lengths = decode_length(encode_length(lengths.astype(np.int64))).astype(np.uint32)
+        return _Documents(row_ids, lengths, total)
 
-    def _read_postings(self, term: int) -> Postings:
+    def _read_stored(self, term: int) -> StoredList:
         file = self._invert
         cells, counts = file.columns({"_posting": _BLOBS, "_length": pa.uint32()}, _row(term))
         require_no_nulls(file, [cells, counts])
         count = counts[0].as_py()
-        data, ends = _blobs(cells.flatten())
         if count > self.num_docs or count == 0:
             raise file.damaged(f"a posting list of {count} documents")
-        docs, freqs = np.empty(count, np.int32), np.empty(count, np.int32)
-        failed = decode_postings(
-            address_of(data),
-            len(data),
-            address_of(ends),
-            len(ends) - 1,
-            count,
-            self._block,
-            int(self._has_varints),
-            self.num_docs,
-            address_of(docs),
-            address_of(freqs),
-        )
+        data, ends = _blobs(cells.flatten())
+        if len(ends) - 1 != -(-count // self.block):
+            raise file.damaged(f"a posting list of {count} documents in {len(ends) - 1} blocks")
+        return StoredList(data[ends[0] : ends[-1]].copy(), ends - ends[0], count)
+
+    def postings(self, term: int) -> Postings:
+        stored = self.stored(term)
+        docs, freqs = np.empty(stored.count, np.int32), np.empty(stored.count, np.int32)
+        failed = decode_postings(*self._blocks_of(stored), address_of(docs), address_of(freqs))
         if failed:
-            raise file.damaged(f"the posting list of term {term} is damaged")
+            raise self._invert.damaged(f"the posting list of term {term} is damaged")
         return Postings(docs, freqs)
 
-    def _read_shared_positions(self, term: int) -> npt.NDArray[np.int32]:
+    def _measured(self, term: int, average: np.float32) -> BlockBounds:
+        stored = self.stored(term)
+        norms = self.norms(average)
+        num_blocks = len(stored.ends) - 1
+        docs, freqs = np.empty(self.block, np.int32), np.empty(self.block, np.int32)
+        firsts, lasts = np.empty(num_blocks, np.int32), np.empty(num_blocks, np.int32)
+        weights = np.empty(num_blocks, np.float32)
+        arrays = (norms, docs, freqs, firsts, lasts, weights)
+        most = measure_blocks(*self._blocks_of(stored), *map(address_of, arrays))
+        if most < 0:
+            raise self._invert.damaged(f"the posting list of term {term} is damaged")
+        return BlockBounds(firsts, lasts, weights, int(most))
+
+    def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
+        return (
+            address_of(stored.data),
+            len(stored.data),
+            address_of(stored.ends),
+            len(stored.ends) - 1,
+            stored.count,
+            self.block,
+            int(self.has_varints),
+            self.num_docs,
+        )
+
+    def _read_stored_positions(self, term: int) -> StoredPositions:
         file = self._invert
         types = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
         cells, offsets = file.columns(types, _row(term))
         require_no_nulls(file, [cells, offsets])
-        data = np.frombuffer(cells[0].as_buffer(), np.uint8)
         starts = offsets.flatten().to_numpy()
-        freqs = self.postings(term).freqs
-        if len(starts) != -(-len(freqs) // self._block):
+        if len(starts) != len(self.stored(term).ends) - 1:
             raise file.damaged(f"the positions of term {term} have {len(starts)} blocks")
-        out = self._room_for_positions(term, freqs, len(data))
+        return StoredPositions(np.frombuffer(cells[0].as_buffer(), np.uint8).copy(), starts.copy())
+
+    def _shared_positions(self, term: int) -> npt.NDArray[np.int32]:
+        stored = self.stored_positions(term)
+        freqs = self.postings(term).freqs
+        out = self.room_for_positions(term, int(freqs.sum(dtype=np.int64)), len(stored.data))
         failed = decode_positions(
-            address_of(data),
-            len(data),
-            address_of(starts),
-            len(starts),
+            address_of(stored.data),
+            len(stored.data),
+            address_of(stored.starts),
+            len(stored.starts),
             address_of(freqs),
             len(freqs),
-            self._block,
+            self.block,
             address_of(out),
             len(out),
         )
         if failed:
-            raise file.damaged(f"the positions of term {term} are damaged")
+            raise self._invert.damaged(f"the positions of term {term} are damaged")
         return out
 
     def _read_positions(self, term: int) -> npt.NDArray[np.int32]:
@@ -210,7 +308,7 @@ class Partition(TextPart):
         freqs = self.postings(term).freqs
         if len(documents) != len(freqs):
             raise file.damaged(f"the positions of term {term} are those of {len(documents)} documents")
-        out = self._room_for_positions(term, freqs, len(data))
+        out = self.room_for_positions(term, int(freqs.sum(dtype=np.int64)), len(data))
         failed = decode_document_positions(
             address_of(data),
             len(data),
@@ -225,15 +323,22 @@ class Partition(TextPart):
             raise file.damaged(f"the positions of term {term} are damaged")
         return out
 
-    def _room_for_positions(self, term: int, freqs: npt.NDArray[np.int32], num_bytes: int) -> npt.NDArray[np.int32]:
-        """An array for the positions of a list; 128 positions that are all the same need one byte."""
-        total = int(freqs.sum(dtype=np.int64))
-        if total > 128 * (num_bytes + 1):
-            raise self._invert.damaged(f"term {term} has {total} positions in {num_bytes} bytes")
-        return np.empty(total, np.int32)
+    def room_for_positions(self, term: int, count: int, num_bytes: int) -> npt.NDArray[np.int32]:
+        """An array for `count` positions in `num_bytes`; 128 positions that are all the same need one byte.
+
+        Raises:
+            CorruptFileError: there cannot be so many.
+        """
+        if count > 128 * (num_bytes + 1):
+            raise self._invert.damaged(f"term {term} has {count} positions in {num_bytes} bytes")
+        return np.empty(count, np.int32)
+
+    def damaged(self, message: str) -> CorruptFileError:
+        """The error that says what is wrong with the posting lists."""
+        return self._invert.damaged(message)
 
 
-_Sized = TypeVar("_Sized", Postings, Dictionary, _Documents, npt.NDArray[np.int32])
+_Sized = TypeVar("_Sized", StoredList, BlockBounds, StoredPositions, Dictionary, _Documents, npt.NDArray[np.float32])
 
 
 def _row(number: int) -> RowRanges:
