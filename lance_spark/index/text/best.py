@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.index.text.matching import DocScores, Word
-from lance_spark.index.text.partition import BlockBounds, Partition
+from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.scoring import Statistics
+from lance_spark.index.text.stored import BlockBounds, room_for_positions
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text import best as kernel
 
@@ -146,7 +147,7 @@ class _Run:
         row[kernel.FREQS] = self._address(np.empty(self._part.block, np.int32))
         if self._phrase is not None:
             positions = self._part.stored_positions(term.number)
-            room = self._part.room_for_positions(term.number, bounds.most_positions, len(positions.data))
+            room = room_for_positions(self._part.lists_file, bounds.most_positions, len(positions.data))
             row[kernel.POSITION_BYTES] = self._address(positions.data)
             row[kernel.NUM_POSITION_BYTES] = len(positions.data)
             row[kernel.POSITION_STARTS] = self._address(positions.starts)
@@ -179,10 +180,12 @@ class _Run:
         weights = [term.weight for term in self._terms]
         floats = np.array([*weights, *weights, wanted.boost, wanted.lowest], np.float32)
         docs, scores = np.empty(limit, np.int32), np.empty(limit, np.float32)
-        arguments = (self._table, np.array(numbers, np.int64), floats, docs, scores)
-        found = kernel.best_documents(*map(address_of, arguments))
+        settings = np.array(numbers, np.int64)
+        found = kernel.best_documents(
+            address_of(self._table), address_of(settings), address_of(floats), address_of(docs), address_of(scores)
+        )
         if found < 0:
-            raise self._part.damaged("the posting lists or positions of a query are damaged")
+            raise self._part.lists_file.damaged("the posting lists or positions of a query are damaged")
         order = np.argsort(docs[:found])
         return DocScores(docs[order], scores[order])
 

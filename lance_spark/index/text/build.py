@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -93,22 +94,46 @@ class TextIndexParameters:
         return json.dumps({**fields, "block_size": _BLOCK}, ensure_ascii=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents whose terms are known.
+
+    Attributes:
+        terms: the terms by the numbers that `tokens` uses.
+        tokens: the terms and positions of the documents; those of one document are ordered by position, or by term and
+            then by position.
+        row_ids: uint64[n]: their rows.
+    """
+
+    terms: Sequence[str]
+    tokens: AnalyzedTexts
+    row_ids: npt.NDArray[np.uint64]
+
+
 def write_segment_files(
-    batches: Iterable[tuple[pa.Array, npt.NDArray[np.uint64]]], parameters: TextIndexParameters, output: Output
+    old: Iterable[Documents],
+    batches: Iterable[tuple[pa.Array, npt.NDArray[np.uint64]]],
+    parameters: TextIndexParameters,
+    output: Output,
 ) -> None:
     """Writes the files of a segment.
 
     Args:
+        old: documents of older segments.
         batches: the values of the column and their row ids (uint64[n]).
 
     Raises:
         InvalidInputError: the values are no text.
+        CorruptFileError: old documents cannot be read.
         StorageError: the store failed.
     """
     partitions: list[int] = []
     part = _Part(parameters)
-    for values, row_ids in batches:
-        part.add(values, row_ids)
+    for documents in chain(old, batches):
+        if isinstance(documents, Documents):
+            part.add_documents(documents)
+        else:
+            part.add(*documents)
         if part.num_tokens >= _PARTITION_TOKENS:
             part.write(len(partitions), output)
             partitions.append(len(partitions))
@@ -142,7 +167,18 @@ class _Part:
         self.num_tokens = 0
 
     def add(self, values: pa.Array, row_ids: npt.NDArray[np.uint64]) -> None:
-        found = self._analyzer.analyze(values)
+        self._add(self._analyzer.analyze(values), row_ids)
+
+    def add_documents(self, documents: Documents) -> None:
+        # Terms without a document are left out, so a term is numbered when a document has it.
+        is_used = np.zeros(len(documents.terms), np.bool_)
+        is_used[documents.tokens.terms] = True
+        numbers = np.full(len(documents.terms), -1, np.int32)
+        for place in np.flatnonzero(is_used).tolist():
+            numbers[place] = self._analyzer.number_of_term(documents.terms[place])
+        self._add(replace(documents.tokens, terms=numbers[documents.tokens.terms]), documents.row_ids)
+
+    def _add(self, found: AnalyzedTexts, row_ids: npt.NDArray[np.uint64]) -> None:
         self._texts.append(found)
         self._row_ids.append(row_ids)
         self.num_tokens += len(found.terms)

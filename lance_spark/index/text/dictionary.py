@@ -107,6 +107,20 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.ends)
 
+    def terms(self) -> list[str]:
+        """All terms by number, if the numbers are dense.
+
+        Raises:
+            CorruptFileError: a term is no text.
+        """
+        found = [""] * len(self)
+        for place, number in enumerate(self.numbers.tolist()):
+            try:
+                found[number] = self._bytes(place).decode()
+            except UnicodeDecodeError as error:
+                raise CorruptFileError(f"term {number} of a token dictionary is no UTF-8") from error
+        return found
+
     def find(self, term: str) -> int | None:
         """The number of a term; None if it is not here."""
         wanted = term.encode()

@@ -14,11 +14,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.errors import CorruptFileError
-from lance_spark.index.files import IndexFiles, require_no_nulls
+from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.part import Postings, TextPart
+from lance_spark.index.text.stored import (
+    BLOBS,
+    BlockBounds,
+    StoredList,
+    StoredPositions,
+    blobs_of,
+    room_for_positions,
+)
 from lance_spark.index.text.weights import norms_of
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.postings import (
@@ -29,7 +36,6 @@ from lance_spark.kernels.text.postings import (
 )
 from lance_spark.layouts.base import RowRanges
 
-_BLOBS = pa.list_(pa.large_binary())
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
 
@@ -45,67 +51,14 @@ class _Documents:
         return self.row_ids.nbytes + self.lengths.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class StoredList:
-    """A posting list as it is stored.
-
-    Attributes:
-        data: uint8, its blocks.
-        ends: int64[blocks + 1], where they start and end.
-        count: documents.
-    """
-
-    data: npt.NDArray[np.uint8]
-    ends: npt.NDArray[np.int64]
-    count: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.data.nbytes + self.ends.nbytes
-
-
-@dataclass(frozen=True, slots=True)
-class BlockBounds:
-    """What tells whether a search needs the blocks of a posting list.
-
-    Attributes:
-        firsts, lasts: int32[blocks], the first and last document of each.
-        weights: float32[blocks], the highest weight in each.
-        most_positions: the largest sum of the frequencies of a block.
-    """
-
-    firsts: npt.NDArray[np.int32]
-    lasts: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
-    most_positions: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPositions:
-    """The positions of a term as a shared stream stores them.
-
-    Attributes:
-        data: uint8, a run of bytes for each block of the posting list.
-        starts: uint32[blocks], where they start.
-    """
-
-    data: npt.NDArray[np.uint8]
-    starts: npt.NDArray[np.uint32]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.data.nbytes + self.starts.nbytes
-
-
 class Partition(TextPart):
     """A partition that the files `part_N_tokens`, `part_N_docs` and `part_N_invert` hold.
+
+    Attributes:
+        lists_file: the file with a row for each term.
+        block: documents of a full block.
+        has_varints: whether partial blocks hold varints.
+        has_shared_positions: whether the positions of a term are one stream of bytes.
 
     Raises:
         LanceError: a file is missing, damaged or of an unknown format; from every method.
@@ -117,18 +70,18 @@ class Partition(TextPart):
         self._tokens_name = f"{prefix}tokens.lance"
         self._docs_name = f"{prefix}docs.lance"
         self._invert_name = f"{prefix}invert.lance"
-        self._invert = files.open(self._invert_name)
-        self.block = self._invert.positive_number("posting_block_size", 128)
-        self.has_varints = self._invert.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
+        self.lists_file = files.open(self._invert_name)
+        self.block = self.lists_file.positive_number("posting_block_size", 128)
+        self.has_varints = self.lists_file.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
         self._check_format()
         documents = self._documents
         self.num_docs = len(documents.row_ids)
         self.total_tokens = documents.total_tokens
-        self.has_shared_positions = self._invert.has("_compressed_position")
-        self.has_positions = self.has_shared_positions or self._invert.has("_position")
+        self.has_shared_positions = self.lists_file.has("_compressed_position")
+        self.has_positions = self.has_shared_positions or self.lists_file.has("_position")
 
     def _check_format(self) -> None:
-        file = self._invert
+        file = self.lists_file
         known = {
             "posting_tail_codec": ("fixed32_v1", "varint_delta_v1"),
             "positions_layout": ("shared_stream_v2",),
@@ -193,7 +146,7 @@ class Partition(TextPart):
     def _read_dictionary(self) -> Dictionary:
         dictionary = self._decode_dictionary()
         if not np.array_equal(np.sort(dictionary.numbers), np.arange(len(dictionary))):
-            raise self._invert.damaged("the numbers of terms are not those of posting lists")
+            raise self.lists_file.damaged("the numbers of terms are not those of posting lists")
         return dictionary
 
     def _decode_dictionary(self) -> Dictionary:
@@ -209,7 +162,7 @@ class Partition(TextPart):
         return Dictionary.of_fst(data[0].as_py(), length[0].as_py())
 
     def _read_documents(self) -> _Documents:
-        file = self._files.open(self._docs_name)
+        file = self.documents_file()
         if file.has("_doc_index_0"):
             raise file.damaged("documents that are items of lists are not supported")
         rows, counts = file.columns({"_rowid": pa.uint64(), "_num_tokens": pa.uint32()})
@@ -225,13 +178,13 @@ class Partition(TextPart):
         return _Documents(row_ids, lengths, total)
 
     def _read_stored(self, term: int) -> StoredList:
-        file = self._invert
-        cells, counts = file.columns({"_posting": _BLOBS, "_length": pa.uint32()}, _row(term))
+        file = self.lists_file
+        cells, counts = file.columns({"_posting": BLOBS, "_length": pa.uint32()}, _row(term))
         require_no_nulls(file, [cells, counts])
         count = counts[0].as_py()
         if count > self.num_docs or count == 0:
             raise file.damaged(f"a posting list of {count} documents")
-        data, ends = _blobs(cells.flatten())
+        data, ends = blobs_of(cells.flatten())
         if len(ends) - 1 != -(-count // self.block):
             raise file.damaged(f"a posting list of {count} documents in {len(ends) - 1} blocks")
         return StoredList(data[ends[0] : ends[-1]].copy(), ends - ends[0], count)
@@ -241,7 +194,7 @@ class Partition(TextPart):
         docs, freqs = np.empty(stored.count, np.int32), np.empty(stored.count, np.int32)
         failed = decode_postings(*self._blocks_of(stored), address_of(docs), address_of(freqs))
         if failed:
-            raise self._invert.damaged(f"the posting list of term {term} is damaged")
+            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return Postings(docs, freqs)
 
     def _measured(self, term: int, average: np.float32) -> BlockBounds:
@@ -254,7 +207,7 @@ class Partition(TextPart):
         arrays = (norms, docs, freqs, firsts, lasts, weights)
         most = measure_blocks(*self._blocks_of(stored), *map(address_of, arrays))
         if most < 0:
-            raise self._invert.damaged(f"the posting list of term {term} is damaged")
+            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return BlockBounds(firsts, lasts, weights, int(most))
 
     def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
@@ -270,7 +223,7 @@ class Partition(TextPart):
         )
 
     def _read_stored_positions(self, term: int) -> StoredPositions:
-        file = self._invert
+        file = self.lists_file
         types = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
         cells, offsets = file.columns(types, _row(term))
         require_no_nulls(file, [cells, offsets])
@@ -282,7 +235,7 @@ class Partition(TextPart):
     def _shared_positions(self, term: int) -> npt.NDArray[np.int32]:
         stored = self.stored_positions(term)
         freqs = self.postings(term).freqs
-        out = self.room_for_positions(term, int(freqs.sum(dtype=np.int64)), len(stored.data))
+        out = room_for_positions(self.lists_file, int(freqs.sum(dtype=np.int64)), len(stored.data))
         failed = decode_positions(
             address_of(stored.data),
             len(stored.data),
@@ -295,20 +248,20 @@ class Partition(TextPart):
             len(out),
         )
         if failed:
-            raise self._invert.damaged(f"the positions of term {term} are damaged")
+            raise self.lists_file.damaged(f"the positions of term {term} are damaged")
         return out
 
     def _read_positions(self, term: int) -> npt.NDArray[np.int32]:
-        file = self._invert
+        file = self.lists_file
         (cells,) = file.columns({"_position": _DOCUMENT_BLOBS}, _row(term))
         documents = cells.flatten()
         require_no_nulls(file, [cells, documents])
-        data, ends = _blobs(documents.flatten())
+        data, ends = blobs_of(documents.flatten())
         blobs = np.concatenate([np.zeros(1, np.int64), np.cumsum(documents.value_lengths().to_numpy())])
         freqs = self.postings(term).freqs
         if len(documents) != len(freqs):
             raise file.damaged(f"the positions of term {term} are those of {len(documents)} documents")
-        out = self.room_for_positions(term, int(freqs.sum(dtype=np.int64)), len(data))
+        out = room_for_positions(file, int(freqs.sum(dtype=np.int64)), len(data))
         failed = decode_document_positions(
             address_of(data),
             len(data),
@@ -323,19 +276,13 @@ class Partition(TextPart):
             raise file.damaged(f"the positions of term {term} are damaged")
         return out
 
-    def room_for_positions(self, term: int, count: int, num_bytes: int) -> npt.NDArray[np.int32]:
-        """An array for `count` positions in `num_bytes`; 128 positions that are all the same need one byte.
+    def terms(self) -> list[str]:
+        """All terms by number."""
+        return self._dictionary.terms()
 
-        Raises:
-            CorruptFileError: there cannot be so many.
-        """
-        if count > 128 * (num_bytes + 1):
-            raise self._invert.damaged(f"term {term} has {count} positions in {num_bytes} bytes")
-        return np.empty(count, np.int32)
-
-    def damaged(self, message: str) -> CorruptFileError:
-        """The error that says what is wrong with the posting lists."""
-        return self._invert.damaged(message)
+    def documents_file(self) -> IndexFile:
+        """The file with a row for each document."""
+        return self._files.open(self._docs_name)
 
 
 _Sized = TypeVar("_Sized", StoredList, BlockBounds, StoredPositions, Dictionary, _Documents, npt.NDArray[np.float32])
@@ -345,16 +292,9 @@ def _row(number: int) -> RowRanges:
     return RowRanges(np.array([number], np.int64), np.array([number + 1], np.int64))
 
 
-def _blobs(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """(all bytes, int64[n + 1]: where each blob starts)."""
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    return np.frombuffer(data or b"", np.uint8), np.ascontiguousarray(ends)
-
-
 def _sorted_dictionary(tokens: pa.StringArray, numbers: pa.UInt32Array) -> Dictionary:
     cells = tokens.cast(pa.large_binary())
     order = pc.sort_indices(cells)
     cells, numbers = cells.take(order), numbers.take(order)
-    data, ends = _blobs(cells)
+    data, ends = blobs_of(cells)
     return Dictionary(data[ends[0] : ends[-1]], ends[1:] - ends[0], numbers.to_numpy().astype(np.int64))

@@ -51,4 +51,5 @@ class Statistics:
     @property
     def average(self) -> np.float32:
         """How many terms a document has on average."""
-        return np.float32(self.total_tokens) / np.float32(max(self.num_docs, 1))
+        average: np.float32 = np.float32(self.total_tokens) / np.float32(max(self.num_docs, 1))
+        return average
