@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark.errors import LanceError
 from lance_spark.index.text import best
 from lance_spark.index.text.matching import DocScores
 from lance_spark.index.text.queries import MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
@@ -136,3 +137,26 @@ def test_versions_share_what_was_decoded_but_not_their_rows(uri: str) -> None:
     assert dataset.search("w1", ["id"], 5)["id"].to_pylist() == before
     shared.clear()
     assert deleted.search("w1", ["id"], 4)["id"].to_pylist() == before[1:]
+
+
+def test_damaged_bytes_raise_or_answer(uri: str) -> None:
+    """Random bytes in posting lists, positions and documents never end the process."""
+    dataset = lance_spark.write(table(800), uri).create_text_index(TEXT, with_position=True)
+    assert dataset.search(PhraseQuery("w1 w2"), ["id"], 5).num_rows
+    choose = random.Random(4)
+    outcomes = set()
+    for path in Path(uri).glob("_indices/*/part_0_*.lance"):
+        whole = path.read_bytes()
+        for _ in range(15):
+            data = bytearray(whole)
+            for _ in range(6):
+                data[choose.randrange(len(data) // 2)] = choose.randrange(256)
+            path.write_bytes(bytes(data))
+            shared.clear()
+            for query in (MatchQuery("w1 w2 w9"), MatchQuery("w1 w0", operator="AND"), PhraseQuery("w1 w2", slop=1)):
+                try:
+                    outcomes.add(lance_spark.open(uri).search(query, ["id"], 5).num_rows >= 0)
+                except LanceError:
+                    outcomes.add(False)
+        path.write_bytes(whole)
+    assert outcomes == {True, False}

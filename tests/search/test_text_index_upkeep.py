@@ -132,7 +132,7 @@ def scanned_rows(uri: str) -> int:
     return 0 if scanned is None else len(scanned.part.row_ids)
 
 
-def test_parameters_survive_and_wrong_ones_are_refused(uri: str) -> None:
+def test_parameters_survive_and_wrong_ones_are_refused(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     lance.write_dataset(pa.table({"id": [1, 2], TEXT: ["Running Fast", "the run"]}), uri)
     options: dict[str, Any] = {"base_tokenizer": "whitespace", "stem": False, "custom_stop_words": ["fast"]}
     dataset = lance_spark.open(uri).create_scalar_index(TEXT, "INVERTED", "words", **options)
@@ -150,4 +150,6 @@ def test_parameters_survive_and_wrong_ones_are_refused(uri: str) -> None:
         dataset.create_scalar_index(TEXT, "INVERTED", colour="red")
     empty = dataset.create_scalar_index(TEXT, "INVERTED", "words", train=False, **options)
     assert covered(empty) == (1, 0, 3)
+    caplog.clear()
     assert rows_of(empty.optimize_indices(), "running") == {1, 3}
+    assert not caplog.text

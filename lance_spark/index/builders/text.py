@@ -62,7 +62,9 @@ class TextBuilder(IndexBuilder):
 
     def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
         parameters = self._text
-        documents = (found for segment in old for found in old_documents(segment.files, segment.mapping, parameters))
+        # A segment over no fragment only records what is to be indexed, and can have no files.
+        filled = [segment for segment in old if segment.fragment_rows]
+        documents = (found for segment in filled for found in old_documents(segment.files, segment.mapping, parameters))
         write_segment_files(documents, ((rows.values, rows.ids) for rows in batches), parameters, output)
 
 

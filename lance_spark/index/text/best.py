@@ -27,23 +27,20 @@ class DocRows:
     """Where the documents of a part are in the table.
 
     Attributes:
-        order: uint64[n], the addresses of their rows; None if these ascend with the numbers of the documents.
+        addresses: uint64[n], of their rows.
+        ascend: whether the addresses ascend with the numbers of the documents.
         is_live: uint8[n], 1 for documents whose rows exist; None if all do.
     """
 
-    order: npt.NDArray[np.uint64] | None
+    addresses: npt.NDArray[np.uint64]
+    ascend: bool
     is_live: npt.NDArray[np.uint8] | None
 
     @classmethod
     def of(cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_]) -> DocRows:
         """From the addresses (uint64[n]) and which of the rows exist (bool[n])."""
-        ascends = bool(np.all(addresses[1:] > addresses[:-1]))
-        return cls(None if ascends else addresses, None if exists.all() else exists.view(np.uint8))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return sum(array.nbytes for array in (self.order, self.is_live) if array is not None)
+        ascend = bool(np.all(addresses[1:] > addresses[:-1]))
+        return cls(addresses, ascend, None if exists.all() else exists.view(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +171,7 @@ class _Run:
             limit,
             address_of(self._norms),
             0 if rows.is_live is None else address_of(rows.is_live),
-            0 if rows.order is None else address_of(rows.order),
+            0 if rows.ascend else address_of(rows.addresses),
             self._address(np.empty(2 * most, np.int32)),
         ]
         weights = [term.weight for term in self._terms]

@@ -15,7 +15,7 @@ from lance_spark.index.files import IndexFiles, require_no_nulls
 from lance_spark.index.text.build import Documents, TextIndexParameters
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.segment import TextSegment
-from lance_spark.index.text.stored import BLOBS, blobs_of, room_for_positions
+from lance_spark.index.text.stored import BLOBS, blobs_of, room_for_positions, starts_of
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.merge import decode_all_positions, decode_lists, tokens_by_document
 
@@ -70,7 +70,7 @@ class _Lists:
         cells, lengths = file.columns({"_posting": BLOBS, "_length": pa.uint32()})
         require_no_nulls(file, [cells, lengths])
         data, ends = blobs_of(cells.flatten())
-        first_blocks = _starts(cells)
+        first_blocks = starts_of(cells.value_lengths().to_numpy())
         counts = lengths.to_numpy().astype(np.int64)
         count = int(counts.sum())
         if count > part.block * (len(ends) - 1):
@@ -101,7 +101,7 @@ class _Lists:
         require_no_nulls(file, [cells, offsets])
         data, ends = blobs_of(cells)
         starts = np.ascontiguousarray(offsets.flatten().to_numpy())
-        if not np.array_equal(_starts(offsets), self.first_blocks):
+        if not np.array_equal(starts_of(offsets.value_lengths().to_numpy()), self.first_blocks):
             raise file.damaged("positions have not the blocks of the posting lists")
         out = room_for_positions(file, self.num_tokens, len(data) + len(starts))
         failed = decode_all_positions(
@@ -154,13 +154,9 @@ def _documents(part: Partition, mapping: IdMapping, *, with_position: bool) -> D
     return Documents(part.terms(), AnalyzedTexts(tokens, positions, offsets), ids)
 
 
-def _starts(lists: pa.ListArray) -> npt.NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lists.value_lengths().to_numpy().astype(np.int64))])
-
-
 def _lengths(part: Partition) -> npt.NDArray[np.int64]:
     """int64[num_docs]: the terms of each document, which scores can use rounded."""
-    file = part.documents_file()
+    file = part.documents_file
     (counts,) = file.columns({"_num_tokens": pa.uint32()})
     require_no_nulls(file, [counts])
     lengths: npt.NDArray[np.int64] = counts.to_numpy().astype(np.int64)

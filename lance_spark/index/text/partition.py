@@ -55,6 +55,7 @@ class Partition(TextPart):
     """A partition that the files `part_N_tokens`, `part_N_docs` and `part_N_invert` hold.
 
     Attributes:
+        documents_file: the file with a row for each document.
         lists_file: the file with a row for each term.
         block: documents of a full block.
         has_varints: whether partial blocks hold varints.
@@ -65,12 +66,10 @@ class Partition(TextPart):
     """
 
     def __init__(self, files: IndexFiles, prefix: str, token_format: str) -> None:
-        self._files = files
         self._token_format = token_format
-        self._tokens_name = f"{prefix}tokens.lance"
-        self._docs_name = f"{prefix}docs.lance"
-        self._invert_name = f"{prefix}invert.lance"
-        self.lists_file = files.open(self._invert_name)
+        self._tokens_file = files.open(f"{prefix}tokens.lance")
+        self.documents_file = files.open(f"{prefix}docs.lance")
+        self.lists_file = files.open(f"{prefix}invert.lance")
         self.block = self.lists_file.positive_number("posting_block_size", 128)
         self.has_varints = self.lists_file.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
         self._check_format()
@@ -106,42 +105,35 @@ class Partition(TextPart):
 
     def stored(self, term: int) -> StoredList:
         """The posting list of a term, which is not decoded yet."""
-        return self._kept(self._invert_name, f"postings {term}", lambda: self._read_stored(term))
+        return _kept(self.lists_file, f"postings {term}", lambda: self._read_stored(term))
 
     def bounds(self, term: int, average: np.float32) -> BlockBounds:
         """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
         kind = f"bounds {term} {float(average).hex()}"
-        return self._kept(self._invert_name, kind, lambda: self._measured(term, average))
+        return _kept(self.lists_file, kind, lambda: self._measured(term, average))
 
     def stored_positions(self, term: int) -> StoredPositions:
         """The positions of a term, if `has_shared_positions`."""
-        return self._kept(self._invert_name, f"positions {term}", lambda: self._read_stored_positions(term))
+        return _kept(self.lists_file, f"positions {term}", lambda: self._read_stored_positions(term))
 
     def positions(self, term: int) -> npt.NDArray[np.int32]:
         return self._shared_positions(term) if self.has_shared_positions else self._read_positions(term)
 
     def norms(self, average: np.float32) -> npt.NDArray[np.float32]:
         kind = f"norms {float(average).hex()}"
-        return self._kept(self._docs_name, kind, lambda: norms_of(self._documents.lengths, average))
+        return _kept(self.documents_file, kind, lambda: norms_of(self._documents.lengths, average))
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
         return self._documents.row_ids
 
-    def _kept(self, name: str, kind: str, make: Callable[[], _Sized]) -> _Sized:
-        def sized() -> tuple[_Sized, int]:
-            value = make()
-            return value, value.nbytes
-
-        return self._files.kept(name, kind, sized)
-
     @property
     def _dictionary(self) -> Dictionary:
-        return self._kept(self._tokens_name, "tokens", self._read_dictionary)
+        return _kept(self._tokens_file, "tokens", self._read_dictionary)
 
     @property
     def _documents(self) -> _Documents:
-        return self._kept(self._docs_name, "documents", self._read_documents)
+        return _kept(self.documents_file, "documents", self._read_documents)
 
     def _read_dictionary(self) -> Dictionary:
         dictionary = self._decode_dictionary()
@@ -150,7 +142,7 @@ class Partition(TextPart):
         return dictionary
 
     def _decode_dictionary(self) -> Dictionary:
-        file = self._files.open(self._tokens_name)
+        file = self._tokens_file
         if self._token_format == "arrow":
             tokens, numbers = file.columns({"_token": pa.string(), "_token_id": pa.uint32()})
             require_no_nulls(file, [tokens, numbers])
@@ -162,7 +154,7 @@ class Partition(TextPart):
         return Dictionary.of_fst(data[0].as_py(), length[0].as_py())
 
     def _read_documents(self) -> _Documents:
-        file = self.documents_file()
+        file = self.documents_file
         if file.has("_doc_index_0"):
             raise file.damaged("documents that are items of lists are not supported")
         rows, counts = file.columns({"_rowid": pa.uint64(), "_num_tokens": pa.uint32()})
@@ -280,12 +272,16 @@ class Partition(TextPart):
         """All terms by number."""
         return self._dictionary.terms()
 
-    def documents_file(self) -> IndexFile:
-        """The file with a row for each document."""
-        return self._files.open(self._docs_name)
-
 
 _Sized = TypeVar("_Sized", StoredList, BlockBounds, StoredPositions, Dictionary, _Documents, npt.NDArray[np.float32])
+
+
+def _kept(file: IndexFile, kind: str, make: Callable[[], _Sized]) -> _Sized:
+    def sized() -> tuple[_Sized, int]:
+        value = make()
+        return value, value.nbytes
+
+    return file.kept(kind, sized)
 
 
 def _row(number: int) -> RowRanges:

@@ -71,8 +71,10 @@ class Source:
         """Where all documents are."""
 
         def make() -> tuple[DocRows, int]:
-            rows = DocRows.of(*self.locate(self.part.row_ids))
-            return rows, rows.nbytes
+            row_ids = self.part.row_ids
+            rows = DocRows.of(*self.locate(row_ids))
+            shared = 0 if rows.addresses is row_ids else rows.addresses.nbytes
+            return rows, shared + (0 if rows.is_live is None else rows.is_live.nbytes)
 
         return cached_part(self, "rows", make)
 
@@ -201,8 +203,12 @@ def _found(
             docs = None
             if limit and isinstance(source.part, Partition):
                 lowest = np.float32(-np.inf) if len(scores) < limit else scores[-1]
-                docs = best(source.part, statistics, source.rows(), Wanted(limit, lowest, boost))
-            found.append(_located(source, every(source.part, statistics) if docs is None else docs))
+                rows = source.rows()
+                docs = best(source.part, statistics, rows, Wanted(limit, lowest, boost))
+            if docs is None:
+                found.append(_located(source, every(source.part, statistics)))
+            else:
+                found.append(RowScores(rows.addresses[docs.docs], docs.scores))
             if limit:
                 scores = -np.sort(-np.concatenate([scores, found[-1].scores]))[:limit]
     return _joined(found)

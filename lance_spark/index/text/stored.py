@@ -88,3 +88,8 @@ def room_for_positions(file: IndexFile, count: int, num_bytes: int) -> npt.NDArr
     if count > 128 * (num_bytes + 1):
         raise file.damaged(f"{count} positions of terms in {num_bytes} bytes")
     return np.empty(count, np.int32)
+
+
+def starts_of(sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """int64[n + 1]: where parts of these sizes start, one after the other, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
