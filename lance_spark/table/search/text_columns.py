@@ -32,13 +32,23 @@ class TextColumns:
     Args:
         schema: the columns, which a partition may have only some of.
         use_index: False scans all rows, with the analysis of the index if there is one.
+        fast_search: leaves out rows that the index does not cover, if there is one.
     """
 
-    def __init__(self, manifest: Manifest, schema: LanceSchema, bases: Bases, *, use_index: bool = True) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        schema: LanceSchema,
+        bases: Bases,
+        *,
+        use_index: bool = True,
+        fast_search: bool = False,
+    ) -> None:
         self._manifest = manifest
         self._schema = schema
         self._bases = bases
         self._use_index = use_index
+        self._fast_search = fast_search
         self._finder = FieldFinder(schema)
         self._indexes = TextIndexes(manifest, bases)
         self._made: dict[tuple[str, bool], TextColumn] = {}
@@ -86,7 +96,8 @@ class TextColumns:
         else:
             used = []
         covered = {fragment.id for item in used for fragment in item.fragments}
-        others = [fragment for fragment in self._manifest.fragments if fragment.id not in covered]
+        is_enough = self._fast_search and bool(used)
+        others = [] if is_enough else [item for item in self._manifest.fragments if item.id not in covered]
         indexed = tuple(source for item in used for source in item.sources)
         return TextColumn(parameters, indexed, self._scanned(names, others, parameters))
 

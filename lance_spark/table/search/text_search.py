@@ -39,6 +39,7 @@ class SearchRequest:
         offset: after leaving out this many of the best rows.
         with_score: whether the result has `_score`.
         use_index: False reads all rows.
+        fast_search: leaves out rows that the index does not cover, if there is one.
     """
 
     query: str | TextQuery
@@ -47,6 +48,7 @@ class SearchRequest:
     offset: int | None = None
     with_score: bool = True
     use_index: bool = True
+    fast_search: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.search_columns, str):
@@ -127,7 +129,16 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
 def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[RowScores]:
     """The rows of each part that match, ascending by address, without some that cannot be among the best."""
     columns = JoinedColumns(
-        [TextColumns(part.manifest, part.scan.schema, part.scan.bases, use_index=request.use_index) for part in parts]
+        [
+            TextColumns(
+                part.manifest,
+                part.scan.schema,
+                part.scan.bases,
+                use_index=request.use_index,
+                fast_search=request.fast_search,
+            )
+            for part in parts
+        ]
     )
     query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
     bound = query.on(request.search_columns or columns.searched_by_default()) if parts else query
