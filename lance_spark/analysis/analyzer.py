@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -151,10 +152,20 @@ class Analyzer:
             if changed is None:
                 return -1
             token = changed
-        number = self._numbers.setdefault(token, len(self.terms))
+        return self.number_of_term(token)
+
+    def number_of_term(self, term: str) -> int:
+        """The number of a term, a new one if need be."""
+        number = self._numbers.setdefault(term, len(self.terms))
         if number == len(self.terms):
-            self.terms.append(token)
+            self.terms.append(term)
         return number
+
+
+@functools.lru_cache(maxsize=256)
+def tokens_of(parameters: TextParameters, text: str) -> tuple[Token, ...]:
+    """The terms of the text of a query."""
+    return tuple(Analyzer(parameters).tokens(text))
 
 
 def _filters(parameters: TextParameters) -> list[Callable[[str], str | None]]:

@@ -14,7 +14,7 @@ from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import cached_by_path, cached_parts_by_path
+from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts_by_path
 
 Value = TypeVar("Value")
 
@@ -126,6 +126,10 @@ class IndexFile:
                 raise CorruptFileError(f"column {name!r} is {array.type}, expected {dtype}", path=self._reader.path)
             _validated(array, self._reader.path)
         return found
+
+    def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
+        """As `IndexFiles.kept`, for this file, as long as it is kept open itself: without a look at the store."""
+        return cached_part(self._reader, kind, make)
 
     def positive_number(self, key: str, default: int) -> int:
         """A whole number > 0 of the schema metadata, `default` if it is absent.

@@ -8,13 +8,11 @@ tokens are a superset of the answer. That is known of ASCII tokens and the token
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.analysis.analyzer import Analyzer
+from lance_spark.analysis.analyzer import tokens_of
 from lance_spark.analysis.parameters import AS_WRITTEN
 from lance_spark.expr.nodes import And, Column, Expr
 from lance_spark.expr.text.nodes import ContainsTokens
@@ -48,9 +46,8 @@ class InvertedIndex(ScalarIndex):
         segment = TextSegment.open(self._files)
         if segment.parameters.base_tokenizer != "simple":
             return None
-        analyzer = Analyzer(segment.parameters)
         tokens = sorted(required_tokens(predicate.expr))
-        terms = {found.text for token in tokens for found in analyzer.tokens(token)}
+        terms = {found.text for token in tokens for found in tokens_of(segment.parameters, token)}
         if not terms:
             return None
         found = np.concatenate([np.empty(0, np.uint64), *(_rows(part, terms) for part in segment.partitions)])
@@ -73,9 +70,8 @@ def required_tokens(expr: Expr) -> frozenset[str]:
     return frozenset()
 
 
-@functools.lru_cache(maxsize=256)
 def _ascii_tokens(words: str) -> frozenset[str]:
-    return frozenset(token.text for token in Analyzer(AS_WRITTEN).tokens(words) if token.text.isascii())
+    return frozenset(token.text for token in tokens_of(AS_WRITTEN, words) if token.text.isascii())
 
 
 def _rows(part: TextPart, terms: set[str]) -> npt.NDArray[np.uint64]:

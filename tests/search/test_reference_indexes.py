@@ -257,3 +257,15 @@ def test_missing_index_file_means_a_scan(uri: str, name: str, caplog: pytest.Log
     shared.clear()
     assert scores(lance_spark.open(uri).search("w1 w2")) == expected
     assert "its rows are scanned" in caplog.text
+
+
+def test_fast_search_leaves_out_rows_without_index(uri: str) -> None:
+    lance.write_dataset(table(300), uri)
+    assert lance_spark.open(uri).search("w1", fast_search=True).num_rows > 0
+    lance.dataset(uri).create_scalar_index(TEXT, "INVERTED")
+    lance.write_dataset(table(100, 5, 5000), uri, mode="append")
+    for words in ("w1", "w7 w30"):
+        theirs = asked(uri, words, fast_search=True)
+        assert 0 < max(theirs) < 5000
+        assert scores(lance_spark.open(uri).search(words, fast_search=True)) == theirs
+        assert max(scores(lance_spark.open(uri).search(words))) >= 5000

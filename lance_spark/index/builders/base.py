@@ -183,6 +183,10 @@ class IndexBuilder(ABC):
             LanceError: a file of an old segment is missing or broken, or the store failed.
         """
 
+    def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        """As `merge`, for rows that are read piece by piece."""
+        self.merge(old, IndexedRows.joined(list(batches), self.dtype), output)
+
     @classmethod
     def parameters_of(cls, details: bytes, files: IndexFiles) -> dict[str, object]:
         """The parameters that a segment was built with.

@@ -7,24 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from lance_spark.analysis.analyzer import is_text
-from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, Parameters
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.inverted import InvertedIndex
 from lance_spark.index.text.build import INDEX_VERSION, TextIndexParameters, write_segment_files
+from lance_spark.index.text.merge import old_documents
 from lance_spark.index.text.segment import TextSegment
 
 
 class TextBuilder(IndexBuilder):
-    """INVERTED. The parameters are those of `TextIndexParameters`.
-
-    Segments are built from the data again instead of being merged or remapped.
-    """
+    """INVERTED. The parameters are those of `TextIndexParameters`."""
 
     index_type = InvertedIndex
-    can_remap = False
-    can_merge = False
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
@@ -60,12 +55,17 @@ class TextBuilder(IndexBuilder):
         self.train_batches(iter([rows]), output)
 
     def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
-        write_segment_files(((rows.values, rows.ids) for rows in batches), self._text, output)
+        self.merge_batches([], batches, output)
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
-        if old:
-            raise UnsupportedFeatureError("segments of a text index are not merged", feature="merging text segments")
-        self.train(rows, output)
+        self.merge_batches(old, iter([rows]), output)
+
+    def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        parameters = self._text
+        # A segment over no fragment only records what is to be indexed, and can have no files.
+        filled = [segment for segment in old if segment.fragment_rows]
+        documents = (found for segment in filled for found in old_documents(segment.files, segment.mapping, parameters))
+        write_segment_files(documents, ((rows.values, rows.ids) for rows in batches), parameters, output)
 
 
 TEXT_BUILDERS: Mapping[str, type[IndexBuilder]] = {"INVERTED": TextBuilder, "FTS": TextBuilder}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -17,17 +18,12 @@ from lance_spark.analysis.analyzer import AnalyzedTexts, Analyzer
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
-from lance_spark.index.text.part import Postings
-from lance_spark.index.text.scoring import Statistics
-from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.text.build import count_occurrences, encode_positions, encode_postings, group_by_term
+from lance_spark.index.text.posting_lists import BLOCK, PostingLists
 
 INDEX_VERSION = 2
-_BLOCK = 128
 _PARTITION_TOKENS = 1 << 27
-_FORMAT = {"format_version": "2", "posting_block_size": str(_BLOCK), "posting_tail_codec": "varint_delta_v1"}
+_FORMAT = {"format_version": "2", "posting_block_size": str(BLOCK), "posting_tail_codec": "varint_delta_v1"}
 _POSITIONS_FORMAT = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
-_BLOBS = pa.list_(pa.large_binary())
 
 
 class Output(Protocol):
@@ -61,9 +57,9 @@ class TextIndexParameters:
         with_position = rest.pop("with_position", False)
         if not isinstance(with_position, bool):
             raise InvalidInputError(f"with_position is {with_position!r}, not of type bool")
-        block_size = rest.pop("block_size", _BLOCK)
-        if block_size != _BLOCK:
-            raise InvalidInputError(f"block_size {block_size!r} is not written; leave it out or use {_BLOCK}")
+        block_size = rest.pop("block_size", BLOCK)
+        if block_size != BLOCK:
+            raise InvalidInputError(f"block_size {block_size!r} is not written; leave it out or use {BLOCK}")
         return cls(TextParameters.of(rest), with_position)
 
     def details(self) -> bytes:
@@ -80,7 +76,7 @@ class TextIndexParameters:
             min_ngram_length=text.min_ngram_length,
             max_ngram_length=text.max_ngram_length,
             prefix_only=text.prefix_only,
-            block_size=_BLOCK,
+            block_size=BLOCK,
             posting_format_version=INDEX_VERSION,
         )
         if text.max_token_length is not None:
@@ -90,25 +86,51 @@ class TextIndexParameters:
     def to_json(self) -> str:
         """The parameters as `metadata.lance` holds them."""
         fields = {"lance_tokenizer": "text", **self.text.to_json_fields(), "with_position": self.with_position}
-        return json.dumps({**fields, "block_size": _BLOCK}, ensure_ascii=False)
+        return json.dumps({**fields, "block_size": BLOCK}, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents whose terms are known.
+
+    Attributes:
+        terms: the terms by the numbers that `tokens` uses.
+        tokens: the terms and positions of the documents; those of one document are ordered by position, or by term and
+            then by position.
+        row_ids: uint64[n]: their rows.
+    """
+
+    terms: Sequence[str]
+    tokens: AnalyzedTexts
+    row_ids: npt.NDArray[np.uint64]
 
 
 def write_segment_files(
-    batches: Iterable[tuple[pa.Array, npt.NDArray[np.uint64]]], parameters: TextIndexParameters, output: Output
+    old: Iterable[Documents],
+    batches: Iterable[tuple[pa.Array, npt.NDArray[np.uint64]]],
+    parameters: TextIndexParameters,
+    output: Output,
 ) -> None:
     """Writes the files of a segment.
 
     Args:
+        old: documents of older segments.
         batches: the values of the column and their row ids (uint64[n]).
 
     Raises:
         InvalidInputError: the values are no text.
+        CorruptFileError: old documents cannot be read.
         StorageError: the store failed.
     """
     partitions: list[int] = []
     part = _Part(parameters)
-    for values, row_ids in batches:
-        part.add(values, row_ids)
+    sources: Iterator[Documents | tuple[pa.Array, npt.NDArray[np.uint64]]] = chain(old, batches)
+    for source in sources:
+        if isinstance(source, Documents):
+            part.add_documents(source)
+        else:
+            values, row_ids = source
+            part.add(values, row_ids)
         if part.num_tokens >= _PARTITION_TOKENS:
             part.write(len(partitions), output)
             partitions.append(len(partitions))
@@ -142,7 +164,18 @@ class _Part:
         self.num_tokens = 0
 
     def add(self, values: pa.Array, row_ids: npt.NDArray[np.uint64]) -> None:
-        found = self._analyzer.analyze(values)
+        self._add(self._analyzer.analyze(values), row_ids)
+
+    def add_documents(self, documents: Documents) -> None:
+        # Terms without a document are left out, so a term is numbered when a document has it.
+        is_used = np.zeros(len(documents.terms), np.bool_)
+        is_used[documents.tokens.terms] = True
+        numbers = np.full(len(documents.terms), -1, np.int32)
+        for place in np.flatnonzero(is_used).tolist():
+            numbers[place] = self._analyzer.number_of_term(documents.terms[place])
+        self._add(replace(documents.tokens, terms=numbers[documents.tokens.terms]), documents.row_ids)
+
+    def _add(self, found: AnalyzedTexts, row_ids: npt.NDArray[np.uint64]) -> None:
         self._texts.append(found)
         self._row_ids.append(row_ids)
         self.num_tokens += len(found.terms)
@@ -156,75 +189,10 @@ class _Part:
         self._texts.clear()
         _write_tokens(number, self._analyzer.terms, output)
         _write_docs(number, np.concatenate(self._row_ids)[is_document], lengths, output)
-        lists = _Lists.of(
-            tokens, np.repeat(np.arange(len(lengths), dtype=np.int32), lengths), positions, len(self._analyzer.terms)
-        )
-        _write_lists(number, lists, lengths, self._parameters, output)
-
-
-@dataclass(frozen=True)
-class _Lists:
-    """Posting lists of all terms, one after the other.
-
-    Attributes:
-        docs, freqs: int32[n].
-        ends: int64[terms], where the documents of each term end.
-        positions: int32[m].
-    """
-
-    docs: npt.NDArray[np.int32]
-    freqs: npt.NDArray[np.int32]
-    ends: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int32]
-
-    @classmethod
-    def of(
-        cls,
-        terms: npt.NDArray[np.int32],
-        docs: npt.NDArray[np.int32],
-        positions: npt.NDArray[np.int32],
-        num_terms: int,
-    ) -> _Lists:
-        """The lists of tokens, of which each has a term, a document and a position; documents ascend."""
-        per_term = np.bincount(terms, minlength=num_terms)
-        places = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_term)])[:-1].astype(np.int64)
-        sorted_docs, sorted_positions = np.empty_like(docs), np.empty_like(positions)
-        group_by_term(
-            address_of(terms),
-            address_of(docs),
-            address_of(positions),
-            len(terms),
-            address_of(places),
-            address_of(sorted_docs),
-            address_of(sorted_positions),
-        )
-        found, freqs, ends = np.empty_like(docs), np.empty_like(docs), np.empty(num_terms, np.int64)
-        size = count_occurrences(
-            address_of(sorted_docs),
-            address_of(places),
-            num_terms,
-            address_of(found),
-            address_of(freqs),
-            address_of(ends),
-        )
-        return cls(found[:size].copy(), freqs[:size].copy(), ends, sorted_positions)
-
-    @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """int64[terms]: documents of each term."""
-        return np.diff(self.ends, prepend=0)
-
-    def block_scores(self, lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        """(float32: the highest score in each block, int64[terms]: blocks of each term), by the statistics here."""
-        counts = self.counts
-        statistics = Statistics(len(lengths), int(lengths.sum()), ())
-        weights = statistics.weights(Postings(self.docs, self.freqs), lengths.astype(np.float32))
-        scores = weights * np.repeat(statistics.idf_of(counts), counts)
-        blocks = -(-counts // _BLOCK)
-        inside = np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)
-        starts = np.repeat(self.ends - counts, blocks) + _BLOCK * inside
-        best = np.maximum.reduceat(scores, starts) if len(starts) else np.empty(0, np.float32)
-        return best.astype(np.float32), blocks
+        docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        lists = PostingLists.of(tokens, docs, positions, len(self._analyzer.terms))
+        table = lists.table(lengths, with_position=self._parameters.with_position)
+        output.write(f"part_{number}_invert.lance", table, _format(self._parameters))
 
 
 def _write_tokens(number: int, terms: list[str], output: Output) -> None:
@@ -247,79 +215,3 @@ def _write_docs(number: int, row_ids: npt.NDArray[np.uint64], lengths: npt.NDArr
     fields = [pa.field("_rowid", pa.uint64(), nullable=False), pa.field("_num_tokens", pa.uint32(), nullable=False)]
     table = pa.table([pa.array(row_ids), pa.array(lengths.astype(np.uint32))], schema=pa.schema(fields))
     output.write(f"part_{number}_docs.lance", table, {"total_tokens": str(int(lengths.sum()))})
-
-
-def _write_lists(
-    number: int, lists: _Lists, lengths: npt.NDArray[np.int64], parameters: TextIndexParameters, output: Output
-) -> None:
-    best, blocks = lists.block_scores(lengths)
-    list_ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(blocks)])
-    first_blocks = list_ends[:-1]
-    highest = np.maximum.reduceat(best, first_blocks) if len(first_blocks) else np.empty(0, np.float32)
-    columns = {
-        "_posting": _lists_of_blobs(_encoded_postings(lists, best), list_ends),
-        "_max_score": pa.array(highest, pa.float32()),
-        "_length": pa.array(lists.counts.astype(np.uint32)),
-    }
-    if parameters.with_position:
-        data, ends = _encoded_positions(lists, len(best))
-        starts = np.concatenate([np.zeros(1, np.int64), ends])
-        term_starts = starts[list_ends]
-        columns["_compressed_position"] = _binary(data, term_starts)
-        offsets = (starts[:-1] - np.repeat(term_starts[:-1], blocks)).astype(np.uint32)
-        columns["_position_block_offset"] = pa.ListArray.from_arrays(
-            pa.array(list_ends.astype(np.int32)), pa.array(offsets)
-        )
-    fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
-    table = pa.table(list(columns.values()), schema=pa.schema(fields))
-    output.write(f"part_{number}_invert.lance", table, _format(parameters))
-
-
-def _encoded_postings(
-    lists: _Lists, best: npt.NDArray[np.float32]
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    out = np.empty(10 * len(lists.docs) + 32 * len(best) + 10 * _BLOCK, np.uint8)
-    ends = np.empty(len(best), np.int64)
-    scores = best.view(np.uint32)
-    size = encode_postings(
-        address_of(lists.docs),
-        address_of(lists.freqs),
-        address_of(lists.ends),
-        len(lists.ends),
-        address_of(scores),
-        address_of(out),
-        len(out),
-        address_of(ends),
-    )
-    assert size >= 0
-    return out[:size], ends
-
-
-def _encoded_positions(lists: _Lists, num_blocks: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    out = np.empty(6 * len(lists.positions) + 64 * (num_blocks + 1), np.uint8)
-    ends, scratch = np.empty(num_blocks, np.int64), np.empty_like(lists.positions)
-    size = encode_positions(
-        address_of(lists.positions),
-        address_of(lists.freqs),
-        address_of(lists.ends),
-        len(lists.ends),
-        address_of(scratch),
-        address_of(out),
-        len(out),
-        address_of(ends),
-    )
-    assert size >= 0
-    return out[:size], ends
-
-
-def _binary(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.Array:
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-
-
-def _lists_of_blobs(
-    blobs: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]], list_ends: npt.NDArray[np.int64]
-) -> pa.Array:
-    data, ends = blobs
-    values = _binary(data, np.concatenate([np.zeros(1, np.int64), ends]))
-    return pa.ListArray.from_arrays(pa.array(list_ends.astype(np.int32)), values, type=_BLOBS)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.text.dictionary import decode_fst, terms_within
+from lance_spark.kernels.text.dictionary import decode_fst, place_of_term, terms_within
 from lance_spark.kernels.text.fst_build import build_fst, masked_crc32c
 
 _COMMON_INPUTS = b"\0te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
@@ -107,17 +107,25 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.ends)
 
+    def terms(self) -> list[str]:
+        """All terms by number, if the numbers are dense.
+
+        Raises:
+            CorruptFileError: a term is no text.
+        """
+        found = [""] * len(self)
+        for place, number in enumerate(self.numbers.tolist()):
+            try:
+                found[number] = self._bytes(place).decode()
+            except UnicodeDecodeError as error:
+                raise CorruptFileError(f"term {number} of a token dictionary is no UTF-8") from error
+        return found
+
     def find(self, term: str) -> int | None:
         """The number of a term; None if it is not here."""
-        wanted = term.encode()
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self._bytes(middle) < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return int(self.numbers[low]) if low < len(self) and self._bytes(low) == wanted else None
+        word = np.frombuffer(term.encode(), np.uint8)
+        place = place_of_term(address_of(self.arena), address_of(self.ends), len(self), address_of(word), len(word))
+        return int(self.numbers[place]) if place >= 0 else None
 
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
         """The terms within an edit distance in characters, whose first `prefix_length` characters are the same."""

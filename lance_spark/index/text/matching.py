@@ -9,11 +9,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.analysis.analyzer import Analyzer, Token
-from lance_spark.analysis.parameters import AS_WRITTEN
+from lance_spark.analysis.analyzer import Token, tokens_of
+from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.queries import MatchQuery
 from lance_spark.index.text.scoring import Statistics
+from lance_spark.index.text.weights import weights_of
 
 _POSITION_BITS = 32
 
@@ -47,19 +48,19 @@ class Word:
     terms: tuple[str, ...]
 
 
-def words_of(query: MatchQuery, analyzer: Analyzer, parts: Sequence[TextPart]) -> list[Word]:
+def words_of(query: MatchQuery, parameters: TextParameters, parts: Sequence[TextPart]) -> list[Word]:
     """The words of a query in order, repeated ones included.
 
     Fuzzy words are compared as they are written, without stemming and the other filters, as in the reference library.
     """
     if query.fuzziness == 0:
         by_position: dict[int, dict[str, None]] = {}
-        for token in analyzer.tokens(query.query):
+        for token in tokens_of(parameters, query.query):
             by_position.setdefault(token.position, {})[token.text] = None
         return [Word(tuple(terms)) for terms in by_position.values()]
     words = []
     room = query.max_expansions
-    for token in Analyzer(AS_WRITTEN).tokens(query.query):
+    for token in tokens_of(AS_WRITTEN, query.query):
         distance = _distance(token.text) if query.fuzziness is None else query.fuzziness
         found = {term for part in parts for term in part.within(token.text, distance, query.prefix_length)}
         terms = sorted(found, key=str.encode)[:room]
@@ -114,7 +115,8 @@ def _word(part: TextPart, word: Word, statistics: Statistics) -> DocScores:
 
 def _term(part: TextPart, number: int, term: str, statistics: Statistics) -> DocScores:
     postings = part.postings(number)
-    return DocScores(postings.docs, statistics.idf(term) * statistics.weights(postings, part.lengths))
+    weights = weights_of(postings.freqs, part.norms(statistics.average)[postings.docs])
+    return DocScores(postings.docs, statistics.idf(term) * weights)
 
 
 def match_phrase(part: TextPart, tokens: Sequence[Token], slop: int, statistics: Statistics) -> DocScores:

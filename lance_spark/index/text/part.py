@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.index.text.dictionary import Dictionary
+from lance_spark.index.text.weights import norms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,9 @@ class TextPart(ABC):
     def positions(self, term: int) -> npt.NDArray[np.int32]:
         """int32: the positions of a term, ascending in each document, document after document."""
 
-    @property
     @abstractmethod
-    def lengths(self) -> npt.NDArray[np.float32]:
-        """float32[num_docs]: terms of each document, as scores use them."""
+    def norms(self, average: np.float32) -> npt.NDArray[np.float32]:
+        """float32[num_docs]: `norms_of` the documents, if documents have this many terms on average."""
 
     @property
     @abstractmethod
@@ -126,9 +126,8 @@ class AnalyzedPart(TextPart):
     def positions(self, term: int) -> npt.NDArray[np.int32]:
         return self._positions[self._places(term)]
 
-    @cached_property
-    def lengths(self) -> npt.NDArray[np.float32]:
-        return self._counts.astype(np.float32)
+    def norms(self, average: np.float32) -> npt.NDArray[np.float32]:
+        return norms_of(self._counts, average)
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -15,17 +14,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.index.files import IndexFiles, require_no_nulls
+from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.part import Postings, TextPart
+from lance_spark.index.text.stored import (
+    BLOBS,
+    BlockBounds,
+    StoredList,
+    StoredPositions,
+    blobs_of,
+    room_for_positions,
+)
+from lance_spark.index.text.weights import norms_of
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.text.postings import decode_document_positions, decode_positions, decode_postings
+from lance_spark.kernels.text.postings import (
+    decode_document_positions,
+    decode_positions,
+    decode_postings,
+    measure_blocks,
+)
 from lance_spark.layouts.base import RowRanges
 
-Value = TypeVar("Value")
-
-_BLOBS = pa.list_(pa.large_binary())
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
 
@@ -33,7 +43,7 @@ _QUANTIZED_BLOCK = 256
 @dataclass(frozen=True, slots=True)
 class _Documents:
     row_ids: npt.NDArray[np.uint64]
-    lengths: npt.NDArray[np.float32]
+    lengths: npt.NDArray[np.uint32]
     total_tokens: int
 
     @property
@@ -44,27 +54,33 @@ class _Documents:
 class Partition(TextPart):
     """A partition that the files `part_N_tokens`, `part_N_docs` and `part_N_invert` hold.
 
+    Attributes:
+        documents_file: the file with a row for each document.
+        lists_file: the file with a row for each term.
+        block: documents of a full block.
+        has_varints: whether partial blocks hold varints.
+        has_shared_positions: whether the positions of a term are one stream of bytes.
+
     Raises:
         LanceError: a file is missing, damaged or of an unknown format; from every method.
     """
 
     def __init__(self, files: IndexFiles, prefix: str, token_format: str) -> None:
-        self._files = files
         self._token_format = token_format
-        self._tokens_name = f"{prefix}tokens.lance"
-        self._docs_name = f"{prefix}docs.lance"
-        self._invert_name = f"{prefix}invert.lance"
-        self._invert = files.open(self._invert_name)
-        self._block = self._invert.positive_number("posting_block_size", 128)
-        self._has_varints = self._invert.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
+        self._tokens_file = files.open(f"{prefix}tokens.lance")
+        self.documents_file = files.open(f"{prefix}docs.lance")
+        self.lists_file = files.open(f"{prefix}invert.lance")
+        self.block = self.lists_file.positive_number("posting_block_size", 128)
+        self.has_varints = self.lists_file.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
         self._check_format()
         documents = self._documents
         self.num_docs = len(documents.row_ids)
         self.total_tokens = documents.total_tokens
-        self.has_positions = self._invert.has("_position") or self._invert.has("_compressed_position")
+        self.has_shared_positions = self.lists_file.has("_compressed_position")
+        self.has_positions = self.has_shared_positions or self.lists_file.has("_position")
 
     def _check_format(self) -> None:
-        file = self._invert
+        file = self.lists_file
         known = {
             "posting_tail_codec": ("fixed32_v1", "varint_delta_v1"),
             "positions_layout": ("shared_stream_v2",),
@@ -85,46 +101,48 @@ class Partition(TextPart):
         return self._dictionary.within(term, distance, prefix_length)
 
     def frequency(self, term: int) -> int:
-        return len(self.postings(term).docs)
+        return self.stored(term).count
 
-    def postings(self, term: int) -> Postings:
-        return self._kept(self._invert_name, f"postings {term}", lambda: self._read_postings(term))
+    def stored(self, term: int) -> StoredList:
+        """The posting list of a term, which is not decoded yet."""
+        return _kept(self.lists_file, f"postings {term}", lambda: self._read_stored(term))
+
+    def bounds(self, term: int, average: np.float32) -> BlockBounds:
+        """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
+        kind = f"bounds {term} {float(average).hex()}"
+        return _kept(self.lists_file, kind, lambda: self._measured(term, average))
+
+    def stored_positions(self, term: int) -> StoredPositions:
+        """The positions of a term, if `has_shared_positions`."""
+        return _kept(self.lists_file, f"positions {term}", lambda: self._read_stored_positions(term))
 
     def positions(self, term: int) -> npt.NDArray[np.int32]:
-        read = self._read_shared_positions if self._invert.has("_compressed_position") else self._read_positions
-        return self._kept(self._invert_name, f"positions {term}", lambda: read(term))
+        return self._shared_positions(term) if self.has_shared_positions else self._read_positions(term)
 
-    @property
-    def lengths(self) -> npt.NDArray[np.float32]:
-        return self._documents.lengths
+    def norms(self, average: np.float32) -> npt.NDArray[np.float32]:
+        kind = f"norms {float(average).hex()}"
+        return _kept(self.documents_file, kind, lambda: norms_of(self._documents.lengths, average))
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
         return self._documents.row_ids
 
-    def _kept(self, name: str, kind: str, make: Callable[[], _Sized]) -> _Sized:
-        def sized() -> tuple[_Sized, int]:
-            value = make()
-            return value, value.nbytes
-
-        return self._files.kept(name, kind, sized)
-
-    @cached_property
+    @property
     def _dictionary(self) -> Dictionary:
-        return self._kept(self._tokens_name, "tokens", self._read_dictionary)
+        return _kept(self._tokens_file, "tokens", self._read_dictionary)
 
-    @cached_property
+    @property
     def _documents(self) -> _Documents:
-        return self._kept(self._docs_name, "documents", self._read_documents)
+        return _kept(self.documents_file, "documents", self._read_documents)
 
     def _read_dictionary(self) -> Dictionary:
         dictionary = self._decode_dictionary()
         if not np.array_equal(np.sort(dictionary.numbers), np.arange(len(dictionary))):
-            raise self._invert.damaged("the numbers of terms are not those of posting lists")
+            raise self.lists_file.damaged("the numbers of terms are not those of posting lists")
         return dictionary
 
     def _decode_dictionary(self) -> Dictionary:
-        file = self._files.open(self._tokens_name)
+        file = self._tokens_file
         if self._token_format == "arrow":
             tokens, numbers = file.columns({"_token": pa.string(), "_token_id": pa.uint32()})
             require_no_nulls(file, [tokens, numbers])
@@ -136,81 +154,106 @@ class Partition(TextPart):
         return Dictionary.of_fst(data[0].as_py(), length[0].as_py())
 
     def _read_documents(self) -> _Documents:
-        file = self._files.open(self._docs_name)
+        file = self.documents_file
         if file.has("_doc_index_0"):
             raise file.damaged("documents that are items of lists are not supported")
         rows, counts = file.columns({"_rowid": pa.uint64(), "_num_tokens": pa.uint32()})
         require_no_nulls(file, [rows, counts])
         row_ids = rows.to_numpy()
-        lengths = counts.to_numpy().astype(np.int64)
+        lengths = counts.to_numpy()
         # An update can leave the old document of a stable row id beside the new one.
         if not bool(np.all(row_ids[1:] > row_ids[:-1])) and len(np.unique(row_ids)) < len(row_ids):
             raise file.damaged("a row has several documents")
-        scored = decode_length(encode_length(lengths)) if self._block == _QUANTIZED_BLOCK else lengths
-        return _Documents(row_ids, scored.astype(np.float32), int(lengths.sum()))
+        total = int(lengths.sum(dtype=np.int64))
+        if self.block == _QUANTIZED_BLOCK:
+            lengths = decode_length(encode_length(lengths.astype(np.int64))).astype(np.uint32)
+        return _Documents(row_ids, lengths, total)
 
-    def _read_postings(self, term: int) -> Postings:
-        file = self._invert
-        cells, counts = file.columns({"_posting": _BLOBS, "_length": pa.uint32()}, _row(term))
+    def _read_stored(self, term: int) -> StoredList:
+        file = self.lists_file
+        cells, counts = file.columns({"_posting": BLOBS, "_length": pa.uint32()}, _row(term))
         require_no_nulls(file, [cells, counts])
         count = counts[0].as_py()
-        data, ends = _blobs(cells.flatten())
         if count > self.num_docs or count == 0:
             raise file.damaged(f"a posting list of {count} documents")
-        docs, freqs = np.empty(count, np.int32), np.empty(count, np.int32)
-        failed = decode_postings(
-            address_of(data),
-            len(data),
-            address_of(ends),
-            len(ends) - 1,
-            count,
-            self._block,
-            int(self._has_varints),
-            self.num_docs,
-            address_of(docs),
-            address_of(freqs),
-        )
+        data, ends = blobs_of(cells.flatten())
+        if len(ends) - 1 != -(-count // self.block):
+            raise file.damaged(f"a posting list of {count} documents in {len(ends) - 1} blocks")
+        return StoredList(data[ends[0] : ends[-1]].copy(), ends - ends[0], count)
+
+    def postings(self, term: int) -> Postings:
+        stored = self.stored(term)
+        docs, freqs = np.empty(stored.count, np.int32), np.empty(stored.count, np.int32)
+        failed = decode_postings(*self._blocks_of(stored), address_of(docs), address_of(freqs))
         if failed:
-            raise file.damaged(f"the posting list of term {term} is damaged")
+            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return Postings(docs, freqs)
 
-    def _read_shared_positions(self, term: int) -> npt.NDArray[np.int32]:
-        file = self._invert
+    def _measured(self, term: int, average: np.float32) -> BlockBounds:
+        stored = self.stored(term)
+        norms = self.norms(average)
+        num_blocks = len(stored.ends) - 1
+        docs, freqs = np.empty(self.block, np.int32), np.empty(self.block, np.int32)
+        firsts, lasts = np.empty(num_blocks, np.int32), np.empty(num_blocks, np.int32)
+        weights = np.empty(num_blocks, np.float32)
+        arrays = (norms, docs, freqs, firsts, lasts, weights)
+        most = measure_blocks(*self._blocks_of(stored), *map(address_of, arrays))
+        if most < 0:
+            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
+        return BlockBounds(firsts, lasts, weights, int(most))
+
+    def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
+        return (
+            address_of(stored.data),
+            len(stored.data),
+            address_of(stored.ends),
+            len(stored.ends) - 1,
+            stored.count,
+            self.block,
+            int(self.has_varints),
+            self.num_docs,
+        )
+
+    def _read_stored_positions(self, term: int) -> StoredPositions:
+        file = self.lists_file
         types = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
         cells, offsets = file.columns(types, _row(term))
         require_no_nulls(file, [cells, offsets])
-        data = np.frombuffer(cells[0].as_buffer(), np.uint8)
         starts = offsets.flatten().to_numpy()
-        freqs = self.postings(term).freqs
-        if len(starts) != -(-len(freqs) // self._block):
+        if len(starts) != len(self.stored(term).ends) - 1:
             raise file.damaged(f"the positions of term {term} have {len(starts)} blocks")
-        out = self._room_for_positions(term, freqs, len(data))
+        return StoredPositions(np.frombuffer(cells[0].as_buffer(), np.uint8).copy(), starts.copy())
+
+    def _shared_positions(self, term: int) -> npt.NDArray[np.int32]:
+        stored = self.stored_positions(term)
+        freqs = self.postings(term).freqs
+        out = room_for_positions(self.lists_file, int(freqs.sum(dtype=np.int64)), len(stored.data))
         failed = decode_positions(
-            address_of(data),
-            len(data),
-            address_of(starts),
-            len(starts),
+            address_of(stored.data),
+            len(stored.data),
+            address_of(stored.starts),
+            len(stored.starts),
             address_of(freqs),
             len(freqs),
-            self._block,
+            self.block,
             address_of(out),
             len(out),
         )
         if failed:
-            raise file.damaged(f"the positions of term {term} are damaged")
+            raise self.lists_file.damaged(f"the positions of term {term} are damaged")
         return out
 
     def _read_positions(self, term: int) -> npt.NDArray[np.int32]:
-        file = self._invert
+        file = self.lists_file
         (cells,) = file.columns({"_position": _DOCUMENT_BLOBS}, _row(term))
         documents = cells.flatten()
         require_no_nulls(file, [cells, documents])
-        data, ends = _blobs(documents.flatten())
+        data, ends = blobs_of(documents.flatten())
         blobs = np.concatenate([np.zeros(1, np.int64), np.cumsum(documents.value_lengths().to_numpy())])
         freqs = self.postings(term).freqs
         if len(documents) != len(freqs):
             raise file.damaged(f"the positions of term {term} are those of {len(documents)} documents")
-        out = self._room_for_positions(term, freqs, len(data))
+        out = room_for_positions(file, int(freqs.sum(dtype=np.int64)), len(data))
         failed = decode_document_positions(
             address_of(data),
             len(data),
@@ -225,31 +268,29 @@ class Partition(TextPart):
             raise file.damaged(f"the positions of term {term} are damaged")
         return out
 
-    def _room_for_positions(self, term: int, freqs: npt.NDArray[np.int32], num_bytes: int) -> npt.NDArray[np.int32]:
-        """An array for the positions of a list; 128 positions that are all the same need one byte."""
-        total = int(freqs.sum(dtype=np.int64))
-        if total > 128 * (num_bytes + 1):
-            raise self._invert.damaged(f"term {term} has {total} positions in {num_bytes} bytes")
-        return np.empty(total, np.int32)
+    def terms(self) -> list[str]:
+        """All terms by number."""
+        return self._dictionary.terms()
 
 
-_Sized = TypeVar("_Sized", Postings, Dictionary, _Documents, npt.NDArray[np.int32])
+_Sized = TypeVar("_Sized", StoredList, BlockBounds, StoredPositions, Dictionary, _Documents, npt.NDArray[np.float32])
+
+
+def _kept(file: IndexFile, kind: str, make: Callable[[], _Sized]) -> _Sized:
+    def sized() -> tuple[_Sized, int]:
+        value = make()
+        return value, value.nbytes
+
+    return file.kept(kind, sized)
 
 
 def _row(number: int) -> RowRanges:
     return RowRanges(np.array([number], np.int64), np.array([number + 1], np.int64))
 
 
-def _blobs(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """(all bytes, int64[n + 1]: where each blob starts)."""
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    return np.frombuffer(data or b"", np.uint8), np.ascontiguousarray(ends)
-
-
 def _sorted_dictionary(tokens: pa.StringArray, numbers: pa.UInt32Array) -> Dictionary:
     cells = tokens.cast(pa.large_binary())
     order = pc.sort_indices(cells)
     cells, numbers = cells.take(order), numbers.take(order)
-    data, ends = _blobs(cells)
+    data, ends = blobs_of(cells)
     return Dictionary(data[ends[0] : ends[-1]], ends[1:] - ends[0], numbers.to_numpy().astype(np.int64))

@@ -1,4 +1,4 @@
-"""BM25, in 32-bit floating point in the order of operations of the reference library."""
+"""What scores depend on besides the document: how many documents have a term, and how long documents are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.index.text.part import Postings, TextPart
+from lance_spark.index.text.part import TextPart
 
-_K1 = np.float32(1.2)
-_B = np.float32(0.75)
 _ONE = np.float32(1)
 _HALF = np.float32(0.5)
 
@@ -50,14 +48,8 @@ class Statistics:
         weights: npt.NDArray[np.float32] = np.log(ratios.astype(np.float64)).astype(np.float32)
         return weights
 
-    def weights(self, postings: Postings, lengths: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """float32[n]: how much the occurrences of a term in documents count.
-
-        Args:
-            lengths: float32, terms of each document of the part.
-        """
-        average = np.float32(self.total_tokens) / np.float32(max(self.num_docs, 1))
-        freqs = postings.freqs.astype(np.float32)
-        norms = _K1 * (_ONE - _B + _B * lengths[postings.docs] / average)
-        weights: npt.NDArray[np.float32] = (_K1 + _ONE) * freqs / (freqs + norms)
-        return weights
+    @property
+    def average(self) -> np.float32:
+        """How many terms a document has on average."""
+        average: np.float32 = np.float32(self.total_tokens) / np.float32(max(self.num_docs, 1))
+        return average

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.analysis.analyzer import Analyzer
-from lance_spark.index.text.matching import DocScores, match_phrase, match_words, words_of
+from lance_spark.analysis.analyzer import tokens_of
+from lance_spark.analysis.parameters import TextParameters
+from lance_spark.index.text.best import DocRows, Phrase, Wanted, best_matches
+from lance_spark.index.text.matching import DocScores, Word, match_phrase, match_words, words_of
 from lance_spark.index.text.part import TextPart
+from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.queries import (
     BestQuery,
     BooleanQuery,
@@ -21,6 +25,7 @@ from lance_spark.index.text.queries import (
     TextQuery,
 )
 from lance_spark.index.text.scoring import Statistics
+from lance_spark.storage.cache import cached_part
 
 Locate = Callable[[npt.NDArray[np.uint64]], tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]]
 """From row ids (uint64[n]) to row addresses (uint64[n]), and which of the rows exist (bool[n])."""
@@ -62,20 +67,31 @@ class Source:
     part: TextPart
     locate: Locate
 
+    def rows(self) -> DocRows:
+        """Where all documents are."""
+
+        def make() -> tuple[DocRows, int]:
+            row_ids = self.part.row_ids
+            rows = DocRows.of(*self.locate(row_ids))
+            shared = 0 if rows.addresses is row_ids else rows.addresses.nbytes
+            return rows, shared + (0 if rows.is_live is None else rows.is_live.nbytes)
+
+        return cached_part(self, "rows", make)
+
 
 @dataclass(frozen=True)
 class TextColumn:
     """Everything that a search in one column reads.
 
     Attributes:
-        analyzer: analyzes the words of queries.
+        parameters: how the words of queries are analyzed.
         indexed: the parts of the index.
         scanned: rows without an index, or None.
         other_indexed, other_scanned: parts of the same column in other partitions of the table, which count for the
             statistics.
     """
 
-    analyzer: Analyzer
+    parameters: TextParameters
     indexed: tuple[Source, ...]
     scanned: Source | None
     other_indexed: tuple[TextPart, ...] = ()
@@ -111,49 +127,91 @@ Columns = Callable[[str, bool], TextColumn]
 """From the name of a column, and whether positions are needed, to what is searched."""
 
 
-def search(query: TextQuery, columns: Columns) -> RowScores:
+def search(query: TextQuery, columns: Columns, limit: int | None = None) -> RowScores:
     """The rows that match a query.
 
     Args:
         query: names a column everywhere (`TextQuery.on`).
+        limit: rows that are not among this many best ones may be left out; of equal ones the first are the best.
 
     Raises:
         LanceError: a column cannot be searched, or cannot be read.
     """
     if isinstance(query, MatchQuery):
-        return _match(query, columns(query.column or "", False))
+        return _match(query, columns(query.column or "", False), limit)
     if isinstance(query, PhraseQuery):
-        return _phrase(query, columns(query.column or "", True))
+        return _phrase(query, columns(query.column or "", True), limit)
     if isinstance(query, BestQuery):
-        return _best([search(inner, columns) for inner in query.queries])
+        # Rows before which there are enough better ones in their best column are not wanted.
+        return _best([search(inner, columns, limit) for inner in query.queries])
     if isinstance(query, BoostQuery):
         return _boosted(search(query.positive, columns), search(query.negative, columns), query.negative_boost)
     if isinstance(query, BooleanQuery):
         return _boolean(query, columns)
-    return search(query.on(()), columns)
+    return search(query.on(()), columns, limit)
 
 
-def _match(query: MatchQuery, column: TextColumn) -> RowScores:
-    words = words_of(query, column.analyzer, column.parts)
-    rows = _joined(
-        [
-            _located(source, match_words(source.part, words, query.operator, statistics))
-            for sources, statistics in column.groups()
-            for source in sources
-        ]
-    )
-    return rows if query.boost == 1 else RowScores(rows.addresses, rows.scores * np.float32(query.boost))
+def _match(query: MatchQuery, column: TextColumn, limit: int | None) -> RowScores:
+    words = words_of(query, column.parameters, column.parts)
+    boost = np.float32(query.boost)
+
+    def every(part: TextPart, statistics: Statistics) -> DocScores:
+        found = match_words(part, words, query.operator, statistics)
+        return DocScores(found.docs, found.scores * boost)
+
+    def best(part: Partition, statistics: Statistics, rows: DocRows, wanted: Wanted) -> DocScores | None:
+        return best_matches(part, words, query.operator, statistics, rows, wanted)
+
+    return _found(column, every, best, limit, boost)
 
 
-def _phrase(query: PhraseQuery, column: TextColumn) -> RowScores:
-    tokens = column.analyzer.tokens(query.query)
-    return _joined(
-        [
-            _located(source, match_phrase(source.part, tokens, query.slop, statistics))
-            for sources, statistics in column.groups()
-            for source in sources
-        ]
-    )
+def _phrase(query: PhraseQuery, column: TextColumn, limit: int | None) -> RowScores:
+    tokens = tokens_of(column.parameters, query.query)
+    words = [Word((token.text,)) for token in tokens]
+    gaps = (0, *(token.position - before.position for before, token in pairwise(tokens)))
+
+    def every(part: TextPart, statistics: Statistics) -> DocScores:
+        return match_phrase(part, tokens, query.slop, statistics)
+
+    def best(part: Partition, statistics: Statistics, rows: DocRows, wanted: Wanted) -> DocScores | None:
+        if len(tokens) < 2:
+            return best_matches(part, words, "AND", statistics, rows, wanted)
+        if not part.has_shared_positions:
+            return None
+        return best_matches(part, words, "AND", statistics, rows, wanted, Phrase(gaps, query.slop))
+
+    return _found(column, every, best, limit, np.float32(1))
+
+
+def _found(
+    column: TextColumn,
+    every: Callable[[TextPart, Statistics], DocScores],
+    best: Callable[[Partition, Statistics, DocRows, Wanted], DocScores | None],
+    limit: int | None,
+    boost: np.float32,
+) -> RowScores:
+    """The rows of all parts of a column.
+
+    Args:
+        every: finds all documents of a part.
+        best: finds the best of a partition, if it can.
+    """
+    found: list[RowScores] = []
+    scores = np.empty(0, np.float32)
+    for sources, statistics in column.groups():
+        for source in sources:
+            docs = None
+            if limit and isinstance(source.part, Partition):
+                lowest = np.float32(-np.inf) if len(scores) < limit else scores[-1]
+                rows = source.rows()
+                docs = best(source.part, statistics, rows, Wanted(limit, lowest, boost))
+            if docs is None:
+                found.append(_located(source, every(source.part, statistics)))
+            else:
+                found.append(RowScores(rows.addresses[docs.docs], docs.scores))
+            if limit:
+                scores = -np.sort(-np.concatenate([scores, found[-1].scores]))[:limit]
+    return _joined(found)
 
 
 def _located(source: Source, found: DocScores) -> RowScores:

@@ -67,7 +67,7 @@ def count_occurrences(docs_at, ends_at, num_terms, out_docs_at, out_freqs_at, ou
 
 
 @inlined
-def _put_varint(out, place, value):
+def put_varint(out, place, value):
     while value >= 0x80:
         out[place] = value & 0x7F | 0x80
         value >>= 7
@@ -159,10 +159,10 @@ def encode_postings(docs_at, freqs_at, ends_at, num_terms, scores_at, out_at, ou
             else:
                 before = np.int64(0)
                 for i in range(start, start + count):
-                    place = _put_varint(out, place, np.int64(docs[i]) - before)
+                    place = put_varint(out, place, np.int64(docs[i]) - before)
                     before = np.int64(docs[i])
                 for i in range(start, start + count):
-                    place = _put_varint(out, place, np.int64(freqs[i]))
+                    place = put_varint(out, place, np.int64(freqs[i]))
             out_ends[block] = place
             block += 1
             start += count
@@ -208,7 +208,7 @@ def encode_positions(positions_at, freqs_at, ends_at, num_terms, deltas_at, out_
             for chunk in range(first, packed, _BLOCK):
                 place = _pack(deltas, chunk, False, out, place)
             for i in range(packed, token):
-                place = _put_varint(out, place, np.int64(deltas[i]))
+                place = put_varint(out, place, np.int64(deltas[i]))
             out_ends[block] = place
             block += 1
             start += count

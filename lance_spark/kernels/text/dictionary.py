@@ -242,3 +242,32 @@ def terms_within(arena_at, ends_at, num_terms, word_at, length, distance, prefix
             out[term] = 1
             found += 1
     return found
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def place_of_term(arena_at, ends_at, num_terms, word_at, length):
+    """The place of a term among terms that ascend byte by byte; -1: it is not there.
+
+    Args:
+        arena_at, ends_at, num_terms: the terms in UTF-8, and i64[num_terms], where they end.
+        word_at, length: u8[length], the term.
+    """
+    arena = pointer_u8(arena_at)
+    ends = pointer_i64(ends_at)
+    word = pointer_u8(word_at)
+    low = np.int64(0)
+    high = np.int64(num_terms)
+    while low < high:
+        middle = (low + high) // 2
+        start = np.int64(0) if middle == 0 else ends[middle - 1]
+        size = ends[middle] - start
+        i = np.int64(0)
+        while i < size and i < length and arena[start + i] == word[i]:
+            i += 1
+        if i == size and i == length:
+            return middle
+        if i < length and (i == size or arena[start + i] < word[i]):
+            low = middle + 1
+        else:
+            high = middle
+    return -1

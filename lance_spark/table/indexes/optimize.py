@@ -21,7 +21,7 @@ from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path
-from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, read_rows, row_batches
+from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -278,8 +278,8 @@ def merged_segment(
         can_merge = definition.builder.can_merge and is_usable(base, definition, segment)
         if can_merge and coverage.can_follow(definition, segment):
             rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
-            mapping = kept_row_ids(covered, bases) if holds_row_ids(definition, base) else kept_addresses(rows)
-            old.append(coverage.old_segment(segment, index_files(segment, bases), mapping, rows))
+            kept = kept_row_ids if holds_row_ids(definition, base) else kept_addresses
+            old.append(coverage.old_segment(segment, index_files(segment, bases), kept(covered, bases), rows))
             sources.append(segment)
         else:
             fresh |= {fragment.id for fragment in covered}
@@ -288,11 +288,11 @@ def merged_segment(
     version = min([base.version, *versions])
 
     def write(output: SegmentOutput) -> None:
-        fragments = chosen_fragments(base, fresh)
+        batches = row_batches(base, bases, definition, chosen_fragments(base, fresh))
         if definition.builder.can_merge:
-            definition.builder.merge(old, read_rows(base, bases, definition, fragments), output)
+            definition.builder.merge_batches(old, batches, output)
         else:
-            definition.builder.train_batches(row_batches(base, bases, definition, fragments), output)
+            definition.builder.train_batches(batches, output)
 
     try:
         return write_segment(table, base, definition, covered_ids, write, dataset_version=version)

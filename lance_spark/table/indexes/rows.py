@@ -19,7 +19,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.writing.write import num_rows_of
 
 
@@ -29,23 +29,16 @@ def holds_row_ids(definition: IndexDefinition, manifest: Manifest) -> bool:
     return stable and definition.builder.index_type.holds_row_ids(definition.builder.version(stable_row_ids=stable))
 
 
-def read_rows(
+def row_batches(
     manifest: Manifest, bases: Bases, definition: IndexDefinition, fragments: Collection[DataFragment]
-) -> IndexedRows:
-    """The live rows of fragments of a version.
+) -> Iterator[IndexedRows]:
+    """The live rows of fragments of a version, piece by piece.
 
     Raises:
         CorruptFileError: a file contradicts the format.
         NotFoundError: a file does not exist any more.
         StorageError: the store failed.
     """
-    return IndexedRows.joined(list(row_batches(manifest, bases, definition, fragments)), definition.builder.dtype)
-
-
-def row_batches(
-    manifest: Manifest, bases: Bases, definition: IndexDefinition, fragments: Collection[DataFragment]
-) -> Iterator[IndexedRows]:
-    """The live rows of fragments of a version, piece by piece. Raises as `read_rows`."""
     scan = index_scan(manifest, bases, definition)
     counts = [fragment.num_rows for fragment in fragments]
     total = None if None in counts else sum(count or 0 for count in counts)
@@ -92,19 +85,31 @@ def live_row_ids(fragments: Collection[DataFragment], bases: Bases) -> UInt64Arr
     return np.sort(np.concatenate(found))
 
 
-def kept_addresses(fragment_ids: Collection[int]) -> IdMapping:
-    """Keeps addresses in some fragments as they are."""
-    wanted = np.array(sorted(fragment_ids), np.uint64)
+def kept_addresses(fragments: Collection[DataFragment], bases: Bases) -> IdMapping:
+    """Keeps the addresses of rows of some fragments that are not deleted, as they are."""
+    wanted = np.array([fragment.id for fragment in fragments], np.uint64)
+    deleted = np.concatenate(
+        [
+            np.empty(0, np.uint64),
+            *(
+                row_addresses(fragment.id, FragmentReader(fragment, bases).deletions.offsets)
+                for fragment in fragments
+                if fragment.deletion_file is not None
+            ),
+        ]
+    )
 
     def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:
         kept = np.isin(ids >> np.uint64(32), wanted)
+        if len(deleted):
+            kept &= ~np.isin(ids, deleted)
         return kept, ids if kept.all() else ids[kept]
 
     return mapping
 
 
 def kept_row_ids(fragments: Collection[DataFragment], bases: Bases) -> IdMapping:
-    """Keeps the stable ids of rows that are in some fragments."""
+    """Keeps the stable ids of rows that are in some fragments and are not deleted."""
     wanted = live_row_ids(fragments, bases)
 
     def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:

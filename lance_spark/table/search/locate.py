@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.rows.row_ids import RowIdSequence
 
 _HIGH = np.uint64(32)
@@ -28,50 +28,53 @@ class RowLocator:
         self._fragments = {fragment.id: fragment for fragment in fragments}
         self._bases = bases
         self._stable_row_ids = stable_row_ids
-        self._live: dict[int, npt.NDArray[np.bool_] | None] = {}
 
     def __call__(self, row_ids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
         """(uint64[n] addresses, bool[n]: which rows exist) of row ids (uint64[n])."""
-        if self._stable_row_ids:
-            addresses, exists = self._addresses_of(row_ids)
-        else:
-            addresses, exists = row_ids, np.ones(len(row_ids), np.bool_)
-        owners = (addresses >> _HIGH).astype(np.int64)
-        offsets = (addresses & _LOW).astype(np.int64)
-        for id_ in np.unique(owners).tolist():
-            fragment = self._fragments.get(id_)
-            inside = owners == id_
+        if not self._stable_row_ids:
+            return row_ids, self._exist(row_ids)
+        addresses, is_known = self._addresses_of(row_ids)
+        return addresses, is_known & self._exist(addresses)
+
+    def _exist(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        if not bool(np.all(addresses[1:] >= addresses[:-1])):
+            order = np.argsort(addresses)
+            unordered = np.empty(len(addresses), np.bool_)
+            unordered[order] = self._exist(addresses[order])
+            return unordered
+        exist = np.zeros(len(addresses), np.bool_)
+        for id_, start, stop in by_fragment(addresses):
+            fragment = self._fragments.get(FragmentId(id_))
             if fragment is None:
-                exists &= ~inside
                 continue
-            num_rows = fragment.physical_rows or 0
-            exists &= ~(inside & (offsets >= num_rows))
+            end = np.uint64(id_ << 32 | (fragment.physical_rows or 0))
+            stop = start + int(np.searchsorted(addresses[start:stop], end))
             live = self._live_rows(fragment)
-            if live is not None and num_rows:
-                exists &= ~inside | live[np.minimum(offsets, num_rows - 1)]
-        return addresses, exists
+            exist[start:stop] = True if live is None else live[(addresses[start:stop] & _LOW).astype(np.int64)]
+        return exist
 
     def _live_rows(self, fragment: DataFragment) -> npt.NDArray[np.bool_] | None:
         """bool[rows]: which rows are not deleted; None if all are."""
         if fragment.deletion_file is None:
             return None
-        if fragment.id not in self._live:
+
+        def make() -> tuple[npt.NDArray[np.bool_], int]:
             live = np.ones(fragment.physical_rows or 0, np.bool_)
             with self._bases.reading():
                 live[FragmentReader(fragment, self._bases).deletions.offsets] = False
-            self._live[fragment.id] = live
-        return self._live[fragment.id]
+            return live, live.nbytes
+
+        return cached_part(self, ("live", fragment.id), make)
 
     def _addresses_of(self, row_ids: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-        known, addresses = self._by_row_id
+        known, addresses = cached_part(self, "row ids", self._by_row_id)
         if not len(known):
             return row_ids, np.zeros(len(row_ids), np.bool_)
         places = np.minimum(np.searchsorted(known, row_ids), len(known) - 1)
         return addresses[places], known[places] == row_ids
 
-    @cached_property
-    def _by_row_id(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """The row ids of live rows, ascending, and the addresses of these rows."""
+    def _by_row_id(self) -> tuple[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]], int]:
+        """(the row ids of live rows, ascending, the addresses of these rows), and their size."""
         ids, addresses = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
         for fragment in self._fragments.values():
             num_rows = fragment.physical_rows or 0
@@ -82,4 +85,17 @@ class RowLocator:
                 addresses.append(rows.astype(np.uint64) | np.uint64(fragment.id) << _HIGH)
         found, places = np.concatenate(ids), np.concatenate(addresses)
         order = np.argsort(found, kind="stable")
-        return found[order], places[order]
+        return (found[order], places[order]), found.nbytes + places.nbytes
+
+
+def by_fragment(addresses: npt.NDArray[np.uint64]) -> list[tuple[int, int, int]]:
+    """(fragment id, start, stop) of each fragment in ascending addresses."""
+    found: list[tuple[int, int, int]] = []
+    start = 0
+    while start < len(addresses):
+        id_ = int(addresses[start] >> _HIGH)
+        last = np.uint64(id_ << 32) | _LOW
+        stop = start + int(np.searchsorted(addresses[start:], last, side="right"))
+        found.append((id_, start, stop))
+        start = stop
+    return found

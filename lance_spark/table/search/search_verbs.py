@@ -41,6 +41,7 @@ class SearchVerbs(ABC):
         with_row_id: bool = False,
         with_row_address: bool = False,
         use_index: bool = True,
+        fast_search: bool = False,
     ) -> pa.Table:
         """The rows that match a full-text query, best first, with their BM25 score in `_score` (float32).
 
@@ -59,13 +60,15 @@ class SearchVerbs(ABC):
             with_row_id: adds ``_rowid``.
             with_row_address: adds ``_rowaddr``.
             use_index: False reads all rows; scores then have the statistics of all rows of the version.
+            fast_search: leaves out rows that the index does not cover; without an index, and where positions are
+                needed that it does not have, all rows are read.
 
         Raises:
             NotFoundError: no such column.
             InvalidInputError: an argument is invalid, a column is not text, or the filter fails on a value.
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
-        request = SearchRequest(query, search_columns, limit, offset, with_score, use_index)
+        request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
         parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
         return search_parts(request, parts, schema)
 

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyroaring
 
 from lance_spark.analysis.analyzer import Analyzer, is_text
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.index.files import IndexFiles
-from lance_spark.index.fragment_reuse import FragmentReuse
-from lance_spark.index.segments import warn_unused
+from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.part import AnalyzedPart
-from lance_spark.index.text.search import Columns, Locate, Source, TextColumn
-from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
+from lance_spark.index.text.search import Columns, Source, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.bases import Bases
-from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
-from lance_spark.table.manifests.index_metadata import IndexMetadata
-from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.rows.fragment import BaseId, DataFragment
-from lance_spark.table.search.locate import RowLocator
-
-
-@dataclass(frozen=True)
-class _Covering:
-    """A segment and the fragments that it answers for."""
-
-    segment: TextSegment
-    fragments: tuple[DataFragment, ...]
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.search.text_segments import TextIndexes
 
 
 class TextColumns:
@@ -48,25 +32,35 @@ class TextColumns:
     Args:
         schema: the columns, which a partition may have only some of.
         use_index: False scans all rows, with the analysis of the index if there is one.
+        fast_search: leaves out rows that the index does not cover, if there is one.
     """
 
-    def __init__(self, manifest: Manifest, schema: LanceSchema, bases: Bases, *, use_index: bool = True) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        schema: LanceSchema,
+        bases: Bases,
+        *,
+        use_index: bool = True,
+        fast_search: bool = False,
+    ) -> None:
         self._manifest = manifest
         self._schema = schema
         self._bases = bases
         self._use_index = use_index
+        self._fast_search = fast_search
         self._finder = FieldFinder(schema)
-        self._indexes, self._moves = _text_indexes(manifest, bases)
+        self._indexes = TextIndexes(manifest, bases)
         self._made: dict[tuple[str, bool], TextColumn] = {}
 
     @property
     def has_index(self) -> bool:
         """Whether there is a text index on any column."""
-        return bool(self._indexes)
+        return bool(self._indexes.fields)
 
     def searched_by_default(self) -> tuple[str, ...]:
         """The columns that a query without columns searches: those with an index, else all columns of text."""
-        ids = {field_id for index in self._indexes for field_id in index.message.fields}
+        ids = self._indexes.fields
         indexed = [path for path, field in _leaves(self._schema.fields) if field.id in ids]
         if indexed:
             return tuple(indexed)
@@ -90,7 +84,7 @@ class TextColumns:
         if not is_text(dtype):
             raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings or lists of strings")
         names = tuple(field.name for field in path)
-        found = self._segments(path)
+        found = self._indexes.segments(path)
         parameters = found[-1].segment.parameters if found else TextParameters()
         if self._use_index:
             # Segments of other analyses cannot answer the same words.
@@ -101,58 +95,11 @@ class TextColumns:
             ]
         else:
             used = []
-        stable = self._manifest.has_stable_row_ids
-        indexed = []
-        for item in used:
-            locate: Locate = RowLocator(item.fragments, self._bases, stable_row_ids=stable)
-            if self._moves is not None:
-                locate = _MovedRows(self._moves, locate)
-            indexed += [Source(part, locate) for part in item.segment.partitions]
         covered = {fragment.id for item in used for fragment in item.fragments}
-        others = [fragment for fragment in self._manifest.fragments if fragment.id not in covered]
-        analyzer = Analyzer(parameters)
-        return TextColumn(analyzer, tuple(indexed), self._scanned(names, others, parameters))
-
-    def _segments(self, path: Sequence[Field]) -> list[_Covering]:
-        """The segments of the best index of a field that can be read, without overlaps."""
-        ids = {path[-1].id, *([child.id for child in path[-1].children])}
-        names = dict.fromkeys(index.name for index in self._indexes if set(index.message.fields) <= ids)
-        found: list[_Covering] = []
-        for name in names:
-            segments = [segment for index in self._indexes if index.name == name for segment in self._opened(index)]
-            if sum(len(item.fragments) for item in segments) > sum(len(item.fragments) for item in found):
-                found = segments
-        return _without_overlaps(found)
-
-    def _opened(self, index: IndexMetadata) -> list[_Covering]:
-        if index.message.index_version > MAX_VERSION:
-            return []
-        try:
-            fragments = self._covered(index)
-            if not fragments:
-                return []
-            base_id = None if index.base_id is None else BaseId(index.base_id)
-            store, folder = self._bases.index_folder(index.uuid, base_id)
-            sizes = {file.path: file.size_bytes for file in index.message.files if file.size_bytes}
-            segment = TextSegment.open(IndexFiles(store, folder, sizes))
-        except LanceError as error:
-            warn_unused(index.name, index.uuid, error)
-            return []
-        return [_Covering(segment, fragments)]
-
-    def _covered(self, index: IndexMetadata) -> tuple[DataFragment, ...]:
-        ids = index.fragment_ids()
-        if self._moves is not None:
-            ids = self._moves.current(ids)
-            # The reference library can have lost rows of these.
-            ids -= pyroaring.BitMap(self._moves.unexplained(ids, index.message.dataset_version))
-        return tuple(
-            fragment
-            for fragment in self._manifest.fragments
-            if fragment.id in ids
-            and fragment.physical_rows is not None
-            and (fragment.row_ids is not None or not self._manifest.has_stable_row_ids)
-        )
+        is_enough = self._fast_search and bool(used)
+        others = [] if is_enough else [item for item in self._manifest.fragments if item.id not in covered]
+        indexed = tuple(source for item in used for source in item.sources)
+        return TextColumn(parameters, indexed, self._scanned(names, others, parameters))
 
     def _scanned(
         self, names: tuple[str, ...], fragments: Sequence[DataFragment], parameters: TextParameters
@@ -185,49 +132,6 @@ class TextColumns:
 
 def _all_exist(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
     return addresses, np.ones(len(addresses), np.bool_)
-
-
-@dataclass(frozen=True)
-class _MovedRows:
-    """Finds rows by their addresses from before deferred compactions."""
-
-    moves: FragmentReuse
-    locate: Locate
-
-    def __call__(self, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-        current, is_kept = self.moves.moved_each(addresses)
-        found, exists = self.locate(current)
-        return found, exists & is_kept
-
-
-def _text_indexes(manifest: Manifest, bases: Bases) -> tuple[list[IndexMetadata], FragmentReuse | None]:
-    """The segments of text indexes, and the moves of rows that their files do not show."""
-    if not manifest.index_section:
-        return [], None
-    try:
-        indexes = parse_indices(manifest.index_section)
-        reuse = next((index for index in indexes if index.name == FRAGMENT_REUSE), None)
-        if reuse is not None and (manifest.has_stable_row_ids or reuse.message.index_version > 0):
-            # No library writes both; which of the two an index follows is not known.
-            return [], None
-        moves = None if reuse is None else fragment_reuse(reuse, bases)
-    except LanceError as error:
-        warn_unused("section", "all", error)
-        return [], None
-    found = [index for index in indexes if index.message.index_details.type_url.lower() == TYPE_URL.lower()]
-    return found, moves
-
-
-def _without_overlaps(found: Sequence[_Covering]) -> list[_Covering]:
-    """The segments, without those that cover a fragment of an earlier one: its rows would be found twice."""
-    kept: list[_Covering] = []
-    seen: set[int] = set()
-    for item in found:
-        ids = {fragment.id for fragment in item.fragments}
-        if ids.isdisjoint(seen):
-            kept.append(item)
-            seen |= ids
-    return kept
 
 
 def _leaves(fields: Sequence[Field], prefix: tuple[str, ...] = ()) -> list[tuple[str, Field]]:

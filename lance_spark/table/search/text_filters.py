@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.analysis.analyzer import Analyzer
+from lance_spark.analysis.analyzer import tokens_of
 from lance_spark.analysis.parameters import AS_WRITTEN
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
@@ -100,7 +100,7 @@ class _Searches:
             return PhraseQuery(expr.words, names[0], expr.options.slop)
         if expr.options.operator == "OR" or len(names) == 1:
             return _match(expr, expr.words, names)
-        tokens = list(dict.fromkeys(token.text for token in Analyzer(AS_WRITTEN).tokens(expr.words)))
+        tokens = list(dict.fromkeys(token.text for token in tokens_of(AS_WRITTEN, expr.words)))
         needed = [word for word in tokens if expr.options.fuzziness != 0 or self._has_terms(word, names)]
         return (
             BooleanQuery(must=tuple(_match(expr, word, names) for word in needed))
@@ -109,7 +109,7 @@ class _Searches:
         )
 
     def _has_terms(self, word: str, names: Sequence[str]) -> bool:
-        return any(self._columns(name, False).analyzer.tokens(word) for name in names)
+        return any(tokens_of(self._columns(name, False).parameters, word) for name in names)
 
 
 def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:

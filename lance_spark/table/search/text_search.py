@@ -18,12 +18,12 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan, no_columns
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.search.locate import by_fragment
 from lance_spark.table.search.text_columns import JoinedColumns, TextColumns
 
 SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
 
-_HIGH = np.uint64(32)
 _LOW = np.uint64((1 << 32) - 1)
 
 
@@ -39,6 +39,7 @@ class SearchRequest:
         offset: after leaving out this many of the best rows.
         with_score: whether the result has `_score`.
         use_index: False reads all rows.
+        fast_search: leaves out rows that the index does not cover, if there is one.
     """
 
     query: str | TextQuery
@@ -47,6 +48,7 @@ class SearchRequest:
     offset: int | None = None
     with_score: bool = True
     use_index: bool = True
+    fast_search: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.search_columns, str):
@@ -83,7 +85,7 @@ class SearchedPart:
         if self.scan.filter is None:
             return found
         kept = np.zeros(len(found.addresses), np.bool_)
-        for fragment_id, start, stop in _by_fragment(found.addresses):
+        for fragment_id, start, stop in by_fragment(found.addresses):
             offsets = (found.addresses[start:stop] & _LOW).astype(np.int64)
             kept[start:stop] = self.scan.matches(self.fragments[fragment_id], offsets)
         return found.keep(kept)
@@ -95,7 +97,7 @@ class SearchedPart:
         order = np.argsort(addresses)
         ascending = addresses[order]
         parts: list[pa.RecordBatch] = []
-        for fragment_id, start, stop in _by_fragment(ascending):
+        for fragment_id, start, stop in by_fragment(ascending):
             offsets = (ascending[start:stop] & _LOW).astype(np.int64)
             parts += reader.read_fragment(self.fragments[fragment_id], offsets=offsets)
         table = pa.Table.from_batches(parts, schema=reader.arrow_schema)
@@ -125,13 +127,29 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
 
 
 def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[RowScores]:
-    """The rows of each part that match, ascending by address."""
+    """The rows of each part that match, ascending by address, without some that cannot be among the best."""
     columns = JoinedColumns(
-        [TextColumns(part.manifest, part.scan.schema, part.scan.bases, use_index=request.use_index) for part in parts]
+        [
+            TextColumns(
+                part.manifest,
+                part.scan.schema,
+                part.scan.bases,
+                use_index=request.use_index,
+                fast_search=request.fast_search,
+            )
+            for part in parts
+        ]
     )
     query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
     bound = query.on(request.search_columns or columns.searched_by_default()) if parts else query
-    return [part.filtered(search(bound, columns.of(number))) for number, part in enumerate(parts)]
+    return [
+        part.filtered(search(bound, columns.of(number), _wanted(request, part))) for number, part in enumerate(parts)
+    ]
+
+
+def _wanted(request: SearchRequest, part: SearchedPart) -> int | None:
+    """How many of the best rows of a part are enough; None if the filter can take some of them."""
+    return None if request.limit is None or part.scan.filter is not None else request.limit + (request.offset or 0)
 
 
 def best_places(scores: npt.NDArray[np.float32], limit: int | None, offset: int | None) -> npt.NDArray[np.int64]:
@@ -151,11 +169,3 @@ def _taken(table: pa.Table, places: npt.NDArray[np.int64], schema: pa.Schema) ->
     if not columns:
         return pa.Table.from_batches([no_columns(len(places))])
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _by_fragment(addresses: npt.NDArray[np.uint64]) -> Sequence[tuple[int, int, int]]:
-    """(fragment id, start, stop) of each fragment in ascending addresses."""
-    owners = (addresses >> _HIGH).astype(np.int64)
-    ids, starts = np.unique(owners, return_index=True)
-    stops = [*starts.tolist(), len(owners)][1:]
-    return list(zip(ids.tolist(), starts.tolist(), stops, strict=True))

@@ -142,7 +142,9 @@ class HybridSearch:
         return _Side(owners[order], addresses[order], -distances[order].astype(np.float64), distances[order])
 
     def _texts(self, parts: Sequence[SearchedPart]) -> _Side:
-        request = SearchRequest(self.text, self.search_columns, use_index=self.vector.index.use_index)
+        request = SearchRequest(
+            self.text, self.search_columns, self.vector.query.k, use_index=self.vector.index.use_index
+        )
         found = found_rows(request, parts)
         owners = np.repeat(np.arange(len(found)), [len(rows.scores) for rows in found])
         scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])

@@ -16,7 +16,16 @@ from lance_spark.table.search.text_search import SCORE
 NAMES = ("search", "lance_search")
 DEFAULT_LIMIT = 10
 _POSITIONAL = ("table", "query", "limit")
-_KNOWN = (*_POSITIONAL, *VERSION_ARGUMENTS, "search_columns", "columns", "offset", "filter", "with_row_id")
+_KNOWN = (
+    *_POSITIONAL,
+    *VERSION_ARGUMENTS,
+    "search_columns",
+    "columns",
+    "offset",
+    "filter",
+    "with_row_id",
+    "fast_search",
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class TextSearch:
     offset: int | None
     filter: str | None
     with_row_id: bool
+    fast_search: bool
 
     def schema(self) -> pa.Schema:
         """The columns of the result."""
@@ -48,6 +58,7 @@ class TextSearch:
             self.filter,
             search_columns=self.search_columns,
             with_row_id=self.with_row_id,
+            fast_search=self.fast_search,
         ).select(columns)
 
     def explained(self) -> str:
@@ -77,4 +88,5 @@ def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
         arguments.whole("offset"),
         arguments.text("filter"),
         arguments.flag("with_row_id", False),
+        arguments.flag("fast_search", False),
     )

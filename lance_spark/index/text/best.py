@@ -1,0 +1,193 @@
+"""The best documents of a partition for a query, without decoding and scoring all of its documents.
+
+Scores, and which of several documents with the same score are chosen, are those of `matching`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_spark.index.text.matching import DocScores, Word
+from lance_spark.index.text.partition import Partition
+from lance_spark.index.text.scoring import Statistics
+from lance_spark.index.text.stored import BlockBounds, room_for_positions
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.text import best as kernel
+
+_MAX_TERMS = 64
+"""Each candidate is compared with all terms; with more of them it is faster to add up all scores, term by term."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocRows:
+    """Where the documents of a part are in the table.
+
+    Attributes:
+        addresses: uint64[n], of their rows.
+        ascend: whether the addresses ascend with the numbers of the documents.
+        is_live: uint8[n], 1 for documents whose rows exist; None if all do.
+    """
+
+    addresses: npt.NDArray[np.uint64]
+    ascend: bool
+    is_live: npt.NDArray[np.uint8] | None
+
+    @classmethod
+    def of(cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_]) -> DocRows:
+        """From the addresses (uint64[n]) and which of the rows exist (bool[n])."""
+        ascend = bool(np.all(addresses[1:] > addresses[:-1]))
+        return cls(addresses, ascend, None if exists.all() else exists.view(np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which documents are wanted.
+
+    Attributes:
+        limit: how many at most, > 0; of equal ones the first rows.
+        lowest: none with a lower score.
+        boost: what scores are multiplied with.
+    """
+
+    limit: int
+    lowest: np.float32
+    boost: np.float32
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that must be in order.
+
+    Attributes:
+        gaps: how far each word is from the one before, one for each word.
+        slop: how many other words may stand between two of them.
+    """
+
+    gaps: tuple[int, ...]
+    slop: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    number: int
+    word: int
+    weight: np.float32
+
+
+def best_matches(
+    part: Partition,
+    words: Sequence[Word],
+    operator: str,
+    statistics: Statistics,
+    rows: DocRows,
+    wanted: Wanted,
+    phrase: Phrase | None = None,
+) -> DocScores | None:
+    """The best documents with any (OR) or all (AND) of the words; None if there are too many terms.
+
+    Args:
+        phrase: if the words must also be in order; each of them is one term then, and `operator` is AND.
+
+    Raises:
+        CorruptFileError: a posting list is damaged.
+    """
+    terms: list[_Term] = []
+    for number, word in enumerate(words):
+        numbers = sorted((found, term) for term in word.terms if (found := part.find(term)) is not None)
+        if not numbers and operator == "AND":
+            return DocScores.none()
+        terms += [_Term(found, number, statistics.idf(term)) for found, term in numbers]
+    if not terms:
+        return DocScores.none()
+    if len(terms) > _MAX_TERMS:
+        return None
+    return _Run(part, terms, statistics.average, phrase).best(operator, rows, wanted)
+
+
+class _Run:
+    """One call of the kernel, and the arrays that it needs.
+
+    Each distinct term is decoded once; one that is several times in the query has a row of its own each time.
+    """
+
+    def __init__(self, part: Partition, terms: Sequence[_Term], average: np.float32, phrase: Phrase | None) -> None:
+        self._part = part
+        self._terms = terms
+        self._norms = part.norms(average)
+        self._phrase = phrase
+        self._kept: list[npt.NDArray[np.generic]] = []
+        self._bounds = [part.bounds(term.number, average) for term in terms]
+        self._table = np.zeros((len(terms), kernel.NUM_FIELDS), np.int64)
+        for number, (term, bounds) in enumerate(zip(terms, self._bounds, strict=True)):
+            self._fill(number, term, bounds)
+        highest = [term.weight * bounds.weights.max() for term, bounds in zip(terms, self._bounds, strict=True)]
+        self._table[:, kernel.RANK] = np.argsort(np.array(highest), kind="stable")
+        self._table[:, [kernel.DECODED, kernel.POSITIONS_OF]] = -1
+
+    def _fill(self, number: int, term: _Term, bounds: BlockBounds) -> None:
+        stored = self._part.stored(term.number)
+        row = self._table[number]
+        row[kernel.DATA] = self._address(stored.data)
+        row[kernel.NUM_BYTES] = len(stored.data)
+        row[kernel.ENDS] = self._address(stored.ends)
+        row[kernel.FIRSTS] = self._address(bounds.firsts)
+        row[kernel.LASTS] = self._address(bounds.lasts)
+        row[kernel.BOUNDS] = self._address(bounds.weights)
+        row[kernel.NUM_BLOCKS] = len(bounds.firsts)
+        row[kernel.COUNT] = stored.count
+        row[kernel.WORD] = term.word
+        row[kernel.DOCS] = self._address(np.empty(self._part.block, np.int32))
+        row[kernel.FREQS] = self._address(np.empty(self._part.block, np.int32))
+        if self._phrase is not None:
+            positions = self._part.stored_positions(term.number)
+            room = room_for_positions(self._part.lists_file, bounds.most_positions, len(positions.data))
+            row[kernel.POSITION_BYTES] = self._address(positions.data)
+            row[kernel.NUM_POSITION_BYTES] = len(positions.data)
+            row[kernel.POSITION_STARTS] = self._address(positions.starts)
+            row[kernel.POSITIONS] = self._address(room)
+            row[kernel.MOST_POSITIONS] = len(room)
+            row[kernel.GAP] = self._phrase.gaps[term.word]
+
+    def _address(self, array: npt.NDArray[np.generic]) -> int:
+        self._kept.append(array)
+        return address_of(array)
+
+    def best(self, operator: str, rows: DocRows, wanted: Wanted) -> DocScores:
+        limit = min(wanted.limit, self._part.num_docs)
+        most = max(bounds.most_positions for bounds in self._bounds) if self._phrase is not None else 0
+        numbers = [
+            len(self._terms),
+            int(operator == "AND"),
+            self._rarest_word() if operator == "AND" else -1,
+            int(self._phrase is not None),
+            0 if self._phrase is None else self._phrase.slop,
+            self._part.block,
+            int(self._part.has_varints),
+            self._part.num_docs,
+            limit,
+            address_of(self._norms),
+            0 if rows.is_live is None else address_of(rows.is_live),
+            0 if rows.ascend else address_of(rows.addresses),
+            self._address(np.empty(2 * most, np.int32)),
+        ]
+        weights = [term.weight for term in self._terms]
+        floats = np.array([*weights, *weights, wanted.boost, wanted.lowest], np.float32)
+        docs, scores = np.empty(limit, np.int32), np.empty(limit, np.float32)
+        settings = np.array(numbers, np.int64)
+        found = kernel.best_documents(
+            address_of(self._table), address_of(settings), address_of(floats), address_of(docs), address_of(scores)
+        )
+        if found < 0:
+            raise self._part.lists_file.damaged("the posting lists or positions of a query are damaged")
+        order = np.argsort(docs[:found])
+        return DocScores(docs[order], scores[order])
+
+    def _rarest_word(self) -> int:
+        counts: dict[int, int] = {}
+        for term in self._terms:
+            counts[term.word] = counts.get(term.word, 0) + self._part.frequency(term.number)
+        return min(counts, key=counts.__getitem__)

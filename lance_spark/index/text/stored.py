@@ -1,0 +1,95 @@
+"""Posting lists and positions as they are stored, and what is known of their blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.index.files import IndexFile
+
+BLOBS = pa.list_(pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class StoredList:
+    """A posting list as it is stored.
+
+    Attributes:
+        data: uint8, its blocks.
+        ends: int64[blocks + 1], where they start and end.
+        count: documents.
+    """
+
+    data: npt.NDArray[np.uint8]
+    ends: npt.NDArray[np.int64]
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.data.nbytes + self.ends.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBounds:
+    """What tells whether a search needs the blocks of a posting list.
+
+    Attributes:
+        firsts, lasts: int32[blocks], the first and last document of each.
+        weights: float32[blocks], the highest weight in each.
+        most_positions: the largest sum of the frequencies of a block.
+    """
+
+    firsts: npt.NDArray[np.int32]
+    lasts: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+    most_positions: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPositions:
+    """The positions of a term as a shared stream stores them.
+
+    Attributes:
+        data: uint8, a run of bytes for each block of the posting list.
+        starts: uint32[blocks], where they start.
+    """
+
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.uint32]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.data.nbytes + self.starts.nbytes
+
+
+def blobs_of(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """(all bytes, int64[n + 1]: where each blob starts)."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    return np.frombuffer(data or b"", np.uint8), np.ascontiguousarray(ends)
+
+
+def room_for_positions(file: IndexFile, count: int, num_bytes: int) -> npt.NDArray[np.int32]:
+    """An array for `count` positions in `num_bytes`; 128 positions that are all the same need one byte.
+
+    Raises:
+        CorruptFileError: there cannot be so many.
+    """
+    if count > 128 * (num_bytes + 1):
+        raise file.damaged(f"{count} positions of terms in {num_bytes} bytes")
+    return np.empty(count, np.int32)
+
+
+def starts_of(sizes: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """int64[n + 1]: where parts of these sizes start, one after the other, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])

@@ -1,0 +1,433 @@
+"""The best documents of a query: blocks that cannot have any of them are neither decoded nor scored.
+
+The terms of a query are rows of a table of int64, in the order in which their scores are added: first within a word,
+then word after word. Sums of 32-bit floats in one order grow with each of their parts, so the sum of the highest scores
+of some blocks is a bound for the scores of all documents in them, without any tolerance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.jit import (
+    inlined,
+    kernel,
+    pointer_f32,
+    pointer_i32,
+    pointer_i64,
+    pointer_u8,
+    pointer_u32,
+    pointer_u64,
+)
+from lance_spark.kernels.text.blocks import OUT_OF_RANGE, TOO_SHORT, decode_block, decode_positions_of_block
+from lance_spark.kernels.text.postings import weight_of
+
+# What the caller fills in: addresses, sizes, the word, and the place of the word in a phrase.
+DATA, NUM_BYTES, ENDS, FIRSTS, LASTS, BOUNDS, NUM_BLOCKS, COUNT, WORD, RANK = range(10)
+DOCS, FREQS, POSITION_BYTES, NUM_POSITION_BYTES, POSITION_STARTS, POSITIONS, MOST_POSITIONS, GAP = range(10, 18)
+# The state of the search: current and decoded block, place in it, and what the term has to do with a document.
+BLOCK, DECODED, PLACE, SIZE, POSITIONS_OF, IS_HERE, IS_LEADING, IS_HIT, AT = range(18, 27)
+NUM_FIELDS = 27
+
+
+@inlined
+def _decode(table, term, block, has_varints, num_docs):
+    """Decodes the current block of a term, if it is not decoded; 0 or an error."""
+    row = term * NUM_FIELDS
+    number = table[row + BLOCK]
+    if table[row + DECODED] == number:
+        return np.int64(0)
+    ends = pointer_i64(table[row + ENDS])
+    size = min(np.int64(block), table[row + COUNT] - number * block)
+    last = np.int64(-1)
+    if number > 0:
+        last = np.int64(pointer_i32(table[row + LASTS])[number - 1])
+    last = decode_block(
+        pointer_u8(table[row + DATA]),
+        ends[number],
+        ends[number + 1],
+        table[row + NUM_BYTES],
+        block,
+        size,
+        has_varints,
+        num_docs,
+        last,
+        pointer_i32(table[row + DOCS]),
+        pointer_i32(table[row + FREQS]),
+        0,
+    )
+    table[row + DECODED] = number
+    table[row + PLACE] = 0
+    table[row + SIZE] = size
+    return min(last, np.int64(0))
+
+
+@inlined
+def _advance(table, term, doc):
+    """Moves the place in the decoded block of a term to its first document >= `doc`, in steps of growing size."""
+    row = term * NUM_FIELDS
+    docs = pointer_i32(table[row + DOCS])
+    low = table[row + PLACE]
+    size = table[row + SIZE]
+    if low >= size or docs[low] >= doc:
+        return
+    step = np.int64(1)
+    while low + step < size and docs[low + step] < doc:
+        low += step
+        step *= 2
+    high = min(low + step, size)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if docs[middle] < doc:
+            low = middle
+        else:
+            high = middle
+    table[row + PLACE] = high
+
+
+@inlined
+def _sum(table, num_terms, scores):
+    """The sum of the scores of terms, in the order of the table."""
+    total = np.float32(0)
+    part = np.float32(0)
+    for term in range(num_terms):
+        if term > 0 and table[term * NUM_FIELDS + WORD] != table[(term - 1) * NUM_FIELDS + WORD]:
+            total += part
+            part = np.float32(0)
+        part += scores[term]
+    return total + part
+
+
+@inlined
+def _has_each_word(table, num_terms, field):
+    """Whether each word has a term of which `field` is 1."""
+    found = np.int64(0)
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        if term > 0 and table[row + WORD] != table[row - NUM_FIELDS + WORD]:
+            if found == 0:
+                return False
+            found = np.int64(0)
+        found |= table[row + field]
+    return found == 1
+
+
+@inlined
+def _window(table, num_terms, doc, num_docs, weights, scores):
+    """The last document of the range from `doc` in which no term changes its block; a negative number at the end.
+
+    Fills for each term whether its current block is in this range, and the highest score that it has there.
+    """
+    last = num_docs - 1
+    left = False
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        number = table[row + BLOCK]
+        blocks = table[row + NUM_BLOCKS]
+        lasts = pointer_i32(table[row + LASTS])
+        while number < blocks and lasts[number] < doc:
+            number += 1
+        table[row + BLOCK] = number
+        table[row + IS_HERE] = 0
+        scores[term] = np.float32(0)
+        if number < blocks:
+            left = True
+            first = np.int64(pointer_i32(table[row + FIRSTS])[number])
+            if first > doc:
+                last = min(last, first - 1)
+            else:
+                last = min(last, np.int64(lasts[number]))
+                table[row + IS_HERE] = 1
+                scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[number]
+    return last if left else np.int64(-1)
+
+
+@inlined
+def _choose_leading(table, num_terms, leading_word, scores, boost, lowest):
+    """Marks the terms whose documents are looked at one by one; documents without any of them cannot be results.
+
+    Args:
+        leading_word: for AND a word that must match; -1 for OR.
+        lowest: documents with a lower score are no results.
+    """
+    # Sums of 32-bit floats in any order are below the sum here times this factor.
+    slack = np.float64(boost) * (1 + (num_terms + 2) * 1.2e-7)
+    total = np.float64(0)
+    is_below = True
+    for rank in range(num_terms):
+        term = table[rank * NUM_FIELDS + RANK]
+        row = term * NUM_FIELDS
+        if leading_word >= 0:
+            table[row + IS_LEADING] = 1 if table[row + WORD] == leading_word else 0
+            continue
+        table[row + IS_LEADING] = 0
+        if table[row + IS_HERE] == 0:
+            continue
+        total += np.float64(scores[term])
+        is_below = is_below and total * slack + 1e-40 < np.float64(lowest)
+        if not is_below:
+            table[row + IS_LEADING] = 1
+
+
+@inlined
+def _is_later(order, has_order, first, second):
+    """Whether a document comes after another one with the same score."""
+    if has_order == 1:
+        return order[first] > order[second]
+    return first > second
+
+
+@inlined
+def _enters(score, doc, found, limit, floor, docs, scores, order, has_order):
+    """Whether a document with this score is among the best so far; `doc` -1: whether any later one can be."""
+    if not score >= floor:
+        return False
+    if found < limit:
+        return True
+    if score != scores[0]:
+        return score > scores[0]
+    if doc < 0:
+        return has_order == 1
+    return _is_later(order, has_order, np.int64(docs[0]), doc)
+
+
+@inlined
+def _is_worse(first, second, docs, scores, order, has_order):
+    if scores[first] != scores[second]:
+        return scores[first] < scores[second]
+    return _is_later(order, has_order, np.int64(docs[first]), np.int64(docs[second]))
+
+
+@inlined
+def _swap(first, second, docs, scores):
+    docs[first], docs[second] = docs[second], docs[first]
+    scores[first], scores[second] = scores[second], scores[first]
+
+
+@inlined
+def _put(doc, score, found, limit, docs, scores, order, has_order):
+    """Puts a document into the heap, whose first one is the worst; the size of the heap after it."""
+    if found < limit:
+        place = found
+        docs[place] = doc
+        scores[place] = score
+        while place > 0 and _is_worse(place, (place - 1) // 2, docs, scores, order, has_order):
+            _swap(place, (place - 1) // 2, docs, scores)
+            place = (place - 1) // 2
+        return found + 1
+    docs[0] = doc
+    scores[0] = score
+    place = np.int64(0)
+    while 2 * place + 1 < found:
+        child = 2 * place + 1
+        if child + 1 < found and _is_worse(child + 1, child, docs, scores, order, has_order):
+            child += 1
+        if not _is_worse(child, place, docs, scores, order, has_order):
+            break
+        _swap(place, child, docs, scores)
+        place = child
+    return found
+
+
+@inlined
+def _decode_positions(table, term):
+    """Decodes the positions in the current block of a term, if they are not decoded; 0 or an error."""
+    row = term * NUM_FIELDS
+    number = table[row + BLOCK]
+    if table[row + POSITIONS_OF] == number:
+        return np.int64(0)
+    starts = pointer_u32(table[row + POSITION_STARTS])
+    place = np.int64(starts[number])
+    stop = table[row + NUM_POSITION_BYTES]
+    if number + 1 < table[row + NUM_BLOCKS]:
+        stop = np.int64(starts[number + 1])
+    if place > stop or stop > table[row + NUM_POSITION_BYTES]:
+        return np.int64(TOO_SHORT)
+    done = decode_positions_of_block(
+        pointer_u8(table[row + POSITION_BYTES]),
+        place,
+        stop,
+        pointer_i32(table[row + FREQS]),
+        0,
+        table[row + SIZE],
+        pointer_i32(table[row + POSITIONS]),
+        0,
+        table[row + MOST_POSITIONS],
+    )
+    table[row + POSITIONS_OF] = number
+    return min(done, np.int64(0))
+
+
+@inlined
+def _is_phrase(table, num_terms, slop, ends):
+    """1 if the terms are in order in the document at which all of them are, 0 if not, or an error.
+
+    Args:
+        ends: i32, scratch: where the part of the phrase so far can end, then where one with the next word can end.
+    """
+    num_ends = np.int64(0)
+    for term in range(num_terms):
+        failed = _decode_positions(table, term)
+        if failed < 0:
+            return failed
+        row = term * NUM_FIELDS
+        freqs = pointer_i32(table[row + FREQS])
+        positions = pointer_i32(table[row + POSITIONS])
+        at = table[row + AT]
+        start = np.int64(0)
+        for i in range(at):
+            start += freqs[i]
+        stop = start + freqs[at]
+        if term == 0:
+            for i in range(start, stop):
+                ends[num_ends] = positions[i]
+                num_ends += 1
+            continue
+        gap = table[row + GAP]
+        nearest = np.int64(-1)
+        kept = np.int64(0)
+        for i in range(start, stop):
+            before = np.int64(positions[i]) - gap
+            while nearest + 1 < num_ends and ends[nearest + 1] <= before:
+                nearest += 1
+            if nearest >= 0 and before - ends[nearest] <= slop:
+                ends[num_ends + kept] = positions[i]
+                kept += 1
+        for i in range(kept):
+            ends[i] = ends[num_ends + i]
+        num_ends = kept
+        if kept == 0:
+            return np.int64(0)
+    return np.int64(1)
+
+
+@inlined
+def _next(table, num_terms, last):
+    """The first document up to `last` that a leading term has at its place; -1 if there is none."""
+    doc = last + 1
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 1 and table[row + PLACE] < table[row + SIZE]:
+            doc = min(doc, np.int64(pointer_i32(table[row + DOCS])[table[row + PLACE]]))
+    return doc if doc <= last else np.int64(-1)
+
+
+@inlined
+def _score_term(table, term, doc, weight, norms):
+    """The score of a term whose place is at or after `doc`; notes whether it is at `doc`."""
+    row = term * NUM_FIELDS
+    place = table[row + PLACE]
+    table[row + IS_HIT] = 0
+    if place >= table[row + SIZE] or pointer_i32(table[row + DOCS])[place] != doc:
+        return np.float32(0)
+    table[row + IS_HIT] = 1
+    table[row + AT] = place
+    return weight * weight_of(pointer_i32(table[row + FREQS])[place], norms[doc])
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at):
+    """The documents of a part of an index with the highest scores, in the order of a heap.
+
+    Args:
+        table_at: i64, a row of `NUM_FIELDS` for each term. The blocks were checked by `measure_blocks`. DOCS, FREQS:
+            i32[block], scratch. For phrases POSITIONS: i32[MOST_POSITIONS], scratch. RANK of row r: the term with the
+            r-th lowest scores. GAP: how far a word of a phrase is from the one before.
+        numbers_at: i64: number of terms; 1 if all words must match; for these the word with the fewest documents,
+            else -1; 1 for a phrase; its slop; the size of a full block; 1 if partial blocks hold varints; documents of
+            the part; the most results; addresses of f32 norms; of u8 that tell whether documents count, or 0; of u64
+            by which documents with the same score are ordered, or 0 for their numbers; of scratch i32 for ends of
+            phrases: twice the most positions.
+        weights_at: f32: what the weight of each term is multiplied with, then as many scratch numbers, then the factor
+            of all scores, and a score; lower ones are no results.
+        out_docs_at, out_scores_at: i32 and f32 with room for the most results, filled.
+
+    Returns: the number of results, or an error.
+    """
+    table = pointer_i64(table_at)
+    numbers = pointer_i64(numbers_at)
+    num_terms = numbers[0]
+    needs_all = numbers[1]
+    leading_word = numbers[2]
+    is_phrase = numbers[3]
+    slop = numbers[4]
+    block = numbers[5]
+    has_varints = numbers[6]
+    num_docs = numbers[7]
+    limit = numbers[8]
+    norms = pointer_f32(numbers[9])
+    is_live = pointer_u8(numbers[10])
+    order = pointer_u64(numbers[11])
+    has_order = np.int64(0) if numbers[11] == 0 else np.int64(1)
+    ends = pointer_i32(numbers[12])
+    weights = pointer_f32(weights_at)
+    scores = pointer_f32(weights_at + 4 * num_terms)
+    boost = weights[2 * num_terms]
+    floor = weights[2 * num_terms + 1]
+    out_docs = pointer_i32(out_docs_at)
+    out_scores = pointer_f32(out_scores_at)
+    found = np.int64(0)
+    doc = np.int64(0)
+    while doc < num_docs:
+        last = _window(table, num_terms, doc, num_docs, weights, scores)
+        if last < 0:
+            break
+        start = doc
+        doc = last + 1
+        if needs_all == 1 and not _has_each_word(table, num_terms, IS_HERE):
+            continue
+        highest = _sum(table, num_terms, scores) * boost
+        if not _enters(highest, np.int64(-1), found, limit, floor, out_docs, out_scores, order, has_order):
+            continue
+        lowest = floor if found < limit else max(floor, out_scores[0])
+        _choose_leading(table, num_terms, leading_word, scores, boost, lowest)
+        all_lead = True
+        for term in range(num_terms):
+            row = term * NUM_FIELDS
+            table[row + IS_HIT] = 0
+            if table[row + IS_HERE] == 1:
+                all_lead = all_lead and table[row + IS_LEADING] == 1
+                if table[row + IS_LEADING] == 1:
+                    if _decode(table, term, block, has_varints, num_docs) < 0:
+                        return OUT_OF_RANGE
+                    _advance(table, term, start)
+        while True:
+            candidate = _next(table, num_terms, last)
+            if candidate < 0:
+                break
+            for term in range(num_terms):
+                row = term * NUM_FIELDS
+                scores[term] = np.float32(0)
+                if table[row + IS_HERE] == 0:
+                    continue
+                if table[row + IS_LEADING] == 1:
+                    scores[term] = _score_term(table, term, candidate, weights[term], norms)
+                    table[row + PLACE] += table[row + IS_HIT]
+                else:
+                    scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[table[row + BLOCK]]
+            score = _sum(table, num_terms, scores) * boost
+            if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
+                continue
+            if not all_lead:
+                for term in range(num_terms):
+                    row = term * NUM_FIELDS
+                    if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 0:
+                        if _decode(table, term, block, has_varints, num_docs) < 0:
+                            return OUT_OF_RANGE
+                        _advance(table, term, candidate)
+                        scores[term] = _score_term(table, term, candidate, weights[term], norms)
+                score = _sum(table, num_terms, scores) * boost
+                if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
+                    continue
+            if needs_all == 1 and not _has_each_word(table, num_terms, IS_HIT):
+                continue
+            if numbers[10] != 0 and is_live[candidate] == 0:
+                continue
+            if is_phrase == 1:
+                matches = _is_phrase(table, num_terms, slop, ends)
+                if matches < 0:
+                    return matches
+                if matches == 0:
+                    continue
+            found = _put(candidate, score, found, limit, out_docs, out_scores, order, has_order)
+    return found

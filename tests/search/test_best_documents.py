@@ -1,0 +1,162 @@
+"""The best rows are found without all scores: rows, scores and their order are those of a search for all rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import LanceError
+from lance_spark.index.text import best
+from lance_spark.index.text.matching import DocScores
+from lance_spark.index.text.queries import MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
+from lance_spark.kernels.text import best as kernel
+from lance_spark.storage.cache import shared
+from tests.search.comparisons import TEXT, WORDS, asked, table
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "table")
+
+
+def queries(seed: int, count: int, *, phrases: bool = True) -> Iterator[TextQuery]:
+    choose = random.Random(seed)
+
+    def words(most: int) -> str:
+        return " ".join(WORDS[int(len(WORDS) ** choose.random()) - 1] for _ in range(choose.randint(1, most)))
+
+    for _ in range(count):
+        operator, boost = choose.choice(["OR", "AND"]), choose.choice([1.0, 0.0, 1e-44, 0.3, 2.5])
+        yield MatchQuery(words(5), TEXT, operator=operator, boost=boost)
+        fuzzy = choose.choice([None, 1, 2])
+        yield MatchQuery(words(2), TEXT, operator=operator, fuzziness=fuzzy, max_expansions=choose.choice([3, 50]))
+        if phrases:
+            yield PhraseQuery(words(3), TEXT, choose.choice([0, 0, 1, 3]))
+
+
+def check(dataset: lance_spark.Dataset, query: TextQuery, limits: tuple[int, ...] = (1, 10, 200)) -> None:
+    every = dataset.search(query, ["id"], with_row_address=True)
+    order = np.lexsort((every["_rowaddr"].to_numpy(), -every["_score"].to_numpy()))
+    assert order.tolist() == list(range(every.num_rows))
+    for limit in limits:
+        found = dataset.search(query, ["id"], limit, with_row_address=True)
+        assert found.equals(every.slice(0, limit)), (query, limit)
+    assert dataset.search(query, ["id"], 7, 2).equals(every.drop(["_rowaddr"]).slice(2, 7)), query
+
+
+@pytest.mark.parametrize("built_by", ["ours", "reference", "blocks of 256"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_limits_cut_all_rows(uri: str, built_by: str, stable: bool) -> None:
+    """With several segments and partitions of blocks, deleted, updated and unindexed rows."""
+    lance.write_dataset(table(3000), uri, max_rows_per_file=1000, enable_stable_row_ids=stable)
+    if built_by == "ours":
+        lance_spark.open(uri).create_text_index(TEXT, "words", with_position=True)
+    else:
+        size = 256 if built_by == "blocks of 256" else 128
+        lance.dataset(uri).create_scalar_index(TEXT, "INVERTED", name="words", with_position=True, block_size=size)
+    for query in queries(1, 3):
+        check(lance_spark.open(uri), query)
+    lance.write_dataset(table(500, 7, 10_000), uri, mode="append")
+    dataset = lance_spark.open(uri).optimize_indices().delete("id % 7 = 3")
+    for query in queries(2, 2):
+        check(dataset, query)
+    lance.write_dataset(table(300, 9, 20_000), uri, mode="append")
+    dataset = lance_spark.open(uri).update({TEXT: f"concat({TEXT}, ' w1')"}, "id % 11 = 5")
+    for query in queries(3, 2):
+        check(dataset, query)
+        check_filtered(dataset, query)
+
+
+def check_filtered(dataset: lance_spark.Dataset, query: TextQuery) -> None:
+    every = dataset.search(query, ["id"], filter="id % 2 = 0")
+    assert dataset.search(query, ["id"], 5, filter="id % 2 = 0").equals(every.slice(0, 5))
+
+
+def test_deferred_compaction_and_positions_by_document(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANCE_FTS_FORMAT_VERSION", "1")
+    lance.write_dataset(table(1500), uri, max_rows_per_file=300)
+    lance.dataset(uri).create_scalar_index(TEXT, "INVERTED", name="words", with_position=True)
+    for query in queries(4, 3):
+        check(lance_spark.open(uri), query)
+    dataset = lance_spark.open(uri).delete("id % 5 = 1").compact(target_rows_per_fragment=900, defer_index_remap=True)
+    for query in queries(5, 3):
+        check(dataset, query)
+
+
+def test_several_columns(uri: str) -> None:
+    data = table(1200).append_column("other", table(1200, 5)[TEXT])
+    dataset = lance_spark.write(data, uri).create_text_index(TEXT).create_text_index("other")
+    for words in ("w1", "w3 w9", "w40 w2 w77"):
+        check(dataset, MultiMatchQuery(words, (TEXT, "other"), (1.0, 1.5)))
+
+
+def test_most_blocks_are_skipped(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only some documents have the word often, so most blocks are not decoded again after their bounds are known."""
+    rows = [("w " * (1 + 20 * (row in (4000, 9000)))) + "x y z v" for row in range(20_000)]
+    dataset = lance_spark.write(pa.table({"id": range(20_000), TEXT: rows}), uri).create_text_index(TEXT)
+    tables: list[np.ndarray] = []
+
+    class Watched(best._Run):
+        def best(self, *arguments: Any) -> DocScores:
+            found = super().best(*arguments)
+            tables.append(self._table)
+            return found
+
+    monkeypatch.setattr(best, "_Run", Watched)
+    found = dataset.search("w", ["id"], 2)
+    assert found["id"].to_pylist() == [4000, 9000]
+    assert found["_score"].to_pylist() == sorted(asked(uri, "w", limit=2).values(), reverse=True)
+    (state,) = tables
+    assert state[0, kernel.NUM_BLOCKS] == -(-20_000 // 128)
+    # Later blocks than that of document 9000 could not have better documents.
+    assert state[0, kernel.DECODED] == 9000 // 128
+
+
+def test_many_terms_and_empty_limits(uri: str) -> None:
+    dataset = lance_spark.write(table(600), uri).create_text_index(TEXT)
+    check(dataset, MatchQuery(" ".join(WORDS[:90]), TEXT))
+    assert dataset.search("w1", ["id"], 0).num_rows == 0
+    assert dataset.search("nothing", ["id"], 3).num_rows == 0
+    assert dataset.search(MatchQuery("w1 nothing", operator="AND"), ["id"], 3).num_rows == 0
+    assert dataset.search("", ["id"], 3).num_rows == 0
+
+
+def test_versions_share_what_was_decoded_but_not_their_rows(uri: str) -> None:
+    dataset = lance_spark.write(table(600), uri).create_text_index(TEXT)
+    before = dataset.search("w1", ["id"], 5)["id"].to_pylist()
+    deleted = dataset.delete(f"id = {before[0]}")
+    assert deleted.search("w1", ["id"], 4)["id"].to_pylist() == before[1:]
+    assert dataset.search("w1", ["id"], 5)["id"].to_pylist() == before
+    shared.clear()
+    assert deleted.search("w1", ["id"], 4)["id"].to_pylist() == before[1:]
+
+
+def test_damaged_bytes_raise_or_answer(uri: str) -> None:
+    """Random bytes in posting lists, positions and documents never end the process."""
+    dataset = lance_spark.write(table(800), uri).create_text_index(TEXT, with_position=True)
+    assert dataset.search(PhraseQuery("w1 w2"), ["id"], 5).num_rows
+    choose = random.Random(4)
+    outcomes = set()
+    for path in Path(uri).glob("_indices/*/part_0_*.lance"):
+        whole = path.read_bytes()
+        for _ in range(15):
+            data = bytearray(whole)
+            for _ in range(6):
+                data[choose.randrange(len(data) // 2)] = choose.randrange(256)
+            path.write_bytes(bytes(data))
+            shared.clear()
+            for query in (MatchQuery("w1 w2 w9"), MatchQuery("w1 w0", operator="AND"), PhraseQuery("w1 w2", slop=1)):
+                try:
+                    outcomes.add(lance_spark.open(uri).search(query, ["id"], 5).num_rows >= 0)
+                except LanceError:
+                    outcomes.add(False)
+        path.write_bytes(whole)
+    assert outcomes == {True, False}
