@@ -6,6 +6,7 @@ same with and without an index, whatever the index has in place of vectors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,9 +16,11 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.index.segments import warn_unused
 from lance_spark.index.vector.metrics import Metric
 from lance_spark.index.vector.nearest import Hits
+from lance_spark.index.vector.opened import OpenedSegment
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.segment import (
     Effort,
+    LiveRows,
     Probed,
     VectorSegment,
     has_exact_distances,
@@ -38,6 +41,10 @@ from lance_spark.table.vector_search.segments import chosen_segments
 
 _REFINE_FACTOR = 4
 """Candidates of an index of codes for each row of the result; reading their vectors costs little beside the search."""
+
+_VECTORS_OF_ROW = 10
+"""Candidates among lists of vectors for each row of the result and each vector of the query, as the reference library
+takes them."""
 
 _MAX_FILTERED_ROWS = 20_000
 """So few rows that a filter leaves are compared directly."""
@@ -69,6 +76,18 @@ class IndexUse:
         if self.ef is not None and (type(self.ef) is not int or self.ef < 1):
             raise InvalidInputError(f"ef is {self.ef!r}; it must be at least 1")
 
+    def answers(self, query: VectorQuery) -> bool:
+        """Whether indexes may answer a query.
+
+        A range of distances is answered exactly, unless the query says how many partitions are probed. With a lower
+        bound it always is: the nearest candidates of an index are those that the bound leaves out.
+        """
+        within = query.within
+        if within.lower is not None:
+            return False
+        probes = self.probing.minimum is not None or self.probing.maximum is not None
+        return self.use_index and (within.upper is None or probes)
+
 
 def nearest_hits(
     scan: Scan,
@@ -86,7 +105,7 @@ def nearest_hits(
         fragment_ids: the fragments whose rows are searched; None for all.
         use_scalar_index: whether the table's scalar indexes may answer the filter.
     """
-    segments = chosen_segments(scan, manifest, query, use_index=use.use_index)
+    segments = chosen_segments(scan, manifest, query, use_index=use.answers(query))
     search = ExactSearch(scan, query)
     covered = pyroaring.BitMap()
     for segment, its_ids in segments:
@@ -116,7 +135,7 @@ def nearest_hits(
 
 def metric_of_index(scan: Scan, manifest: Manifest, query: VectorQuery, use: IndexUse) -> Metric | None:
     """The metric of the index that answers a query that names none; None if no index does."""
-    segments = chosen_segments(scan, manifest, query, use_index=use.use_index)
+    segments = chosen_segments(scan, manifest, query, use_index=use.answers(query))
     return segments[0][0].metric if segments else None
 
 
@@ -131,6 +150,12 @@ class _Rows:
 
     addresses: UInt64Array
     row_ids: UInt64Array | None
+
+    @classmethod
+    def of(cls, found: Sequence[Hits]) -> _Rows:
+        """The rows that were found for some query."""
+        addresses, first = np.unique(np.concatenate([hits.addresses for hits in found]), return_index=True)
+        return cls(addresses, np.concatenate([hits.row_ids for hits in found])[first])
 
 
 @dataclass(frozen=True)
@@ -162,11 +187,25 @@ class _SegmentSearch:
         live = live_rows(self.manifest, self.fragment_ids, segment, self.scan, allowed)
         factor = self.use.refine_factor or (1 if has_exact_order(opened) else _REFINE_FACTOR)
         effort = Effort(query.k, query.k * factor, self.use.probing, self.use.ef)
-        found = [nearest_of_segment(opened, vectors[0], effort, live, self.use.probed) for vectors in query.queries]
-        if has_exact_distances(opened):
-            return found
-        addresses, first = np.unique(np.concatenate([hits.addresses for hits in found]), return_index=True)
-        return _Rows(addresses, np.concatenate([hits.row_ids for hits in found])[first])
+        if query.column.is_multivector:
+            return self._rows_of_vectors(opened, live)
+        found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
+        return found if has_exact_distances(opened) else _Rows.of(found)
+
+    def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _Rows:
+        """Candidates for a query of several vectors: the rows that have one of the nearest vectors to one of them.
+
+        A row can have many of them, so more vectors are asked for until there are k rows, or no more vectors.
+        """
+        query = self.query
+        count = query.k * max(self.use.refine_factor or 0, _VECTORS_OF_ROW)
+        while True:
+            effort = Effort(count, count, self.use.probing, self.use.ef)
+            found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
+            rows = _Rows.of(found)
+            if len(rows.addresses) >= query.k or max(len(hits.addresses) for hits in found) < count:
+                return rows
+            count *= 4
 
     def _allowed(self) -> UInt64Array | None:
         """uint64[n], ascending: the addresses of the rows for which the filter is true; None without filter."""

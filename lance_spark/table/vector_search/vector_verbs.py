@@ -83,7 +83,8 @@ class VectorVerbs(ABC):
             limit: the largest number of rows of the result.
             offset: the number of rows that are left out first.
             with_row_id: adds ``_rowid``.
-            use_index: False compares all rows. A `distance_range` and lists of vectors are never searched by an index.
+            use_index: False compares all rows. So does a `distance_range` with a lower bound, or without a number of
+                partitions to probe (`nprobes`, `minimum_nprobes`, `maximum_nprobes`).
             nprobes: the number of partitions of the index that are searched: sets both of the next two.
             minimum_nprobes: the least number of partitions; None for as many as the query suggests.
             maximum_nprobes: the largest number; above the minimum only while fewer than k rows are found. None: all.
