@@ -140,7 +140,8 @@ class VectorVerbs(ABC):
 
     def searched(self, search: Search) -> pa.Table:
         """The result of a search. Raises as `nearest`."""
-        return search.run(self.searched_parts(search), self.unread(search))
+        found = search.found(self.searched_parts(search))
+        return search.run([], self.unread(search)) if found is None else found
 
     def plan_nearest(self, request: NearestRequest) -> Search:
         """The search that `nearest` does, checked. Raises as there."""
