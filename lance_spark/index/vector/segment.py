@@ -318,6 +318,6 @@ class _Found:
     @classmethod
     def of(cls, estimates: Float32Array, row_ids: UInt64Array) -> _Found:
         """One block."""
-        kept = np.ascontiguousarray(estimates, np.float32), np.ascontiguousarray(row_ids)
-        addresses = [np.array([address_of(array)], np.int64) for array in kept]
-        return cls(*addresses, np.array([len(row_ids)], np.int64), kept)
+        keys, ids = np.ascontiguousarray(estimates, np.float32), np.ascontiguousarray(row_ids)
+        starts, id_starts, lengths = (np.array([n], np.int64) for n in (address_of(keys), address_of(ids), len(ids)))
+        return cls(starts, id_starts, lengths, (keys, ids))

@@ -89,7 +89,8 @@ class ExactSearch:
             was_found = [np.full(len(item[1]), vectors is not None) for item, vectors in zip(group, found, strict=True)]
             places = np.flatnonzero(np.concatenate(was_found))
             row_ids, addresses = row_ids[places], addresses[places]
-        values, is_null = known[0] if len(known) == 1 else map(np.concatenate, zip(*known, strict=True))
+        values = known[0].values if len(known) == 1 else np.concatenate([vectors.values for vectors in known])
+        is_null = np.concatenate([vectors.is_null for vectors in known])
         self.num_rows += len(values)
         self._compare(values, is_null, row_ids, addresses)
 

@@ -86,9 +86,10 @@ class _ProductScorer(Scorer):
 
     def distances(self, parts: Parts) -> Float32Array:
         storage = self.storage
-        addresses, kept = parts.addresses, []
+        addresses = parts.addresses
+        kept: list[npt.NDArray[np.uint8]] = []
         if storage.model.has_graph:
-            kept = [np.ascontiguousarray(part.payload.T) for part in parts.partitions]
+            kept += [np.ascontiguousarray(part.payload.T) for part in parts.partitions]
             addresses = np.array([address_of(codes) for codes in kept], np.int64)
         centroids, (num_sub_vectors, num_codewords, width) = storage.residual_centroids, storage.codebook.shape
         of_parts = address_of(centroids) + np.array(parts.numbers, np.int64) * centroids.strides[0]

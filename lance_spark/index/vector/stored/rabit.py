@@ -94,11 +94,11 @@ class _RabitScorer(Scorer):
             squares = np.einsum("ij,ij->i", centroids, centroids)
             similarity = centroids @ self.query
             share = np.divide(similarity, squares, out=np.zeros_like(squares), where=squares > 0)
-            found = parts.each(1 - similarity) + parts.each(share) * (added - 1) + scale * product
+            found: Float32Array = parts.each(1 - similarity) + parts.each(share) * (added - 1) + scale * product
         else:
             differences = self.query - centroids
             found = added + scale * product + parts.each(np.einsum("ij,ij->i", differences, differences))
-        return found.astype(np.float32)
+        return found.astype(np.float32, copy=False)
 
     def _products(self, parts: Parts) -> Float32Array:
         if self.storage.num_bits < MAX_BITS:
