@@ -96,6 +96,15 @@ class Cache:
             self._kept.move_to_end(key)
             return kept.value
 
+    def get_all(self, keys: Sequence[Hashable]) -> list[object | None]:
+        """`get` of each of `keys`."""
+        with self._lock:
+            found = [self._kept.get(key) for key in keys]
+            for key, kept in zip(keys, found, strict=True):
+                if kept is not None:
+                    self._kept.move_to_end(key)
+        return [None if kept is None else kept.value for kept in found]
+
     def put(self, key: Hashable, value: object, num_bytes: int) -> None:
         """Caches `value`, unless it alone would take more than half of the capacity."""
         with self._lock:
@@ -177,14 +186,7 @@ def cached_parts_by_path(
     etag = free_etag(store, path)
     if not _is_identified(store) or (etag is None and store.etags_are_free):
         return [value for value, _ in make(numbers)]
-    keys = {number: (kind, store.identity, path, etag, details, number) for number in numbers}
-    found = {number: shared.get(key) for number, key in keys.items()}
-    missing = [number for number, value in found.items() if value is None]
-    if missing:
-        for number, (value, num_bytes) in zip(missing, make(missing), strict=True):
-            shared.put(keys[number], value, num_bytes)
-            found[number] = value
-    return [cast(Value, found[number]) for number in numbers]
+    return _kept_parts((kind, store.identity, path, etag, details), numbers, make)
 
 
 def cached_part(owner: object, part: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
@@ -195,6 +197,13 @@ def cached_part(owner: object, part: Hashable, make: Callable[[], tuple[Value, i
         part: which part.
     """
     return _kept((_Same(owner), part), make)
+
+
+def cached_parts(
+    owner: object, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
+) -> list[Value]:
+    """`cached_part` of some numbered parts at once; `make` gets the numbers that are missing."""
+    return _kept_parts((_Same(owner),), numbers, make)
 
 
 def cached_by_etag(
@@ -239,3 +248,19 @@ def _kept(key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
     value, num_bytes = make()
     shared.put(key, value, num_bytes)
     return value
+
+
+def _kept_parts(
+    key: tuple[Hashable, ...],
+    numbers: Sequence[int],
+    make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]],
+) -> list[Value]:
+    keys = [(*key, number) for number in numbers]
+    found = shared.get_all(keys)
+    missing = [place for place, value in enumerate(found) if value is None]
+    if missing:
+        made = make([numbers[place] for place in missing])
+        for place, (value, num_bytes) in zip(missing, made, strict=True):
+            shared.put(keys[place], value, num_bytes)
+            found[place] = value
+    return cast(list[Value], found)

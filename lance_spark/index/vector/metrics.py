@@ -23,6 +23,7 @@ from lance_spark.kernels.vector.distances import (
     cosine_f64,
     dot_f32,
     dot_f64,
+    hamming_u8,
     squared_l2_f32,
     squared_l2_f64,
 )
@@ -59,6 +60,8 @@ class Metric(str, Enum):
         return cls.L2 if folded == "euclidean" else next((metric for metric in cls if metric.value == folded), None)
 
 
+Int64Array = npt.NDArray[np.int64]
+
 _KERNELS = {
     (Metric.L2, 4): squared_l2_f32,
     (Metric.L2, 8): squared_l2_f64,
@@ -67,7 +70,6 @@ _KERNELS = {
     (Metric.COSINE, 4): cosine_f32,
     (Metric.COSINE, 8): cosine_f64,
 }
-_BITS_SET = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
 
 
 def distances(metric: Metric, vectors: Vectors, query: Vectors) -> Float32Array:
@@ -77,16 +79,30 @@ def distances(metric: Metric, vectors: Vectors, query: Vectors) -> Float32Array:
         vectors: [n, d] of float16, float32 or float64; of uint8 for hamming.
         query: [d] of the same type.
     """
-    if metric is Metric.HAMMING:
-        bits: Float32Array = _BITS_SET[vectors ^ query].sum(axis=1, dtype=np.uint32).astype(np.float32)
-        return bits
-    dtype = np.float64 if vectors.dtype == np.float64 else np.float32
-    rows = np.ascontiguousarray(vectors, dtype)
-    wanted = np.ascontiguousarray(query, dtype)
-    out = np.empty(len(rows), dtype)
-    arguments = (address_of(rows), len(rows), rows.shape[1], address_of(wanted), address_of(out))
-    _KERNELS[metric, dtype().itemsize](*arguments)
-    if metric is not Metric.L2:
+    rows = np.ascontiguousarray(vectors, computed_type(vectors.dtype))
+    return distances_of_parts(metric, np.array([address_of(rows)]), np.array([len(rows)]), query.astype(rows.dtype))
+
+
+def computed_type(dtype: npt.DTypeLike) -> npt.DTypeLike:
+    """The type in which vectors of a type are compared."""
+    given = np.dtype(dtype)
+    return given if given in (np.float64, np.uint8) else np.dtype(np.float32)
+
+
+def distances_of_parts(metric: Metric, parts: Int64Array, lengths: Int64Array, query: Vectors) -> Float32Array:
+    """As `distances`, of vectors in several blocks, one after the other.
+
+    Args:
+        parts: int64[p]: the address of each block, of vectors of the type of `query`.
+        lengths: int64[p]: vectors of each block.
+        query: [d] of a type that `computed_type` returns.
+    """
+    wanted = np.ascontiguousarray(query)
+    is_bits = metric is Metric.HAMMING
+    out = np.empty(int(lengths.sum()), np.float32 if is_bits else wanted.dtype)
+    run = hamming_u8 if is_bits else _KERNELS[metric, wanted.dtype.itemsize]
+    run(address_of(parts), address_of(lengths), len(parts), len(wanted), address_of(wanted), address_of(out))
+    if metric in (Metric.DOT, Metric.COSINE):
         np.subtract(1, out, out=out)
     with np.errstate(over="ignore"):
         found: Float32Array = out.astype(np.float32, copy=False)

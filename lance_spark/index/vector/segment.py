@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,11 +11,14 @@ import numpy.typing as npt
 import pyroaring
 
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
-from lance_spark.index.vector.nearest import Hits, bound_of_least
+from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances
+from lance_spark.index.vector.nearest import Hits
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
-from lance_spark.index.vector.storage import Scorer
+from lance_spark.index.vector.storage import Partition, Parts, Scorer
+from lance_spark.index.vector.stored.graph import Graphs
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.vector_codes import nearest_rows
 from lance_spark.storage.cache import cached_part
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -25,6 +29,9 @@ _LEAST_EFFORT = 50
 _SCANNED_SHARE = 0.1
 """If fewer of the rows of a partition count, all are compared: a walk would visit most of them in vain."""
 
+
+_BATCH_BYTES = 64 << 20
+"""About how many bytes of vectors are in memory at a time beside those that are cached."""
 
 _METRIC_BYTES = 64
 """What a cached metric takes, with its key."""
@@ -179,9 +186,8 @@ def nearest_of_segment(
     place = 0
     while place < len(order):
         stop = min(max(least, 2 * place), len(order))
-        for number in order[place:stop].tolist():
-            if opened.storage.partitions.lengths[number]:
-                search.add(number)
+        for numbers in _batches(order[place:stop], opened):
+            search.add(numbers)
         place = stop
         found = search.nearest()
         if len(found.distances) >= effort.k:
@@ -196,6 +202,17 @@ def nearest_of_segment(
 _NO_HITS = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
+def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
+    """The partitions of `order` that have rows, as many at a time as fit into memory."""
+    lengths = opened.storage.partitions.lengths[order]
+    filled, lengths = order[lengths > 0], lengths[lengths > 0]
+    most = max(1, _BATCH_BYTES // opened.model.centroids[0].nbytes)
+    batch_of = np.cumsum(lengths) // most
+    for batch in np.split(filled, np.flatnonzero(np.diff(batch_of)) + 1):
+        if len(batch):
+            yield batch.tolist()
+
+
 class _PartitionSearch:
     """Rows of the partitions that were searched."""
 
@@ -205,21 +222,34 @@ class _PartitionSearch:
         self._query = query
         self._effort = effort
         self._live = live
-        self._distances: list[Float32Array] = []
-        self._row_ids: list[UInt64Array] = []
+        self._found: list[_Found] = []
         self.num_rows = 0
 
-    def add(self, number: int) -> None:
-        """Searches partition `number`."""
-        rows = self._opened.storage.rows(number)
+    def add(self, numbers: list[int]) -> None:
+        """Searches some partitions."""
+        partitions = self._opened.storage.rows(numbers)
+        if self._opened.graphs is None:
+            self._compare(numbers, partitions)
+            return
+        for number, rows in zip(numbers, partitions, strict=True):
+            self._walk(self._opened.graphs, number, rows)
+
+    def _compare(self, numbers: list[int], partitions: list[Partition]) -> None:
+        parts = Parts.of(numbers, partitions)
+        estimates = self._scorer.distances(parts)
+        starts = address_of(estimates) + (np.cumsum(parts.lengths) - parts.lengths) * estimates.itemsize
+        ids = np.array([rows.ids_address for rows in partitions], np.int64)
+        self._take(_Found(starts, ids, parts.lengths, (estimates, partitions)))
+
+    def _walk(self, graphs: Graphs, number: int, rows: Partition) -> None:
         row_ids = rows.row_ids
-        graphs = self._opened.graphs
-        if graphs is None or len(row_ids) <= self._effort.nodes:
-            self._take(self._scorer.distances(number, rows), row_ids)
+        if len(row_ids) <= self._effort.nodes:
+            self._compare([number], [rows])
             return
         returned = self._live(row_ids)[1] if self._live.may_exclude else None
         if returned is not None and int(returned.sum()) <= max(self._effort.nodes, _SCANNED_SHARE * len(row_ids)):
-            self._take(self._scorer.distances(number, rows)[returned], row_ids[returned])
+            estimates = self._scorer.distances(Parts.of([number], [rows]))
+            self._take(_Found.of(estimates[returned], row_ids[returned]))
             return
         nodes = self._scorer.nodes(number, rows)
         found = graphs.graph(number, len(row_ids)).nearest(nodes, self._effort.nodes, returned)
@@ -229,27 +259,65 @@ class _PartitionSearch:
         if has_exact_distances(self._opened):
             vectors = rows.payload[places]
             estimates = distances(self._opened.storage.metric, vectors, self._query.astype(vectors.dtype, copy=False))
-        self._take(estimates, row_ids[places])
+        self._take(_Found.of(estimates, row_ids[places]))
 
-    def _take(self, estimates: Float32Array, row_ids: UInt64Array) -> None:
-        self._distances.append(estimates)
-        self._row_ids.append(row_ids)
-        self.num_rows += len(row_ids)
+    def _take(self, found: _Found) -> None:
+        self._found.append(found)
+        self.num_rows += int(found.lengths.sum())
 
     def nearest(self) -> Hits:
         """The nearest ones of the rows that a search may return, at most `effort.count`."""
-        if not self._distances:
+        if not self.num_rows:
             return _NO_HITS
-        estimates = np.concatenate(self._distances)
-        row_ids = np.concatenate(self._row_ids)
         count = self._effort.count
         looked_at = 2 * count if self._live.may_exclude else count
         while True:
-            bound, number = bound_of_least(estimates, looked_at)
-            chosen = np.flatnonzero(estimates <= bound)
-            chosen = chosen[np.lexsort((row_ids[chosen], estimates[chosen]))]
-            addresses, is_live = self._live(row_ids[chosen])
-            if int(is_live.sum()) >= count or number < looked_at:
-                kept = chosen[is_live][:count]
-                return Hits(estimates[kept], row_ids[kept], addresses[is_live][:count])
+            estimates, row_ids = self._first(min(looked_at, self.num_rows))
+            addresses, is_live = self._live(row_ids)
+            if len(row_ids) < looked_at or int(is_live.sum()) >= count:
+                if not is_live.all():
+                    estimates, row_ids, addresses = estimates[is_live], row_ids[is_live], addresses[is_live]
+                return Hits(estimates[:count], row_ids[:count], addresses[:count])
             looked_at *= 8
+
+    def _first(self, count: int) -> tuple[Float32Array, UInt64Array]:
+        """(estimates, row ids) of the `count` nearest rows, nearest first, then by row id."""
+        starts, ids, lengths = (
+            np.concatenate(arrays)
+            for arrays in zip(*((found.estimates, found.row_ids, found.lengths) for found in self._found), strict=True)
+        )
+        keys, rows = np.empty(count, np.float32), np.empty(count, np.uint64)
+        number = nearest_rows(
+            address_of(starts),
+            address_of(ids),
+            address_of(lengths),
+            len(lengths),
+            count,
+            address_of(keys),
+            address_of(rows),
+        )
+        return keys[:number], rows[:number]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Rows that were compared, in blocks.
+
+    Attributes:
+        estimates: int64[p]: the address of the distances of each block.
+        row_ids: int64[p]: the address of its row ids.
+        lengths: int64[p]: its rows.
+        kept: what these addresses lead to.
+    """
+
+    estimates: Int64Array
+    row_ids: Int64Array
+    lengths: Int64Array
+    kept: object
+
+    @classmethod
+    def of(cls, estimates: Float32Array, row_ids: UInt64Array) -> _Found:
+        """One block."""
+        keys, ids = np.ascontiguousarray(estimates, np.float32), np.ascontiguousarray(row_ids)
+        starts, id_starts, lengths = (np.array([n], np.int64) for n in (address_of(keys), address_of(ids), len(ids)))
+        return cls(starts, id_starts, lengths, (keys, ids))

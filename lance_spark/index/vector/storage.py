@@ -6,7 +6,9 @@ Distances of codes are estimates that put rows in order; the rows found are comp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,20 @@ import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
-from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
-from lance_spark.kernels.jit import address_of
+from lance_spark.index.vector.metrics import (
+    Float32Array,
+    Int64Array,
+    Metric,
+    Vectors,
+    computed_type,
+    distances_of_parts,
+)
+from lance_spark.kernels.jit import Kernel, address_of
 from lance_spark.kernels.vector.vector_codes import dot_u8, squared_l2_u8
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
 from lance_spark.layouts.base import RowRanges
-from lance_spark.storage.cache import cached_part
+from lance_spark.storage.cache import cached_parts
+from lance_spark.storage.overlap import overlapped
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -39,10 +49,52 @@ class Partition:
     payload: npt.NDArray[Any]
     factors: tuple[Float32Array, ...] = ()
 
+    @cached_property
+    def address(self) -> int:
+        """Of its payload."""
+        return address_of(self.payload)
+
+    @cached_property
+    def ids_address(self) -> int:
+        """Of its row ids."""
+        return address_of(self.row_ids)
+
     @property
     def num_bytes(self) -> int:
         """Bytes of its arrays."""
         return self.row_ids.nbytes + self.payload.nbytes + sum(array.nbytes for array in self.factors)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Some partitions, as kernels take them.
+
+    Attributes:
+        numbers: of the partitions.
+        partitions: their rows.
+        lengths: int64[p]: rows of each.
+        addresses: int64[p]: of their payloads.
+    """
+
+    numbers: Sequence[int]
+    partitions: Sequence[Partition]
+    lengths: Int64Array
+    addresses: Int64Array
+
+    @classmethod
+    def of(cls, numbers: Sequence[int], partitions: Sequence[Partition]) -> Parts:
+        """These partitions."""
+        lengths = np.array([len(part.row_ids) for part in partitions], np.int64)
+        return cls(numbers, partitions, lengths, np.array([part.address for part in partitions], np.int64))
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all partitions."""
+        return int(self.lengths.sum())
+
+    def each(self, values: Vectors) -> Vectors:
+        """[n]: for each row, the one of `values` ([p]) of its partition."""
+        return np.repeat(values, self.lengths)
 
 
 @dataclass(frozen=True)
@@ -69,8 +121,8 @@ class Scorer(ABC):
     """Compares one query with the rows of a segment."""
 
     @abstractmethod
-    def distances(self, number: int, rows: Partition) -> Float32Array:
-        """float32[n]: of `rows`, which are those of partition `number`."""
+    def distances(self, parts: Parts) -> Float32Array:
+        """float32[n]: of the rows of some partitions, one after the other."""
 
     @abstractmethod
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
@@ -119,18 +171,18 @@ class VectorStorage(ABC):
         """The metric by which payloads are compared: normalized vectors by l2."""
         return Metric.L2 if self.model.metric is Metric.COSINE else self.model.metric
 
-    def rows(self, number: int) -> Partition:
-        """The rows of partition `number`.
+    def rows(self, numbers: Sequence[int]) -> list[Partition]:
+        """The rows of partitions; those that are not cached are read at once.
 
         Raises:
             CorruptFileError: columns are missing or contradict the format.
         """
 
-        def make() -> tuple[Partition, int]:
-            partition = self._read(number)
-            return partition, partition.num_bytes
+        def make(missing: Sequence[int]) -> list[tuple[Partition, int]]:
+            read = overlapped(self._read, missing, self.file.reads_at_once)
+            return [(partition, partition.num_bytes) for partition in read]
 
-        return cached_part(self._owner, number, make)
+        return cached_parts(self._owner, numbers, make)
 
     def read_columns(self, number: int, types: dict[str, pa.DataType]) -> list[pa.Array]:
         """The row ids of a partition, and columns of these types without nulls. Raises as `rows`."""
@@ -140,6 +192,20 @@ class VectorStorage(ABC):
             if column.null_count or (pa.types.is_fixed_size_list(column.type) and column.values.null_count):
                 raise self.file.damaged("a vector index has nulls where it must have values")
         return columns
+
+
+def compared_codes(kernel: Kernel, parts: Parts, query: Float32Array) -> Float32Array:
+    """float32[n]: what a kernel of codes of one byte a dimension says of some partitions."""
+    out = np.empty(parts.num_rows, np.float32)
+    kernel(
+        address_of(parts.addresses),
+        address_of(parts.lengths),
+        len(parts.lengths),
+        len(query),
+        address_of(query),
+        address_of(out),
+    )
+    return out
 
 
 def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:
@@ -158,7 +224,7 @@ class FlatStorage(VectorStorage):
         column = pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])
         ids, vectors = self.read_columns(number, {"flat": column})
         found = matrix(vectors)
-        return Partition(ids.to_numpy(), found.astype(np.float32) if found.dtype == np.float16 else found)
+        return Partition(ids.to_numpy(), np.ascontiguousarray(found, computed_type(found.dtype)))
 
     def scorer(self, query: Vectors) -> Scorer:
         return _FlatScorer(self, query)
@@ -169,9 +235,9 @@ class _FlatScorer(Scorer):
     storage: FlatStorage
     query: Vectors
 
-    def distances(self, number: int, rows: Partition) -> Float32Array:
-        vectors = rows.payload
-        return distances(self.storage.metric, vectors, self.query.astype(vectors.dtype, copy=False))
+    def distances(self, parts: Parts) -> Float32Array:
+        wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
+        return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
 
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
         vectors = rows.payload
@@ -213,7 +279,7 @@ class ScalarStorage(VectorStorage):
     def _read(self, number: int) -> Partition:
         column = pa.list_(pa.uint8(), self.model.centroids.shape[1])
         ids, codes = self.read_columns(number, {"__sq_code": column})
-        return Partition(ids.to_numpy(), matrix(codes))
+        return Partition(ids.to_numpy(), np.ascontiguousarray(matrix(codes)))
 
     def scorer(self, query: Vectors) -> Scorer:
         if self.metric is Metric.DOT or not self.step:
@@ -228,13 +294,9 @@ class _ScalarScorer(Scorer):
     storage: ScalarStorage
     query: Float32Array
 
-    def distances(self, number: int, rows: Partition) -> Float32Array:
-        codes = rows.payload
-        out = np.empty(len(codes), np.float32)
+    def distances(self, parts: Parts) -> Float32Array:
         is_dot = self.storage.metric is Metric.DOT
-        (dot_u8 if is_dot else squared_l2_u8)(
-            address_of(codes), len(codes), codes.shape[1], address_of(self.query), address_of(out)
-        )
+        out = compared_codes(dot_u8 if is_dot else squared_l2_u8, parts, self.query)
         step = self.storage.step
         if is_dot:
             out = out * np.float32(-step) + np.float32(1 - self.storage.low * float(self.query.sum()))

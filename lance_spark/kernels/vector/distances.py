@@ -1,7 +1,9 @@
-"""Distances between one query vector and many vectors of float32 or float64 that lie one after the other.
+"""Distances between one query vector and many vectors, which are in some blocks.
 
-`vectors` is the address of ``num_rows * dimension`` values, `query` of `dimension`, `out` of `num_rows`, all of one
-type. Sums are added in any order. NaN and infinity go through as in IEEE 754. Kernels return 0; no value can fail.
+`parts` (int64) has the address of each of `num_parts` blocks, `lengths` (int64) its number of vectors; `query` is the
+address of `dimension` values, `out` of a value for each vector, block by block, all of one type. Sums are added in any
+order, which does not depend on the blocks. NaN and infinity go through as in IEEE 754. Kernels return 0; no value can
+fail.
 
 Each distance is written once, over pointers; `zero` has the type in which it is computed.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import inlined_sum, kernel, pointer_f32, pointer_f64
+from lance_spark.kernels.jit import inlined_sum, kernel, pointer_f32, pointer_f64, pointer_i64, pointer_u8
 
 
 @inlined_sum
@@ -53,37 +55,91 @@ def _cosine(values, num_rows, dimension, wanted, results, zero):
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def squared_l2_f32(vectors, num_rows, dimension, query, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def squared_l2_f32(parts, lengths, num_parts, dimension, query, out):
     """out[i] = sum over j of (vectors[i, j] - query[j]) ** 2"""
-    return _squared_l2(pointer_f32(vectors), num_rows, dimension, pointer_f32(query), pointer_f32(out), np.float32(0))
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, done = pointer_f32(query), 0
+    for part in range(num_parts):
+        _squared_l2(
+            pointer_f32(block[part]), length[part], dimension, wanted, pointer_f32(out + done * 4), np.float32(0)
+        )
+        done += length[part]
+    return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def squared_l2_f64(vectors, num_rows, dimension, query, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def squared_l2_f64(parts, lengths, num_parts, dimension, query, out):
     """As `squared_l2_f32`."""
-    return _squared_l2(pointer_f64(vectors), num_rows, dimension, pointer_f64(query), pointer_f64(out), np.float64(0))
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, done = pointer_f64(query), 0
+    for part in range(num_parts):
+        _squared_l2(
+            pointer_f64(block[part]), length[part], dimension, wanted, pointer_f64(out + done * 8), np.float64(0)
+        )
+        done += length[part]
+    return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def dot_f32(vectors, num_rows, dimension, query, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def dot_f32(parts, lengths, num_parts, dimension, query, out):
     """out[i] = sum over j of vectors[i, j] * query[j]"""
-    return _dot(pointer_f32(vectors), num_rows, dimension, pointer_f32(query), pointer_f32(out), np.float32(0))
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, done = pointer_f32(query), 0
+    for part in range(num_parts):
+        _dot(pointer_f32(block[part]), length[part], dimension, wanted, pointer_f32(out + done * 4), np.float32(0))
+        done += length[part]
+    return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def dot_f64(vectors, num_rows, dimension, query, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def dot_f64(parts, lengths, num_parts, dimension, query, out):
     """As `dot_f32`."""
-    return _dot(pointer_f64(vectors), num_rows, dimension, pointer_f64(query), pointer_f64(out), np.float64(0))
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, done = pointer_f64(query), 0
+    for part in range(num_parts):
+        _dot(pointer_f64(block[part]), length[part], dimension, wanted, pointer_f64(out + done * 8), np.float64(0))
+        done += length[part]
+    return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def cosine_f32(vectors, num_rows, dimension, query, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def cosine_f32(parts, lengths, num_parts, dimension, query, out):
     """out[i] = the cosine of the angle between vectors[i] and query, NaN if one of them is zero."""
-    return _cosine(pointer_f32(vectors), num_rows, dimension, pointer_f32(query), pointer_f32(out), np.float32(0))
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, done = pointer_f32(query), 0
+    for part in range(num_parts):
+        _cosine(pointer_f32(block[part]), length[part], dimension, wanted, pointer_f32(out + done * 4), np.float32(0))
+        done += length[part]
+    return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def cosine_f64(vectors, num_rows, dimension, query, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def cosine_f64(parts, lengths, num_parts, dimension, query, out):
     """As `cosine_f32`."""
-    return _cosine(pointer_f64(vectors), num_rows, dimension, pointer_f64(query), pointer_f64(out), np.float64(0))
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, done = pointer_f64(query), 0
+    for part in range(num_parts):
+        _cosine(pointer_f64(block[part]), length[part], dimension, wanted, pointer_f64(out + done * 8), np.float64(0))
+        done += length[part]
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def hamming_u8(parts, lengths, num_parts, dimension, query, out):
+    """out[i] (float32) = the number of bits in which vectors[i] and query, both of uint8, differ."""
+    block, length = pointer_i64(parts), pointer_i64(lengths)
+    wanted, results, done = pointer_u8(query), pointer_f32(out), 0
+    for part in range(num_parts):
+        values = pointer_u8(block[part])
+        for i in range(length[part]):
+            start = i * dimension
+            total = 0
+            for j in range(dimension):
+                bits = values[start + j] ^ wanted[j]
+                bits = (bits & 0x55) + (bits >> 1 & 0x55)
+                bits = (bits & 0x33) + (bits >> 2 & 0x33)
+                total += (bits & 0x0F) + (bits >> 4)
+            results[done + i] = np.float32(total)
+        done += length[part]
+    return 0

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import kernel, pointer_f32, pointer_u8
+from lance_spark.kernels.jit import inlined, inlined_sum, kernel, pointer_f32, pointer_i64, pointer_u8, pointer_u64
 
 _BLOCK_ROWS = 4096
 
 
-@kernel("int64(int64, int64, int64, int64, int64)", reassociate=True)
-def squared_l2_u8(codes, num_rows, dimension, query, out):
-    """out[i] = sum over j of (codes[i, j] - query[j]) ** 2; codes are uint8, query and out float32."""
-    values = pointer_u8(codes)
-    wanted = pointer_f32(query)
-    results = pointer_f32(out)
+@inlined_sum
+def _squared_l2_u8(values, num_rows, dimension, wanted, results):
     for i in range(num_rows):
         start = i * dimension
         total = np.float32(0)
@@ -28,12 +24,8 @@ def squared_l2_u8(codes, num_rows, dimension, query, out):
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)", reassociate=True)
-def dot_u8(codes, num_rows, dimension, query, out):
-    """out[i] = sum over j of codes[i, j] * query[j]; types as `squared_l2_u8`."""
-    values = pointer_u8(codes)
-    wanted = pointer_f32(query)
-    results = pointer_f32(out)
+@inlined_sum
+def _dot_u8(values, num_rows, dimension, wanted, results):
     for i in range(num_rows):
         start = i * dimension
         total = np.float32(0)
@@ -43,39 +35,74 @@ def dot_u8(codes, num_rows, dimension, query, out):
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64)", reassociate=True)
-def codeword_table(query, codebook, num_sub_vectors, num_codewords, width, is_dot, out):
-    """out[j, c] = what codeword c of sub-vector j adds: the squared difference, or minus the product for `is_dot`.
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def squared_l2_u8(parts, lengths, num_parts, dimension, query, out):
+    """out[i] = sum over j of (codes[i, j] - query[j]) ** 2; codes are uint8, query and out float32.
 
-    `codebook` is float32[num_sub_vectors, num_codewords, width], `query` float32[num_sub_vectors * width].
+    Arguments are as in `kernels.vector.distances`.
     """
-    wanted = pointer_f32(query)
-    words = pointer_f32(codebook)
-    results = pointer_f32(out)
-    for j in range(num_sub_vectors):
-        for c in range(num_codewords):
-            start = (j * num_codewords + c) * width
-            total = np.float32(0)
-            if is_dot:
-                for i in range(width):
-                    total -= wanted[j * width + i] * words[start + i]
-            else:
-                for i in range(width):
-                    difference = wanted[j * width + i] - words[start + i]
-                    total += difference * difference
-            results[j * num_codewords + c] = total
+    block, length, done = pointer_i64(parts), pointer_i64(lengths), 0
+    for part in range(num_parts):
+        _squared_l2_u8(
+            pointer_u8(block[part]), length[part], dimension, pointer_f32(query), pointer_f32(out + done * 4)
+        )
+        done += length[part]
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64)", reassociate=True)
-def sums_of_table(table, num_sub_vectors, num_codewords, codes, num_rows, out):
-    """out[i] = sum over j of table[j, codes[j, i]]; codes are uint8[num_sub_vectors, num_rows].
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def dot_u8(parts, lengths, num_parts, dimension, query, out):
+    """out[i] = sum over j of codes[i, j] * query[j]; types as `squared_l2_u8`."""
+    block, length, done = pointer_i64(parts), pointer_i64(lengths), 0
+    for part in range(num_parts):
+        _dot_u8(pointer_u8(block[part]), length[part], dimension, pointer_f32(query), pointer_f32(out + done * 4))
+        done += length[part]
+    return 0
 
-    Returns -1 if a code is not below `num_codewords`.
+
+@inlined_sum
+def _codeword_table(wanted, centroid, words, num_sub_vectors, num_codewords, width, is_dot, results):
+    """results[j, c] = what codeword c of sub-vector j adds; `words` are [num_sub_vectors, width, num_codewords]."""
+    for place in range(num_sub_vectors * num_codewords):
+        results[place] = np.float32(0)
+    for j in range(num_sub_vectors):
+        first = j * num_codewords
+        for i in range(width):
+            value = wanted[j * width + i]
+            start = (j * width + i) * num_codewords
+            if is_dot:
+                for c in range(num_codewords):
+                    results[first + c] -= value * words[start + c]
+            else:
+                value -= centroid[j * width + i]
+                for c in range(num_codewords):
+                    difference = value - words[start + c]
+                    results[first + c] += difference * difference
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def codeword_table(query, centroid, codebook, num_sub_vectors, num_codewords, width, is_dot, out):
+    """out[j, c] = what codeword c of sub-vector j adds: the squared difference to the residual of the query, or minus
+    the product with the query for `is_dot`.
+
+    `codebook` is float32[num_sub_vectors, width, num_codewords], `query` and `centroid`
+    float32[num_sub_vectors * width].
     """
-    entries = pointer_f32(table)
-    numbers = pointer_u8(codes)
-    results = pointer_f32(out)
+    return _codeword_table(
+        pointer_f32(query),
+        pointer_f32(centroid),
+        pointer_f32(codebook),
+        num_sub_vectors,
+        num_codewords,
+        width,
+        is_dot,
+        pointer_f32(out),
+    )
+
+
+@inlined_sum
+def _sums_of_table(entries, num_sub_vectors, num_codewords, numbers, num_rows, results):
     if num_codewords < 256:
         for place in range(num_sub_vectors * num_rows):
             if numbers[place] >= num_codewords:
@@ -100,6 +127,95 @@ def sums_of_table(table, num_sub_vectors, num_codewords, codes, num_rows, out):
                 results[i] += entries[j * num_codewords + numbers[j * num_rows + i]]
             j += 1
     return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def sums_of_codewords(
+    parts, lengths, num_parts, query, centroids, codebook, num_sub_vectors, num_codewords, width, is_dot, table, out
+):
+    """out[i] = what the codewords of row i add, in the tables of its part.
+
+    `parts` and `lengths` are as in `kernels.vector.distances`, codes uint8[num_sub_vectors, rows of the part];
+    `centroids` (int64) has the address of the centroid of each part; `table` is working space of a table; the others
+    are as in `codeword_table`. Returns -1 if a code is not below `num_codewords`.
+    """
+    block, length, centroid = pointer_i64(parts), pointer_i64(lengths), pointer_i64(centroids)
+    wanted, words, entries = pointer_f32(query), pointer_f32(codebook), pointer_f32(table)
+    done = 0
+    for part in range(num_parts):
+        if part == 0 or not is_dot:
+            middle = pointer_f32(centroid[part])
+            _codeword_table(wanted, middle, words, num_sub_vectors, num_codewords, width, is_dot, entries)
+        codes, results = pointer_u8(block[part]), pointer_f32(out + done * 4)
+        if _sums_of_table(entries, num_sub_vectors, num_codewords, codes, length[part], results) < 0:
+            return -1
+        done += length[part]
+    return 0
+
+
+@inlined
+def _is_before(key, row, other_key, other_row):
+    return key < other_key or (key == other_key and row < other_row)
+
+
+@inlined
+def _sink(keys, rows, size, key, row):
+    """Puts an entry at the top of a heap with the last entry first, and moves it down."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        if child + 1 < size and _is_before(keys[child], rows[child], keys[child + 1], rows[child + 1]):
+            child += 1
+        if not _is_before(key, row, keys[child], rows[child]):
+            break
+        keys[place] = keys[child]
+        rows[place] = rows[child]
+        place = child
+    keys[place] = key
+    rows[place] = row
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def nearest_rows(distances, row_ids, lengths, num_parts, count, found_keys, found_rows):
+    """Puts the `count` first rows by (distance, row id) of some parts into `found_keys` and `found_rows`, in order;
+    returns how many there are. NaN is left out.
+
+    Args:
+        distances, row_ids: int64[num_parts]: the address of float32 and of uint64 values of each part.
+        lengths: int64[num_parts]: rows of each part.
+        found_keys, found_rows: float32 and uint64[count].
+    """
+    values_of, ids_of, length = pointer_i64(distances), pointer_i64(row_ids), pointer_i64(lengths)
+    keys, rows = pointer_f32(found_keys), pointer_u64(found_rows)
+    size = 0
+    for part in range(num_parts):
+        values, ids = pointer_f32(values_of[part]), pointer_u64(ids_of[part])
+        for i in range(length[part]):
+            key = values[i]
+            if size == count:
+                if key <= keys[0] and _is_before(key, ids[i], keys[0], rows[0]):
+                    _sink(keys, rows, size, key, ids[i])
+            elif key == key:
+                place = size
+                size += 1
+                while place > 0:
+                    parent = (place - 1) // 2
+                    if not _is_before(keys[parent], rows[parent], key, ids[i]):
+                        break
+                    keys[place] = keys[parent]
+                    rows[place] = rows[parent]
+                    place = parent
+                keys[place] = key
+                rows[place] = ids[i]
+    for last in range(size - 1, 0, -1):
+        key, row = keys[last], rows[last]
+        keys[last] = keys[0]
+        rows[last] = rows[0]
+        _sink(keys, rows, last, key, row)
+    return size
 
 
 @kernel("int64(int64, int64, int64, int64)")

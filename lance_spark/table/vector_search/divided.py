@@ -82,7 +82,7 @@ def of_piece(part: Part, piece: PartPiece) -> Part:
 
 def _indexed_fragments(search: Search, part: Part) -> list[pyroaring.BitMap]:
     scan = part.scan([search.query.column.name], search.searched_filter)
-    chosen = chosen_segments(scan, part.manifest, search.query, use_index=search.index.use_index)
+    chosen = chosen_segments(scan, part.manifest, search.query, use_index=search.index.answers(search.query))
     return [ids for _, ids in chosen]
 
 

@@ -20,7 +20,9 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.vector_search.fragments import fragment_of
 from lance_spark.table.vector_search.query import VectorQuery
+from lance_spark.table.vector_search.stored_vectors import FragmentRows, RowVectors, StoredVectors
 
 
 class ExactSearch:
@@ -51,16 +53,51 @@ class ExactSearch:
         candidates = Candidates.of(self.scan, manifest, use_scalar_index=use_scalar_index)
         for fragment in fragments:
             for batch in candidates.read_fragment(fragment):
-                self.num_rows += batch.num_rows
-                _offer(batch, self._query, self._collectors)
+                self._offer_batch(batch)
 
-    def read_rows(self, manifest: Manifest, addresses: UInt64Array) -> None:
-        """Compares the rows at `addresses` (uint64[n], ascending, distinct)."""
-        fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}
-        for fragment_id, offsets in by_fragment(addresses):
-            for batch in self.scan.read_fragment(manifest.fragments[fragments[fragment_id]], offsets=offsets):
-                self.num_rows += batch.num_rows
-                _offer(batch, self._query, self._collectors)
+    def read_rows(self, manifest: Manifest, addresses: UInt64Array, row_ids: UInt64Array | None = None) -> None:
+        """Compares the rows at `addresses` (uint64[n], ascending, distinct), whatever the filter says of them.
+
+        Args:
+            row_ids: uint64[n]: their ids, if they are known; then the vectors can be read where they are stored.
+        """
+        ids = row_ids if self.scan.stable_row_ids else addresses
+        wanted = [(fragment_of(manifest, number), offsets) for number, offsets in by_fragment(addresses)]
+        if ids is None or self._query.column.is_multivector:
+            self._scan_rows(wanted)
+            return
+        stored = StoredVectors(self.scan, manifest, self._query.column)
+        start = 0
+        for group in stored.groups(wanted):
+            stop = start + sum(len(offsets) for _, offsets in group)
+            self._compare_stored(group, stored.read(group), ids[start:stop], addresses[start:stop])
+            start = stop
+
+    def _compare_stored(
+        self,
+        group: Sequence[FragmentRows],
+        found: Sequence[RowVectors | None],
+        row_ids: UInt64Array,
+        addresses: UInt64Array,
+    ) -> None:
+        """Compares rows whose vectors were found; the others are scanned."""
+        self._scan_rows([item for item, vectors in zip(group, found, strict=True) if vectors is None])
+        known = [vectors for vectors in found if vectors is not None]
+        if not known:
+            return
+        if len(known) < len(found):
+            was_found = [np.full(len(item[1]), vectors is not None) for item, vectors in zip(group, found, strict=True)]
+            places = np.flatnonzero(np.concatenate(was_found))
+            row_ids, addresses = row_ids[places], addresses[places]
+        values = known[0].values if len(known) == 1 else np.concatenate([vectors.values for vectors in known])
+        is_null = np.concatenate([vectors.is_null for vectors in known])
+        self.num_rows += len(values)
+        self._compare(values, is_null, row_ids, addresses)
+
+    def _scan_rows(self, wanted: Sequence[FragmentRows]) -> None:
+        for fragment, offsets in wanted:
+            for batch in self.scan.read_fragment(fragment, offsets=offsets):
+                self._offer_batch(batch)
 
     def offer(self, found: Sequence[Hits]) -> None:
         """Takes the rows that were found for each query into account; their distances are exact."""
@@ -71,33 +108,40 @@ class ExactSearch:
         """The nearest rows to each query."""
         return [collector.hits() for collector in self._collectors]
 
+    def _offer_batch(self, batch: pa.RecordBatch) -> None:
+        self.num_rows += batch.num_rows
+        addresses = batch.column(ROW_ADDRESS).to_numpy()
+        row_ids = batch.column(ROW_ID).to_numpy() if ROW_ID in batch.schema.names else addresses
+        column = _innermost(batch.column(0))
+        if self._query.column.is_multivector:
+            for vectors, collector in zip(self._query.queries, self._collectors, strict=True):
+                collector.offer(_least_sums(column, vectors, self._query), row_ids, addresses)
+            return
+        is_null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        self._compare(values_of(column, self._query.column.dimension), is_null, row_ids, addresses)
 
-def _offer(batch: pa.RecordBatch, query: VectorQuery, collectors: list[NearestRows]) -> None:
-    addresses = batch.column(ROW_ADDRESS).to_numpy()
-    row_ids = batch.column(ROW_ID).to_numpy() if ROW_ID in batch.schema.names else addresses
-    column = _innermost(batch.column(0))
-    if _takes_products(query, collectors):
-        _offer_by_products(column, query, collectors, row_ids, addresses)
-        return
-    for vectors, collector in zip(query.queries, collectors, strict=True):
-        found = _distances(column, vectors, query)
-        collector.offer(found, row_ids, addresses)
-
-
-def _takes_products(query: VectorQuery, collectors: list[NearestRows]) -> bool:
-    is_batch = query.is_batch and not query.column.is_multivector
-    return is_batch and is_worthwhile(query.metric, len(collectors)) and not collectors[0].is_bounded
+    def _compare(
+        self, values: Vectors, is_null: npt.NDArray[np.bool_] | None, row_ids: UInt64Array, addresses: UInt64Array
+    ) -> None:
+        """Takes rows with these vectors ([n, d]) into account."""
+        query = self._query
+        if query.is_batch and is_worthwhile(query.metric, len(self._collectors)) and not self._collectors[0].is_bounded:
+            if is_null is not None and is_null.any():
+                kept = np.flatnonzero(~is_null)
+                values, row_ids, addresses = values[kept], row_ids[kept], addresses[kept]
+            _offer_by_products(values, query, self._collectors, row_ids, addresses)
+            return
+        for vector, collector in zip(query.vectors, self._collectors, strict=True):
+            found = distances(query.metric, values, vector)
+            if is_null is not None:
+                found[is_null] = np.nan
+            collector.offer(found, row_ids, addresses)
 
 
 def _offer_by_products(
-    column: pa.Array, query: VectorQuery, collectors: list[NearestRows], row_ids: UInt64Array, addresses: UInt64Array
+    values: Vectors, query: VectorQuery, collectors: list[NearestRows], row_ids: UInt64Array, addresses: UInt64Array
 ) -> None:
-    """As one by one, for many queries."""
-    if column.null_count:
-        kept = column.is_valid()
-        places = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
-        column, row_ids, addresses = column.filter(kept), row_ids[places], addresses[places]
-    values = values_of(column, query.column.dimension)
+    """As one by one, for many queries; no vector is null."""
     for start in range(0, len(values), BLOCK_ROWS):
         rows = values[start : start + BLOCK_ROWS]
         ids, where = row_ids[start : start + BLOCK_ROWS], addresses[start : start + BLOCK_ROWS]
@@ -118,10 +162,9 @@ def _innermost(column: pa.Array) -> pa.Array:
     return column
 
 
-def _distances(column: pa.Array, wanted: Vectors, query: VectorQuery) -> Float32Array:
-    """float32[n]: of each row; NaN where the row has no vector."""
-    if not query.column.is_multivector:
-        return _of_vectors(column, wanted[0], query)
+def _least_sums(column: pa.Array, wanted: Vectors, query: VectorQuery) -> Float32Array:
+    """float32[n]: for each list of vectors the sum, over those of the query, of the least distance to one of them; NaN
+    for a list without vectors."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     inner = column.flatten()
     total = np.zeros(len(column), np.float32)

@@ -6,7 +6,7 @@ same with and without an index, whatever the index has in place of vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,9 +16,11 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.index.segments import warn_unused
 from lance_spark.index.vector.metrics import Metric
 from lance_spark.index.vector.nearest import Hits
+from lance_spark.index.vector.opened import OpenedSegment
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.segment import (
     Effort,
+    LiveRows,
     Probed,
     VectorSegment,
     has_exact_distances,
@@ -30,15 +32,19 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array, distinct
+from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.vector_search.exact import ExactSearch
+from lance_spark.table.vector_search.fragments import fragments_of, ids_of_fragments
 from lance_spark.table.vector_search.live_rows import live_rows
 from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.segments import chosen_segments
 
 _REFINE_FACTOR = 4
 """Candidates of an index of codes for each row of the result; reading their vectors costs little beside the search."""
+
+_VECTORS_OF_ROW = 10
+"""Candidates among lists of vectors for each row of the result and each vector of the query, as the reference library
+takes them."""
 
 _MAX_FILTERED_ROWS = 20_000
 """So few rows that a filter leaves are compared directly."""
@@ -70,6 +76,18 @@ class IndexUse:
         if self.ef is not None and (type(self.ef) is not int or self.ef < 1):
             raise InvalidInputError(f"ef is {self.ef!r}; it must be at least 1")
 
+    def answers(self, query: VectorQuery) -> bool:
+        """Whether indexes may answer a query.
+
+        A range of distances is answered exactly, unless the query says how many partitions are probed. With a lower
+        bound it always is: the nearest candidates of an index are those that the bound leaves out.
+        """
+        within = query.within
+        if within.lower is not None:
+            return False
+        probes = self.probing.minimum is not None or self.probing.maximum is not None
+        return self.use_index and (within.upper is None or probes)
+
 
 def nearest_hits(
     scan: Scan,
@@ -87,12 +105,12 @@ def nearest_hits(
         fragment_ids: the fragments whose rows are searched; None for all.
         use_scalar_index: whether the table's scalar indexes may answer the filter.
     """
-    segments = chosen_segments(scan, manifest, query, use_index=use.use_index)
+    segments = chosen_segments(scan, manifest, query, use_index=use.answers(query))
     search = ExactSearch(scan, query)
     covered = pyroaring.BitMap()
-    for segment, all_ids in segments:
-        ids = all_ids if fragment_ids is None else all_ids & fragment_ids
-        if not ids and all_ids:
+    for segment, its_ids in segments:
+        ids = its_ids if fragment_ids is None else its_ids & fragment_ids
+        if not ids and its_ids:
             continue
         try:
             found = _SegmentSearch(scan, manifest, query, use, ids, use_scalar_index).found(segment)
@@ -102,29 +120,42 @@ def nearest_hits(
         if isinstance(found, list):
             search.offer(found)
         else:
-            search.read_rows(manifest, found)
+            search.read_rows(manifest, found.addresses, found.row_ids)
         covered |= ids
         use.probed.segments += 1
         if segment.name not in use.probed.indexes:
             use.probed.indexes.append(segment.name)
     if not use.fast_search or not segments:
-        others = [fragment for fragment in _chosen(manifest, fragment_ids) if fragment.id not in covered]
+        searched = ids_of_fragments(manifest) if fragment_ids is None else fragment_ids
+        others = fragments_of(manifest, searched - covered)
         search.read_fragments(manifest, others, use_scalar_index=use_scalar_index)
     use.probed.compared += search.num_rows
     return search.hits()
 
 
-def _chosen(manifest: Manifest, fragment_ids: pyroaring.BitMap | None) -> Iterable[DataFragment]:
-    if fragment_ids is None:
-        return manifest.fragments
-    places = [place for place, message in enumerate(manifest.fragments.messages) if message.id in fragment_ids]
-    return [manifest.fragments[place] for place in places]
-
-
 def metric_of_index(scan: Scan, manifest: Manifest, query: VectorQuery, use: IndexUse) -> Metric | None:
     """The metric of the index that answers a query that names none; None if no index does."""
-    segments = chosen_segments(scan, manifest, query, use_index=use.use_index)
+    segments = chosen_segments(scan, manifest, query, use_index=use.answers(query))
     return segments[0][0].metric if segments else None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows that must be compared.
+
+    Attributes:
+        addresses: uint64[n], ascending, distinct.
+        row_ids: uint64[n]; None if they are not known.
+    """
+
+    addresses: UInt64Array
+    row_ids: UInt64Array | None
+
+    @classmethod
+    def of(cls, found: Sequence[Hits]) -> _Rows:
+        """The rows that were found for some query."""
+        addresses, first = np.unique(np.concatenate([hits.addresses for hits in found]), return_index=True)
+        return cls(addresses, np.concatenate([hits.row_ids for hits in found])[first])
 
 
 @dataclass(frozen=True)
@@ -142,25 +173,41 @@ class _SegmentSearch:
     fragment_ids: pyroaring.BitMap
     use_scalar_index: bool
 
-    def found(self, segment: VectorSegment) -> list[Hits] | UInt64Array:
-        """The nearest rows to each query, or the addresses of candidates (ascending, distinct) that must be compared.
+    def found(self, segment: VectorSegment) -> list[Hits] | _Rows:
+        """The nearest rows to each query, or candidates that must be compared.
 
         Raises:
             LanceError: the segment is broken, or of a kind that is not read.
         """
         opened = segment.opened()
-        fragments = [*_chosen(self.manifest, self.fragment_ids)]
-        allowed = self._allowed(fragments)
+        allowed = self._allowed()
         query = self.query
         if allowed is not None and len(allowed) <= max(_MAX_FILTERED_ROWS, query.k):
-            return allowed
-        live = live_rows(self.manifest, fragments, segment, self.scan, allowed)
+            return _Rows(allowed, None)
+        live = live_rows(self.manifest, self.fragment_ids, segment, self.scan, allowed)
         factor = self.use.refine_factor or (1 if has_exact_order(opened) else _REFINE_FACTOR)
         effort = Effort(query.k, query.k * factor, self.use.probing, self.use.ef)
-        found = [nearest_of_segment(opened, vectors[0], effort, live, self.use.probed) for vectors in query.queries]
-        return found if has_exact_distances(opened) else distinct(np.concatenate([hits.addresses for hits in found]))
+        if query.column.is_multivector:
+            return self._rows_of_vectors(opened, live)
+        found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
+        return found if has_exact_distances(opened) else _Rows.of(found)
 
-    def _allowed(self, fragments: Sequence[DataFragment]) -> UInt64Array | None:
+    def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _Rows:
+        """Candidates for a query of several vectors: the rows that have one of the nearest vectors to one of them.
+
+        A row can have many of them, so more vectors are asked for until there are k rows, or no more vectors.
+        """
+        query = self.query
+        count = query.k * max(self.use.refine_factor or 0, _VECTORS_OF_ROW)
+        while True:
+            effort = Effort(count, count, self.use.probing, self.use.ef)
+            found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
+            rows = _Rows.of(found)
+            if len(rows.addresses) >= query.k or max(len(hits.addresses) for hits in found) < count:
+                return rows
+            count *= 4
+
+    def _allowed(self) -> UInt64Array | None:
         """uint64[n], ascending: the addresses of the rows for which the filter is true; None without filter."""
         scan = self.scan
         if scan.filter is None:
@@ -168,6 +215,6 @@ class _SegmentSearch:
         plan = replace(scan, projection=LanceSchema((), scan.schema.metadata), output=(ROW_ADDRESS,), uncut=True)
         candidates = Candidates.of(plan, self.manifest, use_scalar_index=self.use_scalar_index)
         found = [np.empty(0, np.uint64)]
-        for fragment in fragments:
+        for fragment in fragments_of(self.manifest, self.fragment_ids):
             found += [batch.column(0).to_numpy() for batch in candidates.read_fragment(fragment)]
         return np.sort(np.concatenate(found))

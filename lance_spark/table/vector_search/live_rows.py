@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyroaring
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.fragment_reuse import FragmentReuse
@@ -19,6 +20,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses, split_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.vector_search.fragments import fragments_of
 from lance_spark.table.vector_search.segments import fragment_reuse_of
 
 Int64Array = npt.NDArray[np.int64]
@@ -26,12 +28,13 @@ Int64Array = npt.NDArray[np.int64]
 
 def live_rows(
     manifest: Manifest,
-    fragments: Sequence[DataFragment],
+    fragment_ids: pyroaring.BitMap,
     segment: VectorSegment,
     scan: Scan,
     allowed: UInt64Array | None,
 ) -> LiveRows:
-    """Tells which rows of a segment a search may return: rows of `fragments` that are not deleted and are `allowed`.
+    """Tells which rows of a segment a search may return: rows of these fragments that are not deleted and
+    are `allowed`.
 
     Args:
         allowed: uint64[n], ascending: the rows that a filter has left; None for all.
@@ -41,11 +44,10 @@ def live_rows(
     """
 
     def make() -> tuple[_LiveRows, int]:
-        found = _LiveRows.of(manifest, fragments, segment, scan)
+        found = _LiveRows.of(manifest, fragments_of(manifest, fragment_ids), segment, scan)
         return found, found.num_bytes
 
-    ids = tuple(fragment.id for fragment in fragments)
-    live = cached_part(manifest, ("live rows", segment.uuid, ids), make)
+    live = cached_part(manifest, ("live rows", segment.uuid, fragment_ids.serialize()), make)
     return live if allowed is None else _AllowedRows(live, allowed)
 
 

@@ -22,6 +22,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.row_address import distinct
+from lance_spark.table.vector_search.fragments import fragment_of
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
 
@@ -91,11 +92,20 @@ class Search:
         Args:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
+        found = self.found(parts)
+        return (
+            self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())
+            if found is None
+            else found
+        )
+
+    def found(self, parts: Sequence[Part]) -> pa.Table | None:
+        """As `run`; None if no row is found."""
         results = [rows for rows in self.rows_of_parts(parts) if rows is not None]
         if not results:
-            return self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())
-        found = results[0] if len(results) == 1 else pa.concat_tables(results)
-        return _sorted(found).slice(self.offset, self.limit)
+            return None
+        rows = results[0] if len(results) == 1 else pa.concat_tables(results)
+        return _sorted(rows).slice(self.offset, self.limit)
 
     def rows_of_parts(self, parts: Sequence[Part]) -> Iterator[pa.Table | None]:
         """The rows of each part that are among the nearest rows of all parts, as `run` returns them but in the order of
@@ -150,11 +160,10 @@ class Search:
             return self._named(hits, rows)
         wanted = distinct(addresses)
         read = replace(plan, output=(*(name for name in plan.output if name != ROW_ADDRESS), ROW_ADDRESS), uncut=True)
-        fragments = {message.id: place for place, message in enumerate(manifest.fragments.messages)}
         batches = [
             batch
             for fragment_id, offsets in by_fragment(wanted)
-            for batch in read.read_fragment(manifest.fragments[fragments[fragment_id]], offsets=offsets)
+            for batch in read.read_fragment(fragment_of(manifest, fragment_id), offsets=offsets)
         ]
         table = pa.Table.from_batches(batches, schema=read.arrow_schema)
         kept = table.column(ROW_ADDRESS).to_numpy()

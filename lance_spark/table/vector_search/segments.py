@@ -33,12 +33,11 @@ def chosen_segments(scan: Scan, manifest: Manifest, query: VectorQuery, *, use_i
     Args:
         scan: reads the column of vectors alone.
     """
-    bounded = query.within.lower is not None or query.within.upper is not None
-    if not use_index or bounded or query.column.is_multivector or not manifest.index_section:
+    if not use_index or not manifest.index_section:
         return []
     by_name: dict[str, list[SegmentPart]] = {}
     searched = scan.projection.fields[0]
-    while searched.children:
+    while searched.logical_type == "struct":
         searched = searched.children[0]
     for part in _of_column(scan.bases, manifest, searched.id, query.column.dimension):
         by_name.setdefault(part[0].name, []).append(part)

@@ -83,7 +83,8 @@ class VectorVerbs(ABC):
             limit: the largest number of rows of the result.
             offset: the number of rows that are left out first.
             with_row_id: adds ``_rowid``.
-            use_index: False compares all rows. A `distance_range` and lists of vectors are never searched by an index.
+            use_index: False compares all rows. So does a `distance_range` with a lower bound, or without a number of
+                partitions to probe (`nprobes`, `minimum_nprobes`, `maximum_nprobes`).
             nprobes: the number of partitions of the index that are searched: sets both of the next two.
             minimum_nprobes: the least number of partitions; None for as many as the query suggests.
             maximum_nprobes: the largest number; above the minimum only while fewer than k rows are found. None: all.
@@ -139,7 +140,8 @@ class VectorVerbs(ABC):
 
     def searched(self, search: Search) -> pa.Table:
         """The result of a search. Raises as `nearest`."""
-        return search.run(self.searched_parts(search), self.unread(search))
+        found = search.found(self.searched_parts(search))
+        return search.run([], self.unread(search)) if found is None else found
 
     def plan_nearest(self, request: NearestRequest) -> Search:
         """The search that `nearest` does, checked. Raises as there."""

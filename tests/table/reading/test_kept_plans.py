@@ -28,18 +28,18 @@ def uri(tmp_path: Path) -> str:
 
 def test_equal_reads_share_a_plan(uri: str) -> None:
     dataset = lance_spark.open(uri)
-    filter = "i = 3"
-    plan, _ = dataset._planned(["id", "s"], filter)
-    assert dataset._planned(["id", "s"], filter)[0] is plan
+    condition = "i = 3"
+    plan, _ = dataset._planned(["id", "s"], condition)
+    assert dataset._planned(["id", "s"], condition)[0] is plan
     others = [
-        dataset._planned(["s", "id"], filter)[0],
+        dataset._planned(["s", "id"], condition)[0],
         dataset._planned(["id", "s"], "i = 4")[0],
         dataset._planned(["id", "s"])[0],
-        dataset._planned(["id", "s"], filter, with_row_id=True)[0],
-        dataset._planned(["id", "s"], filter, batch_rows=10)[0],
+        dataset._planned(["id", "s"], condition, with_row_id=True)[0],
+        dataset._planned(["id", "s"], condition, batch_rows=10)[0],
     ]
     assert len({id(other) for other in [plan, *others]}) == 6
-    assert lance_spark.open(uri)._planned(["id", "s"], filter)[0] is not plan
+    assert lance_spark.open(uri)._planned(["id", "s"], condition)[0] is not plan
 
 
 def test_kept_plans_are_few_and_rows_the_same(uri: str) -> None:

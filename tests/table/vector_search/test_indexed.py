@@ -190,7 +190,7 @@ def test_warm_search_opens_a_segment_and_each_probed_partition_once(
     read: list[int] = []
     open_segment, rows = VectorSegment.opened, VectorStorage.rows
     monkeypatch.setattr(VectorSegment, "opened", lambda self: opened.append(self.uuid) or open_segment(self))
-    monkeypatch.setattr(VectorStorage, "rows", lambda self, number: read.append(number) or rows(self, number))
+    monkeypatch.setattr(VectorStorage, "rows", lambda self, numbers: read.extend(numbers) or rows(self, numbers))
     assert dataset.nearest("v", values[0], nprobes=4).equals(expected_rows)
     assert len(opened) == 1
     # The reference library may leave a partition empty; it is not read.

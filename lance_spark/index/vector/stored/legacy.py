@@ -70,6 +70,7 @@ class _LegacyFile(IndexFile):
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._is_local = True
 
     def damaged(self, message: str) -> CorruptFileError:
         return CorruptFileError(message, path=self._path)

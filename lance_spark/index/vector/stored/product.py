@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata, tensor
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.vector_codes import codeword_table, sums_of_table
+from lance_spark.kernels.vector.vector_codes import codeword_table, sums_of_codewords
 from lance_spark.kernels.vector.vector_graph import CODEWORDS
 
 _MAX_SUB_VECTORS = 1 << 16
@@ -56,6 +57,16 @@ class ProductStorage(VectorStorage):
         by_byte = found.reshape(width, len(ids)) if self.is_transposed else found.T
         return Partition(ids.to_numpy(), self.arranged(by_byte))
 
+    @cached_property
+    def words(self) -> Float32Array:
+        """float32[m, d / m, k]: the codebook as kernels read it."""
+        return np.ascontiguousarray(self.codebook.transpose(0, 2, 1))
+
+    @cached_property
+    def residual_centroids(self) -> Float32Array:
+        """float32[p, d]: what is taken off the query before it is compared with codes."""
+        return np.ascontiguousarray(self.model.centroids, np.float32)
+
     def arranged(self, by_byte: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         """One byte for each code, of [bytes of a row, n]: row by row if a graph is walked, else by sub-vectors."""
         codes = by_byte
@@ -65,7 +76,7 @@ class ProductStorage(VectorStorage):
         return np.ascontiguousarray(codes.T if self.model.has_graph else codes)
 
     def scorer(self, query: Vectors) -> Scorer:
-        return _ProductScorer(self, query.astype(np.float32))
+        return _ProductScorer(self, np.ascontiguousarray(query, np.float32))
 
 
 @dataclass(frozen=True)
@@ -73,17 +84,34 @@ class _ProductScorer(Scorer):
     storage: ProductStorage
     query: Float32Array
 
-    def distances(self, number: int, rows: Partition) -> Float32Array:
-        codes = rows.payload
-        by_sub_vector = np.ascontiguousarray(codes.T) if self.storage.model.has_graph else codes
-        table = self._table(number)
-        out = np.empty(by_sub_vector.shape[1], np.float32)
-        status = sums_of_table(
-            address_of(table), *table.shape, address_of(by_sub_vector), by_sub_vector.shape[1], address_of(out)
+    def distances(self, parts: Parts) -> Float32Array:
+        storage = self.storage
+        addresses = parts.addresses
+        kept: list[npt.NDArray[np.uint8]] = []
+        if storage.model.has_graph:
+            kept += [np.ascontiguousarray(part.payload.T) for part in parts.partitions]
+            addresses = np.array([address_of(codes) for codes in kept], np.int64)
+        centroids, (num_sub_vectors, num_codewords, width) = storage.residual_centroids, storage.codebook.shape
+        of_parts = address_of(centroids) + np.array(parts.numbers, np.int64) * centroids.strides[0]
+        table, out = np.empty((num_sub_vectors, num_codewords), np.float32), np.empty(parts.num_rows, np.float32)
+        is_dot = storage.metric is Metric.DOT
+        status = sums_of_codewords(
+            address_of(addresses),
+            address_of(parts.lengths),
+            len(addresses),
+            address_of(self.query),
+            address_of(of_parts),
+            address_of(storage.words),
+            num_sub_vectors,
+            num_codewords,
+            width,
+            int(is_dot),
+            address_of(table),
+            address_of(out),
         )
         if status:
             raise CorruptFileError("a code of a product quantizer has no codeword")
-        return out + np.float32(1) if self.storage.metric is Metric.DOT else out
+        return out + np.float32(1) if is_dot else out
 
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
         table = self._table(number)
@@ -94,13 +122,16 @@ class _ProductScorer(Scorer):
 
     def _table(self, number: int) -> Float32Array:
         """float32[m, k]: what each codeword of each sub-vector adds to the distance."""
-        codebook = self.storage.codebook
-        is_dot = self.storage.metric is Metric.DOT
-        wanted = self.query
-        if not is_dot:
-            wanted = wanted - self.storage.model.centroids[number].astype(np.float32, copy=False)
-        table = np.empty(codebook.shape[:2], np.float32)
-        codeword_table(address_of(wanted), address_of(codebook), *codebook.shape, int(is_dot), address_of(table))
+        storage = self.storage
+        table = np.empty(storage.codebook.shape[:2], np.float32)
+        codeword_table(
+            address_of(self.query),
+            address_of(storage.residual_centroids[number]),
+            address_of(storage.words),
+            *storage.codebook.shape,
+            int(storage.metric is Metric.DOT),
+            address_of(table),
+        )
         return table
 
 

@@ -13,9 +13,8 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, compared_codes, matrix
 from lance_spark.index.vector.stored.rabit_codes import MAX_BITS, magnitude_bytes, rotated, unpacked_codes
-from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.vector_codes import dot_u8
 
 _ROUNDS = 4
@@ -74,7 +73,7 @@ class RabitStorage(VectorStorage):
 
     def scorer(self, query: Vectors) -> Scorer:
         wanted = query.astype(np.float32)
-        return _RabitScorer(self, wanted, rotated(wanted, self.signs))
+        return _RabitScorer(self, wanted, np.ascontiguousarray(rotated(wanted, self.signs)))
 
 
 @dataclass(frozen=True)
@@ -83,28 +82,28 @@ class _RabitScorer(Scorer):
     query: Float32Array
     rotated: Float32Array
 
-    def distances(self, number: int, rows: Partition) -> Float32Array:
-        added, scale = rows.factors
+    def distances(self, parts: Parts) -> Float32Array:
+        added, scale = (
+            np.concatenate(factors) for factors in zip(*(part.factors for part in parts.partitions), strict=True)
+        )
         # Codes stand for the middle of their interval; so the sum of the query is taken off once.
         middle = np.float32((1 << self.storage.num_bits) - 1) / 2
-        product = self._products(rows.payload) - middle * self.rotated.sum()
-        centroid = self.storage.model.centroids[number].astype(np.float32, copy=False)
+        product = self._products(parts) - middle * self.rotated.sum()
+        centroids = self.storage.model.centroids[parts.numbers].astype(np.float32, copy=False)
         if self.storage.metric is Metric.DOT:
-            square = float(centroid @ centroid)
-            similarity = float(self.query @ centroid)
-            share = similarity / square if square else 0.0
-            found: Float32Array = (1 - similarity + share * (added - 1) + scale * product).astype(np.float32)
+            squares = np.einsum("ij,ij->i", centroids, centroids)
+            similarity = centroids @ self.query
+            share = np.divide(similarity, squares, out=np.zeros_like(squares), where=squares > 0)
+            found: Float32Array = parts.each(1 - similarity) + parts.each(share) * (added - 1) + scale * product
         else:
-            difference = self.query - centroid
-            found = (added + scale * product + difference @ difference).astype(np.float32)
-        return found
+            differences = self.query - centroids
+            found = added + scale * product + parts.each(np.einsum("ij,ij->i", differences, differences))
+        return found.astype(np.float32, copy=False)
 
-    def _products(self, codes: npt.NDArray[Any]) -> Float32Array:
-        if codes.dtype != np.uint8:
-            return codes.astype(np.float32) @ self.rotated
-        out = np.empty(len(codes), np.float32)
-        dot_u8(address_of(codes), len(codes), codes.shape[1], address_of(self.rotated), address_of(out))
-        return out
+    def _products(self, parts: Parts) -> Float32Array:
+        if self.storage.num_bits < MAX_BITS:
+            return compared_codes(dot_u8, parts, self.rotated)
+        return np.concatenate([part.payload.astype(np.float32) @ self.rotated for part in parts.partitions])
 
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
         raise UnsupportedFeatureError("graphs over codes of RQ are not read")
