@@ -35,6 +35,7 @@ from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL
 from lance_spark.layouts.v2_0.registry import ARRAY_ENCODING_URL
 from lance_spark.schema.blob import has_blobs, stored
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.wire import schema_to_proto
 from lance_spark.storage.base import ObjectStore
@@ -115,10 +116,12 @@ class FileWriter:
         self._path = path
         self._sidecars = Sidecars(store, path)
         self._blobs: BlobColumns | None = None
-        if version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
+        self._schema = schema
+        if any(has_blobs(field) for field in schema.fields):
             self._blobs = BlobColumns(schema.fields, self._sidecars, self._write_blob, blob_source)
             schema = replace(schema, fields=tuple(stored(field) for field in schema.fields))
-        self._schema = schema
+            if version is FileVersion.V2_2:
+                self._schema = schema
         self._version = version
         self._page_url = ARRAY_ENCODING_URL if version is FileVersion.V2_0 else PAGE_LAYOUT_URL
         self._checker = BatchChecker(schema, version)
@@ -255,6 +258,14 @@ class FileWriter:
             self._output.write(piece)
         return position
 
+    def _column_metadata(self, column: _Column) -> bytes:
+        values = encodings_v2_0_pb2.ColumnEncoding()
+        values.values.SetInParent()
+        if self._version is FileVersion.V2_0 and is_blob(column.writer.leaf):
+            values = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.Blob(inner=values))
+        encoding = _direct(_COLUMN_TYPE_URL, values.SerializeToString())
+        return file2_pb2.ColumnMetadata(encoding=encoding, pages=column.pages).SerializeToString()
+
     def _write_tail(self) -> None:
         message = file_pb2.FileDescriptor(schema=schema_to_proto(self._schema), length=self._num_rows)
         descriptor = pa.py_buffer(message.SerializeToString())
@@ -262,7 +273,7 @@ class FileWriter:
         columns_start = self._output.tell()
         places = []
         for column in self._columns:
-            metadata = _column_metadata(column)
+            metadata = self._column_metadata(column)
             places.append((self._output.tell(), len(metadata)))
             self._output.write(metadata)
         tables_start = self._output.tell()
@@ -294,10 +305,3 @@ def _column_writers(field: Field, version: FileVersion, page_bytes: int) -> Iter
 def _direct(type_url: str, message: bytes) -> file2_pb2.Encoding:
     wrapped = AnyMessage(type_url=type_url, value=message).SerializeToString()
     return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped))
-
-
-def _column_metadata(column: _Column) -> bytes:
-    values = encodings_v2_0_pb2.ColumnEncoding()
-    values.values.SetInParent()
-    encoding = _direct(_COLUMN_TYPE_URL, values.SerializeToString())
-    return file2_pb2.ColumnMetadata(encoding=encoding, pages=column.pages).SerializeToString()
