@@ -1,4 +1,4 @@
-"""Values of blob columns as files and as bytes, in functions that Spark runs in its tasks."""
+"""Values of blob columns, read and written as files and as bytes in functions that Spark runs in its tasks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import open_table
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.blobs.blob_writer import BlobWriter
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.binary_scan import BATCH_BYTES, blob_sizes
 from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, batches_by_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["open_blob", "read_all"]
+__all__ = ["BlobWriter", "open_blob", "read_all", "writer"]
 
 Result = TypeVar("Result")
 
@@ -57,6 +60,32 @@ def open_blob(
     reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
     location = reader.result_of(lambda found: found.location(*described))
     return BlobFile(location, buffer_size)
+
+
+def writer(table: str, *, storage_options: Mapping[str, str] | None = None) -> BlobWriter:
+    """A binary file for one value that a task computes, of any size.
+
+    When it is closed, its `uri` is what ``blob_ingest(uri)`` takes in INSERT: tasks then copy the bytes from store to
+    store, and they never pass the JVM. What a failed or repeated task has written is in no row; `remove_orphans` and
+    VACUUM remove it, and the values that were copied, when they are older than their safety window.
+
+    Args:
+        table: the URI of the table that gets the value, or of its branch.
+        storage_options: of the table.
+
+    Raises:
+        NotFoundError: there is no such table.
+        StorageError: the store failed.
+    """
+    return BlobWriter(_store_of(table, tuple(sorted((storage_options or {}).items()))))
+
+
+@lru_cache(maxsize=16)
+def _store_of(table: str, storage_options: tuple[tuple[str, str], ...]) -> ObjectStore:
+    dataset = open_table(table, storage_options=dict(storage_options))
+    # Files that no version names are removed in the table that has no rows too.
+    location = dataset.location if isinstance(dataset, Dataset) else dataset.catalog.table
+    return location.store
 
 
 def read_all(
