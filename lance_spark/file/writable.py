@@ -87,7 +87,8 @@ def _check_blob(field: Field, above: tuple[Field, ...], name: str, version: File
             )
     elif not is_blob_v2(field):
         raise UnsupportedFeatureError(
-            f"field {name!r}: a blob column has binary values, or a struct of data and uri, not {field.logical_type}",
+            f"field {name!r}: a blob column of files of 2.2 is a struct of data and uri, not {field.logical_type}; "
+            "upgrade_files converts the columns of older tables",
             feature="blob column",
         )
     if any(node.logical_type != "struct" or is_packed(node) for node in above):
