@@ -21,7 +21,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.option_values import word_value
 from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_columns import wants_source, with_blob_descriptors
 from lance_spark.table.reading.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, ScannedFragment, blob_bytes_per_row
@@ -36,6 +36,9 @@ BYTES_SUFFIX = "__blob_bytes"
 
 _NUMBER_SUFFIXES = {"__blob_pos": "position", "__blob_size": "size"}
 """The members of descriptions, by the ends of the names of metadata columns that have them as BIGINT."""
+
+_SMALL_BYTES = 4 << 20
+"""Data files of this size together have no blobs that are worth a look before a scan of other columns."""
 
 _RANGE_KEY = "lance:range"
 
@@ -218,13 +221,18 @@ def _added_columns(have: pa.Schema, target: pa.Schema) -> dict[str, str]:
 
 
 def blob_bytes(parts: Iterable[ScannedFragment], target: pa.Schema, scan: Scan) -> BlobBytes:
-    """The average size of the blobs of a row of `parts` whose bytes `in_target` reads for `scan`.
+    """The average size of the blobs of a row of `parts`: of those whose bytes `in_target` reads, and in data files.
+
+    Where no bytes are read and files are small, nothing is looked at: their size decides nothing.
 
     Raises:
         CorruptFileError: a file violates the format.
     """
-    names = columns_with_bytes(scan.arrow_schema, target)
-    if not names:
+    counted = columns_with_bytes(scan.arrow_schema, target)
+    names = [field.name for field in scan.schema.fields if wants_source(field)]
+    parts = list(parts) if names else []
+    files = (file for _, fragment in parts for file in fragment.files)
+    if not counted and (not scan.projection.fields or sum(file.size_bytes or 0 for file in files) < _SMALL_BYTES):
         return BlobBytes()
     added = _added_bytes(_added_columns(scan.arrow_schema, target))
     ranges = {added.get(name, name): part for name, part in _ranges_of(target).items()}
@@ -233,7 +241,7 @@ def blob_bytes(parts: Iterable[ScannedFragment], target: pa.Schema, scan: Scan) 
         (replace(described, bases=bound.bases, stable_row_ids=bound.stable_row_ids), fragment)
         for bound, fragment in parts
     ]
-    return blob_bytes_per_row(bound_parts, ranges)
+    return blob_bytes_per_row(bound_parts, counted, ranges)
 
 
 def _with_copies(batch: pa.RecordBatch, added: Mapping[str, str], target: pa.Schema) -> pa.RecordBatch:
