@@ -1,10 +1,11 @@
 """CPU time of blobs beside the reference library and Parquet; with --spark elapsed time beside Spark's binaryFile.
 
-    python -m benchmarks.blobs [--scale 0.1] [--rounds 3] [--spark]
+    python -m benchmarks.blobs [--scale 0.1] [--rounds 3] [--spark] [--large 10]
 
 At scale 1 there are 10,000 values of 100 KB, and 200 of 20 MB. CPU times are user and system time, the best of several
 rounds in which the formats take turns. Parquet has the values in a BINARY column, uncompressed, in row groups of about
-64 MB; it updates and compacts by writing the file again.
+64 MB; it updates and compacts by writing the file again. With --large so many GB of values of 20 MB are written, moved
+and read in one process, whose memory is printed (Linux).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -222,12 +225,64 @@ def binary_files(count: int, size: int, folder: Path) -> dict[str, float]:
     return best
 
 
+@contextmanager
+def peak_memory() -> Iterator[list[int]]:
+    """A list that gets the anonymous memory of this process, in KiB, every few ms. Mapped files do not count."""
+    found, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            lines = Path("/proc/self/status").read_text().splitlines()
+            found.append(next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        thread.join()
+
+
+def large(num_bytes: int, folder: Path) -> None:
+    """Writes, updates, compacts and reads values of so many bytes; prints elapsed time and the most memory so far."""
+    path, size = str(folder / "large.lance"), 20_000_000
+    count = max(1, num_bytes // size)
+
+    def write() -> object:
+        schema = pa.schema([pa.field("id", pa.int64()), blob_field("img")])
+        block = np.random.default_rng(0).bytes(size)
+        rows = (pa.RecordBatch.from_arrays([pa.array([n]), pa.array([block])], schema=schema) for n in range(count))
+        return lance_spark.write(rows, path, max_rows_per_file=max(1, count // 4), schema=schema)
+
+    def read() -> object:
+        batches = lance_spark.open(path).scan(blob_handling="all_binary")
+        assert sum(len(value.as_buffer()) for batch in batches for value in batch["img"]) == count * size
+
+    cases: dict[str, Callable[[], object]] = {
+        "write": write,
+        "update a tenth": lambda: lance_spark.open(path).update({"id": "-id"}, "id % 10 = 3"),
+        "compact": lambda: lance_spark.open(path).compact(),
+        "read all": read,
+    }
+    for case, work in cases.items():
+        start = time.perf_counter()
+        with peak_memory() as peak:
+            work()
+        print(f"{case:24}{time.perf_counter() - start:8.1f} s{max(peak) >> 10:8} MiB at most", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--large", type=float, metavar="GB")
     options = parser.parse_args()
+    if options.large is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            large(int(options.large * 1e9), Path(folder))
+        return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for label, (full, size) in SHAPES.items():

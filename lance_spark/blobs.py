@@ -1,4 +1,4 @@
-"""Values of blob columns as files and as bytes, in functions that Spark runs in its tasks."""
+"""Values of blob columns, read and written as files and as bytes in functions that Spark runs in its tasks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import open_table
+from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.table.blobs.blob_writer import BlobWriter
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.binary_scan import BATCH_BYTES, blob_sizes
 from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, batches_by_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["open_blob", "read_all"]
+__all__ = ["BlobWriter", "open_blob", "read_all", "writer"]
 
 Result = TypeVar("Result")
 
@@ -59,11 +63,39 @@ def open_blob(
     return BlobFile(location, buffer_size)
 
 
+def writer(table: str, *, storage_options: Mapping[str, str] | None = None) -> BlobWriter:
+    """A binary file for one value that a task computes, of any size.
+
+    When it is closed, its `uri` is what ``blob_ingest(uri)`` takes in INSERT: tasks then copy the bytes from store to
+    store, and they never pass the JVM. What a failed or repeated task has written is in no row; `remove_orphans` and
+    VACUUM remove it, and the values that were copied, when they are older than their safety window.
+
+    Args:
+        table: the URI of the table that gets the value, or of its branch.
+        storage_options: of the table.
+
+    Raises:
+        NotFoundError: there is no such table.
+        StorageError: the store failed.
+    """
+    return BlobWriter(_store_of(table, tuple(sorted((storage_options or {}).items()))))
+
+
+@lru_cache(maxsize=16)
+def _store_of(table: str, storage_options: tuple[tuple[str, str], ...]) -> ObjectStore:
+    dataset = open_table(table, storage_options=dict(storage_options))
+    # Files that no version names are removed in the table that has no rows too.
+    location = dataset.location if isinstance(dataset, Dataset) else dataset.catalog.table
+    return location.store
+
+
 def read_all(
     frame: DataFrame,
     column: str,
     table: str,
     *,
+    offset: str | None = None,
+    length: str | None = None,
     max_bytes_in_flight: int = BATCH_BYTES,
     storage_options: Mapping[str, str] | None = None,
     allow_external_blobs: bool = False,
@@ -77,24 +109,32 @@ def read_all(
         frame: has the descriptions.
         column: a blob column of it, not inside of a struct.
         table: the URI of the table that the descriptions are of, or of its branch.
+        offset, length: columns of whole numbers: where the part that is read of each value begins, and how many bytes
+            of it are read at most. Nothing else is read. A null in one of them makes the part null.
         max_bytes_in_flight: bytes of values in a batch at most, unless a single value has more.
         storage_options: of the table.
         allow_external_blobs: whether references to objects outside of the table are followed.
 
     Raises:
-        InvalidInputError: the column has no descriptions, or `max_bytes_in_flight` is less than 1. In the tasks: a
-            reference that is not allowed.
+        InvalidInputError: the column has no descriptions, only one of `offset` and `length` is given or is no column
+            of whole numbers, or `max_bytes_in_flight` is less than 1. In the tasks: a reference that is not allowed, or
+            a negative offset or length.
     """
-    from pyspark.sql.types import BinaryType, StructField, StructType
+    from pyspark.sql.types import BinaryType, IntegralType, StructField, StructType
 
     if max_bytes_in_flight < 1:
         raise InvalidInputError(f"max_bytes_in_flight is {max_bytes_in_flight}; it must be at least 1")
     given = [field.dataType for field in frame.schema.fields if field.name == column]
     if len(given) != 1 or not isinstance(given[0], StructType) or not set(given[0].fieldNames()) >= set(_PARTS):
         raise InvalidInputError(f"the DataFrame has no column {column!r} with descriptions of blobs, or two")
+    part = _part_columns(offset, length)
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    for name in part:
+        if not isinstance(types.get(name), IntegralType):
+            raise InvalidInputError(f"the DataFrame has no column {name!r} of whole numbers")
     fields = [StructField(column, BinaryType()) if field.name == column else field for field in frame.schema.fields]
     reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
-    task = _ReadAll(column, reader, max_bytes_in_flight)
+    task = _ReadAll(column, part, reader, max_bytes_in_flight)
     return frame.mapInArrow(task, StructType(fields))
 
 
@@ -103,16 +143,41 @@ class _ReadAll:
     """Replaces descriptions in the batches of a task."""
 
     column: str
+    part: tuple[str, ...]
     reader: _Reader
     max_bytes: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             place = batch.schema.get_field_index(self.column)
-            for start, stop in batches_by_bytes(blob_sizes(batch.column(place)), self.max_bytes):
+            ranges = _ranges(batch, self.part)
+            sizes = blob_sizes(batch.column(place))
+            if ranges is not None:
+                sizes = np.minimum(sizes, [0 if item is None else item.length for item in ranges])
+            for start, stop in batches_by_bytes(sizes, self.max_bytes):
                 part = batch.slice(start, stop - start)
-                values = self.reader.result_of(partial(BlobReader.to_binary, array=part.column(place)))
+                wanted = None if ranges is None else ranges[start:stop]
+                read = partial(BlobReader.to_binary, array=part.column(place), part=wanted)
+                values = self.reader.result_of(read)
                 yield part.set_column(place, pa.field(self.column, pa.binary()), values.cast(pa.binary()))
+
+
+def _part_columns(offset: str | None, length: str | None) -> tuple[str, ...]:
+    if (offset is None) is not (length is None):
+        raise InvalidInputError("a part of each value needs both an offset and a length")
+    return () if offset is None or length is None else (offset, length)
+
+
+def _ranges(batch: pa.RecordBatch, part: tuple[str, ...]) -> list[ByteRange | None] | None:
+    """The parts that columns of a batch ask for; None for complete values."""
+    if not part:
+        return None
+    found: list[ByteRange | None] = []
+    for start, count in zip(*(batch.column(name).to_pylist() for name in part), strict=True):
+        if min(start or 0, count or 0) < 0:
+            raise InvalidInputError(f"no bytes [{start}, {start} + {count}) of a blob: neither may be negative")
+        found.append(None if start is None or count is None else ByteRange(start, count))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

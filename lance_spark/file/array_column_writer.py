@@ -15,12 +15,13 @@ from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.row_sizes import RowSizes
 from lance_spark.layouts.shred import without_null_entries
 from lance_spark.layouts.v2_0.write import (
+    encode_blob_page,
     encode_leaf_page,
     encode_list_page,
     encode_struct_page,
     list_lengths,
 )
-from lance_spark.schema.columns import is_array_leaf
+from lance_spark.schema.columns import is_array_leaf, is_blob
 from lance_spark.schema.field import Field
 
 _END_BYTES = 8
@@ -85,7 +86,9 @@ class ArrayColumnWriter:
         pieces, self._pieces = self._pieces, []
         self._gathered_bytes = self._gathered_rows = 0
         for values in _joined(pieces) if pieces else []:
-            if values.array is not None:
+            if values.array is not None and is_blob(self.leaf):
+                yield encode_blob_page(values.array, values.num_rows)
+            elif values.array is not None:
                 yield encode_leaf_page(values.array, self.leaf.metadata, values.num_rows)
             elif values.lengths is not None:
                 yield encode_list_page(values.lengths, values.num_rows)

@@ -11,7 +11,7 @@ from lance_spark.layouts.leaf_values import require_whole_structs
 from lance_spark.layouts.shred import shred, storage_of
 from lance_spark.layouts.v2_0.write import visible_items
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.columns import is_array_leaf, is_leaf
+from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf
 from lance_spark.schema.field import Field, LanceSchema
 
 
@@ -136,7 +136,7 @@ def _check_leaf(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]
 def _check_valid_structs(top: Field, array: pa.Array) -> None:
     """Raises for null structs, which files of version 2.0 cannot represent."""
     for path, steps in node_steps(top):
-        if path[-1].logical_type != "struct":
+        if path[-1].logical_type != "struct" or is_blob(path[-1]):
             continue
         values = node_values(array, steps)
         packed = is_array_leaf(path[-1])

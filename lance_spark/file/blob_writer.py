@@ -1,4 +1,6 @@
-"""Writes the values of blob columns beside the pages of a data file of 2.2 (Lance file format, "Blob").
+"""Writes the values of blob columns beside the pages of a data file (Lance file format, "Blob").
+
+In files of 2.0 and 2.1 all values lie in the data file, aligned as its buffers. In files of 2.2:
 
 A small value lies in the data file, aligned as its buffers. A larger one lies in a sidecar of the file, an object
 ``<path of the data file without .lance>/<id>.blob`` without header or footer: with other values, or alone. Ids count
@@ -16,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.blob import INGEST, SOURCE, BlobKind, BlobSizes, described, has_blobs, is_blob_v2
+from lance_spark.schema.blob import INGEST, PLACE, SOURCE, BlobKind, BlobSizes, has_blobs, is_blob_v2, stored
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
 from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream
@@ -138,11 +141,12 @@ class BlobColumnWriter:
         source: BlobSource | None,
     ) -> None:
         self._name = name
-        self._sizes = BlobSizes.of(field)
+        self._field = field
+        self._sizes = BlobSizes.of(field) if is_blob_v2(field) else _ONE_FILE
         self._sidecars = sidecars
         self._write_inline = write_inline
         self._source = source
-        self._type = to_arrow_type(described(field))
+        self._type = to_arrow_type(stored(field))
         self._pack: tuple[int, OutputStream] | None = None
 
     def write(self, array: pa.StructArray) -> pa.StructArray:
@@ -153,9 +157,12 @@ class BlobColumnWriter:
 
         Raises:
             InvalidInputError: a row has both bytes and a reference, or neither, or descriptions have no source.
-            UnsupportedFeatureError: a value is managed by the table, which this release does not copy.
+            UnsupportedFeatureError: a value is managed by the table, which this release does not copy, or a reference
+                where files have none.
         """
         rows = _Rows(len(array))
+        if not pa.types.is_struct(array.type):
+            array = pa.StructArray.from_arrays([array], ["data"], mask=array.is_null() if array.null_count else None)
         if array.type.get_field_index(SOURCE.name) >= 0:
             self._copy(array, rows)
         elif array.type.get_field_index("kind") >= 0:
@@ -166,6 +173,15 @@ class BlobColumnWriter:
         else:
             self._write_values(array, rows)
         return rows.to_array(self._type, array.is_null() if array.null_count else None)
+
+    def _reference(self, place: tuple[int, int, int, int, str]) -> tuple[int, int, int, int, str]:
+        if is_blob_v2(self._field):
+            return place
+        raise UnsupportedFeatureError(
+            f"column {self._name!r}: references to objects are written in files of version 2.2; write the bytes",
+            feature="blob reference",
+            version=FileVersion.V2_2.value,
+        )
 
     def _write_values(self, array: pa.StructArray, rows: _Rows) -> None:
         data = array.field("data")
@@ -188,7 +204,8 @@ class BlobColumnWriter:
             elif ingests[row]:
                 rows.set(row, self._place(self._object_at(uri, ranges[0][row], ranges[1][row], where)))
             else:
-                rows.set(row, _external(uri, ranges[0][row], ranges[1][row], f"{self._name!r}, row {row}"))
+                place = _external(uri, ranges[0][row], ranges[1][row], f"{self._name!r}, row {row}")
+                rows.set(row, self._reference(place))
 
     def _object_at(self, uri: str, position: int | None, size: int | None, where: str) -> _Value:
         """The bytes of an object, or a part of it."""
@@ -212,7 +229,8 @@ class BlobColumnWriter:
         for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             kind, size = int(kinds[row]), int(sizes[row])
             if kind == BlobKind.EXTERNAL:
-                rows.set(row, (kind, int(positions[row]), size, int(ids[row]), uris[row].as_py()))
+                place = (kind, int(positions[row]), size, int(ids[row]), uris[row].as_py())
+                rows.set(row, self._reference(place))
                 continue
             if kind not in (BlobKind.INLINE, BlobKind.PACKED, BlobKind.DEDICATED):
                 raise UnsupportedFeatureError(
@@ -255,6 +273,9 @@ class BlobColumnWriter:
         return BlobKind.PACKED, position, size, blob_id, ""
 
 
+_ONE_FILE = BlobSizes(inline=MAX_BLOB_BYTES, dedicated=MAX_BLOB_BYTES)
+"""Those of files that have no sidecars."""
+
 _RANGE = ("position", "size")
 _NUMBERS = ("kind", "position", "size", "blob_id")
 
@@ -271,14 +292,19 @@ class _Rows:
         self._uris[row] = description[4]
 
     def to_array(self, dtype: pa.StructType, nulls: pa.BooleanArray | None) -> pa.StructArray:
+        """The descriptions, or the places alone, as `dtype` has them."""
         kinds, positions, sizes, ids = self._numbers
-        children = [
-            pa.array(kinds.astype(np.uint8)),
-            pa.array(positions),
-            pa.array(sizes),
-            pa.array(ids.astype(np.uint32)),
-            pa.array(self._uris, pa.string()),
-        ]
+        if dtype.num_fields == len(PLACE):
+            # An empty value at another position would be a null.
+            children = [pa.array(np.where(sizes == 0, np.uint64(0), positions)), pa.array(sizes)]
+        else:
+            children = [
+                pa.array(kinds.astype(np.uint8)),
+                pa.array(positions),
+                pa.array(sizes),
+                pa.array(ids.astype(np.uint32)),
+                pa.array(self._uris, pa.string()),
+            ]
         return pa.StructArray.from_arrays(children, fields=list(dtype), mask=nulls)
 
 
@@ -338,7 +364,7 @@ class BlobColumns:
             column = batch.column(number)
             if isinstance(column, pa.ChunkedArray):
                 chunks = [self._written(chunk, field, (name,)) for chunk in column.chunks]
-                column = pa.chunked_array(chunks) if chunks else pa.chunked_array([], to_arrow_type(_stored(field)))
+                column = pa.chunked_array(chunks) if chunks else pa.chunked_array([], to_arrow_type(stored(field)))
             else:
                 column = self._written(column, field, (name,))
             batch = batch.set_column(number, batch.schema.field(number).with_type(column.type), column)
@@ -387,14 +413,8 @@ def _copied(array: pa.Array, field: Field) -> int:
     )
 
 
-def _stored(field: Field) -> Field:
-    if is_blob_v2(field):
-        return described(field)
-    return field.with_children(tuple(_stored(child) for child in field.children)) if field.children else field
-
-
 def _blob_paths(field: Field) -> Iterator[tuple[Field, ...]]:
-    if is_blob_v2(field):
+    if is_blob(field):
         yield (field,)
         return
     for child in field.children:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import are_apart
 from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.blob import is_blob_v1, stored
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId
 
@@ -45,13 +47,16 @@ def described_blobs(field: Field, held_fields: Mapping[FieldId, Field]) -> Field
     """`field` with blob fields as they are stored in the file.
 
     Since 2.2 data files contain blob descriptors (a struct of kind, position, size, id, URI), while the table's
-    schema has the type of the blob itself. Files of older versions contain the values.
+    schema has the type of the blob itself. Of files of older versions the values are read, or their positions and sizes
+    if `field` is a description.
 
     Args:
         held_fields: the fields of the file's schema by their ids.
     """
     if is_blob(field):
         held = held_fields.get(field.id)
+        if held is not None and is_blob_v1(held) and field.children:
+            return stored(replace(held, name=field.name, nullable=field.nullable))
         if held is None or not held.children:
             return field
         return Field(field.name, field.id, "struct", field.nullable, held.children, held.metadata)

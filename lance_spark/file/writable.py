@@ -78,14 +78,17 @@ def _check_hints(field: Field, name: str) -> None:
 
 def _check_blob(field: Field, above: tuple[Field, ...], name: str, version: FileVersion) -> None:
     if version is not FileVersion.V2_2:
+        if field.logical_type != "large_binary":
+            raise UnsupportedFeatureError(
+                f"field {name!r}: a blob column has large binary values in files of version {version.value}, not "
+                f"{field.logical_type}; other forms need version 2.2",
+                feature="blob column",
+                version=FileVersion.V2_2.value,
+            )
+    elif not is_blob_v2(field):
         raise UnsupportedFeatureError(
-            f"field {name!r}: blob columns are written in files of version 2.2, not {version.value}",
-            feature="blob column",
-            version=FileVersion.V2_2.value,
-        )
-    if not is_blob_v2(field):
-        raise UnsupportedFeatureError(
-            f"field {name!r}: a blob column has binary values, or a struct of data and uri, not {field.logical_type}",
+            f"field {name!r}: a blob column of files of 2.2 is a struct of data and uri, not {field.logical_type}; "
+            "upgrade_files converts the columns of older tables",
             feature="blob column",
         )
     if any(node.logical_type != "struct" or is_packed(node) for node in above):

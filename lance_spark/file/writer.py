@@ -37,6 +37,7 @@ from lance_spark.layouts.page_bytes import PageBytes, PageDescription
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL
 from lance_spark.layouts.v2_0.registry import ARRAY_ENCODING_URL
 from lance_spark.schema.blob import has_blobs, stored
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.wire import schema_to_proto
 from lance_spark.storage.base import ObjectStore
@@ -118,10 +119,12 @@ class FileWriter:
         self._path = path
         self._sidecars = Sidecars(store, path)
         self._blobs: BlobColumns | None = None
-        if version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
+        self._schema = schema
+        if any(has_blobs(field) for field in schema.fields):
             self._blobs = BlobColumns(schema.fields, self._sidecars, self._write_blob, blob_source)
             schema = replace(schema, fields=tuple(stored(field) for field in schema.fields))
-        self._schema = schema
+            if version is FileVersion.V2_2:
+                self._schema = schema
         self._version = version
         self._page_url = ARRAY_ENCODING_URL if version is FileVersion.V2_0 else PAGE_LAYOUT_URL
         self._checker = BatchChecker(schema, version)
@@ -271,12 +274,16 @@ class FileWriter:
             self._output.write(piece)
         return position
 
+    def _column_metadata(self, column: _Column) -> bytes:
+        encoding = _column_encoding(self._version is FileVersion.V2_0 and is_blob(column.writer.leaf))
+        return file2_pb2.ColumnMetadata(encoding=encoding, pages=column.pages).SerializeToString()
+
     def _write_tail(self) -> None:
         message = file_pb2.FileDescriptor(schema=schema_to_proto(self._schema), length=self._num_rows)
         descriptor = pa.py_buffer(message.SerializeToString())
         global_buffers = [(self._write_aligned(descriptor), descriptor.size), *self._global_buffers]
         columns_start = self._output.tell()
-        columns = [_column_metadata(column) for column in self._columns]
+        columns = [self._column_metadata(column) for column in self._columns]
         sizes = [len(metadata) for metadata in columns]
         places = list(zip(accumulate(sizes, initial=columns_start), sizes, strict=False))
         self._output.write(b"".join(columns))
@@ -318,11 +325,10 @@ def _page_encoding(type_url: str, layout: PageDescription) -> file2_pb2.Encoding
 
 
 @cache
-def _column_encoding() -> file2_pb2.Encoding:
+def _column_encoding(holds_blobs: bool) -> file2_pb2.Encoding:
+    """The same message for all columns of a kind; it must not be modified."""
     values = encodings_v2_0_pb2.ColumnEncoding()
     values.values.SetInParent()
+    if holds_blobs:
+        values = encodings_v2_0_pb2.ColumnEncoding(blob=encodings_v2_0_pb2.Blob(inner=values))
     return _direct(_COLUMN_TYPE_URL, values.SerializeToString())
-
-
-def _column_metadata(column: _Column) -> bytes:
-    return file2_pb2.ColumnMetadata(encoding=_column_encoding(), pages=column.pages).SerializeToString()

@@ -20,9 +20,11 @@ from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import FileRange, Page, PageLayout, PageRequest, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, block_leaf, check_count
+from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.registry import parse, register
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
+from lance_spark.layouts.shred import Levels
 from lance_spark.layouts.unravel import SlotLevels, unravel
 from lance_spark.schema.field import Field, FieldId
 
@@ -82,6 +84,28 @@ class BlobLayout(PageLayout):
         else:
             leaf = yield from _read_values(position, size, leaf_type)
         return unravel(page.path, scheme, SlotLevels(None, definition, len(described)), leaf)
+
+
+def blob_places(levels: Levels, values: pa.StructArray) -> tuple[pa.StructArray, Levels]:
+    """What the inner layout holds of `values`, struct<position, size>, and its levels.
+
+    Nulls, also those of structs around the column, become positions that encode their level.
+    """
+    positions, sizes = (child.to_numpy(zero_copy_only=False) for child in values.flatten())
+    if levels.defs is not None:
+        missing = levels.defs != 0
+        positions = np.where(missing, levels.defs.astype(np.uint64) << np.uint64(16), positions)
+        sizes = np.where(missing, np.uint64(0), sizes)
+    fields = [member.with_nullable(False) for member in values.type]
+    places = pa.StructArray.from_arrays([pa.array(positions, pa.uint64()), pa.array(sizes, pa.uint64())], fields=fields)
+    scheme = LevelScheme.of((RepDefLayer.ALL_VALID_ITEM,))
+    return places, Levels(scheme, levels.num_rows, len(places), len(places), None, None)
+
+
+def in_blob_layout(levels: Levels, inner: PageBytes) -> PageBytes:
+    """The page of a blob column, whose descriptors are the page `inner`."""
+    assert isinstance(inner.layout, PageLayout)
+    return PageBytes(levels.num_rows, BlobLayout(inner.layout, levels.scheme.layers), inner.buffers)
 
 
 def _description_leaf(described: pa.StructArray, leaf_type: pa.DataType) -> Leaf:

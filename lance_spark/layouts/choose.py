@@ -27,6 +27,7 @@ from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.hints import NO_REQUESTS, EncodingHints
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
+from lance_spark.layouts.blob import blob_places, in_blob_layout
 from lance_spark.layouts.constant.write import encode_constant, encode_empty_structs, encode_nulls
 from lance_spark.layouts.dictionary_pages import DictionaryValues, repeating_values, requested_dictionary
 from lance_spark.layouts.full_zip.write import encode_full_zip
@@ -39,6 +40,7 @@ from lance_spark.layouts.shred import Levels, Shredded
 from lance_spark.layouts.single_value import single_value
 from lance_spark.layouts.sparse_rows import cut_at_long_runs
 
+_BLOB = "lance-encoding:blob"
 _FULL_ZIP_BITS = 8 * 256
 _MAX_BOOLEANS = 32_768
 """Maximum values of a chunk of booleans, 4 KiB: the limit of the format."""
@@ -60,6 +62,11 @@ class PageSettings:
     metadata: Mapping[str, bytes]
     lasting_codes: int = 0
 
+    @property
+    def holds_places(self) -> bool:
+        """Whether the column has the positions and sizes of values in the same file (blobs of 2.1)."""
+        return self.version is FileVersion.V2_1 and _BLOB in self.metadata
+
 
 def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
     """Encodes the rows as one page, or as several if one is not possible.
@@ -68,11 +75,14 @@ def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
         UnsupportedFeatureError: a row that no layout supports: booleans after 32,000 empty lists within one list.
     """
     values = rows.values
-    if rows.is_plain and EncodingHints.of(settings.metadata) is NO_REQUESTS:
+    if rows.is_plain and not settings.holds_places and EncodingHints.of(settings.metadata) is NO_REQUESTS:
         page = small_page(values, len(rows.lists), settings.version)
         if page is not None:
             return [page]
     levels = rows.levels(settings.lasting_codes)
+    if settings.holds_places:
+        places, all_valid = blob_places(levels, values)
+        return [in_blob_layout(levels, _page(all_valid, places, ChunkLimits(MAX_CHUNK_VALUES), settings))]
     if pa.types.is_struct(values.type) and values.type.num_fields == 0:
         return [encode_empty_structs(levels)]
     if values.null_count == len(values):

@@ -1,7 +1,9 @@
-"""Blob columns of files of 2.2 ("blob v2"): how they are declared, described, and stored (Lance file format, "Blob").
+"""Blob columns: how they are declared, described, and stored (Lance file format, "Blob").
 
-A table's schema has the form in which values are written, ``struct<data, uri[, position, size]>``. A data file holds a
-description of each value, a packed struct of five fields. A scan returns that description.
+In tables of 2.2 ("blob v2") the schema has the form in which values are written, ``struct<data, uri[, position,
+size]>``. A data file holds a description of each value, a packed struct of five fields. A scan returns that
+description. In tables of 2.0 and 2.1 ("blob v1") the schema has large binary values. A data file holds the position
+and the size of each, and the values; a scan returns these, or the description that a file of 2.2 would hold.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from enum import IntEnum
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.columns import BLOB_V2_EXTENSION, is_blob
 from lance_spark.schema.extension import EXTENSION_NAME
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -51,6 +54,9 @@ DESCRIPTION = tuple(
     )
 )
 """The fields of a description."""
+
+PLACE = tuple(Field(name, _UNNUMBERED, "uint64", nullable=False, encoding=_PLAIN) for name in ("position", "size"))
+"""The fields of what files of 2.0 and 2.1 hold of a value, which is in the same file. Empty values are at 0."""
 
 INGEST = "ingest"
 """A member of values in memory only: whether the bytes at the URI are copied, instead of kept as a reference."""
@@ -104,6 +110,11 @@ def is_blob_v2(field: Field) -> bool:
     return is_blob(field) and field.logical_type == "struct" and any(child.name == "data" for child in field.children)
 
 
+def is_blob_v1(field: Field) -> bool:
+    """True for a blob column of files of 2.0 and 2.1, in the form in which its values are written."""
+    return is_blob(field) and field.logical_type in ("binary", "large_binary")
+
+
 def is_described(field: Field) -> bool:
     """True for a blob column in the form in which a scan returns it, with or without the source."""
     return is_blob(field) and field.children[: len(DESCRIPTION)] == DESCRIPTION
@@ -117,24 +128,30 @@ def described(field: Field, *, with_source: bool = False) -> Field:
 
 
 def stored(field: Field) -> Field:
-    """`field` as data files of 2.2 hold it: blob columns, at any depth of structs, as packed descriptions."""
-    if is_blob_v2(field):
+    """`field` as the pages of data files hold it: blob columns, at any depth of structs, as packed descriptions."""
+    if is_blob_v2(field) or is_blob_v1(field):
         metadata = {"lance-encoding:packed": b"true", BLOB_KEY: b"true"}
-        return Field(field.name, field.id, "struct", field.nullable, DESCRIPTION, metadata)
+        members = DESCRIPTION if is_blob_v2(field) else PLACE
+        return Field(field.name, field.id, "struct", field.nullable, members, metadata)
     children = tuple(stored(child) for child in field.children)
     return field if children == field.children else field.with_children(children)
 
 
-def as_blob_v2(schema: LanceSchema) -> LanceSchema:
+def in_file_version(schema: LanceSchema, version: FileVersion, *, first_id: int = 0) -> LanceSchema:
+    """`schema` of a table of 2.0 or newer once all its files are of `version`, which is not older."""
+    return as_blob_v2(schema, first_id=first_id) if version is FileVersion.V2_2 else schema
+
+
+def as_blob_v2(schema: LanceSchema, *, first_id: int = 0) -> LanceSchema:
     """`schema` with the blob columns of older files, binary values with a mark, as columns of files of 2.2.
 
     The new children get ids above all others, as in the reference library.
     """
-    next_id = schema.max_field_id + 1
+    next_id = max(schema.max_field_id + 1, first_id)
 
     def changed(field: Field) -> Field:
         nonlocal next_id
-        if is_blob(field) and field.logical_type in ("binary", "large_binary"):
+        if is_blob_v1(field):
             children = (
                 Field("data", FieldId(next_id), "large_binary", encoding=_VAR_BINARY),
                 Field("uri", FieldId(next_id + 1), "string", encoding=_VAR_BINARY),

@@ -16,12 +16,12 @@ from pyspark.sql import types as st
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.blob import has_blobs, is_described
+from lance_spark.schema.blob import has_blobs, is_blob_v1, is_described
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.option_values import word_value
 from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blob_columns import wants_source, with_blob_descriptors
 from lance_spark.table.reading.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, ScannedFragment, blob_bytes_per_row
@@ -33,6 +33,12 @@ DESCRIPTIONS, BINARY = "descriptions", "binary"
 
 BYTES_SUFFIX = "__blob_bytes"
 """With the name of a blob column before it, the name of the metadata column that has its bytes as BINARY."""
+
+_NUMBER_SUFFIXES = {"__blob_pos": "position", "__blob_size": "size"}
+"""The members of descriptions, by the ends of the names of metadata columns that have them as BIGINT."""
+
+_SMALL_BYTES = 4 << 20
+"""Data files of this size together have no blobs that are worth a look before a scan of other columns."""
 
 _RANGE_KEY = "lance:range"
 
@@ -49,17 +55,34 @@ def blobs_viewed(schema: LanceSchema, file_version: FileVersion | None, handling
     return LanceSchema(tuple(_viewed(field, handling) for field in shown.fields), shown.metadata)
 
 
-def metadata_columns(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> dict[str, str]:
-    """The blob column of each metadata column with bytes of a table; none where the columns themselves are bytes."""
-    if handling == BINARY:
-        return {}
-    return _bytes_columns(with_blob_descriptors(schema, file_version, with_source=True))
+def metadata_columns(
+    schema: LanceSchema, file_version: FileVersion | None, handling: str
+) -> Iterator[tuple[str, st.DataType, str]]:
+    """(name, type, comment) of the metadata columns with the bytes, and those with where they are, of blob columns.
+
+    The latter are those of other connectors for files of 2.0 and 2.1.
+    """
+    fields = {field.name: field for field in schema.fields}
+    for name, (column, suffix) in _derived_columns(
+        with_blob_descriptors(schema, file_version, with_source=True)
+    ).items():
+        if suffix == BYTES_SUFFIX and handling == DESCRIPTIONS:
+            # Elsewhere the columns themselves are bytes.
+            yield name, st.BinaryType(), f"bytes of the blob column {column}"
+        elif suffix in _NUMBER_SUFFIXES and is_blob_v1(fields[column]):
+            yield name, st.LongType(), f"{_NUMBER_SUFFIXES[suffix]} of the values of the blob column {column}"
 
 
-def _bytes_columns(schema: LanceSchema) -> dict[str, str]:
+def _derived_columns(schema: LanceSchema) -> dict[str, tuple[str, str]]:
+    """The blob column and the suffix of each metadata column, also of those that a table does not show."""
     names = set(schema.names())
-    columns = {f"{field.name}{BYTES_SUFFIX}": field.name for field in schema.fields if is_described(field)}
-    return {name: column for name, column in columns.items() if name not in names}
+    return {
+        f"{field.name}{suffix}": (field.name, suffix)
+        for field in schema.fields
+        if is_described(field)
+        for suffix in (BYTES_SUFFIX, *_NUMBER_SUFFIXES)
+        if f"{field.name}{suffix}" not in names
+    }
 
 
 def scanned_columns(asked: st.StructType, schema: LanceSchema) -> st.StructType:
@@ -68,10 +91,12 @@ def scanned_columns(asked: st.StructType, schema: LanceSchema) -> st.StructType:
     Args:
         schema: of the scan, with descriptions that name their data file.
     """
-    sources = _bytes_columns(schema)
-    fields = {sources.get(field.name, field.name): field for field in asked.fields if field.name in sources}
-    kept = [field for field in asked.fields if field.name not in sources]
-    added = [st.StructField(name, field.dataType) for name, field in fields.items() if name not in asked.fieldNames()]
+    derived = _derived_columns(schema)
+    kept = [field for field in asked.fields if field.name not in derived]
+    described = {derived[field.name][0]: field for field in asked.fields if field.name in derived}
+    added = [
+        st.StructField(name, field.dataType) for name, field in described.items() if name not in asked.fieldNames()
+    ]
     return st.StructType([*kept, *added])
 
 
@@ -136,13 +161,27 @@ def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) 
     have = scan.arrow_schema
     ranges = _ranges_of(target)
     added = _added_columns(have, target)
-    blobs = frozenset(added) or frozenset(columns_with_bytes(have, target))
+    blobs = frozenset((*_added_bytes(added), *_shown_as_bytes(have, target)))
+    numbers = added.keys() - blobs
     if added:
         batches = (_with_copies(batch, added, target) for batch in batches)
+    if numbers:
+        batches = (_with_numbers(batch, numbers) for batch in batches)
     if blobs:
         batches = with_bytes(batches, BlobReader(scan.bases), only=blobs, ranges=ranges)
     sliced = {name: part for name, part in ranges.items() if name not in blobs}
     yield from (_sliced(batch, sliced) for batch in batches) if sliced else batches
+
+
+def _with_numbers(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
+    """`batch` with the position or the size in place of copies of descriptions."""
+    for name in names:
+        place = batch.schema.get_field_index(name)
+        member = next(of for suffix, of in _NUMBER_SUFFIXES.items() if name.endswith(suffix))
+        described = batch.column(place)
+        numbers = described.flatten()[described.type.get_field_index(member)].cast(pa.int64())
+        batch = batch.set_column(place, name, numbers)
+    return batch
 
 
 def _sliced(batch: pa.RecordBatch, ranges: Mapping[str, ByteRange]) -> pa.RecordBatch:
@@ -156,40 +195,53 @@ def _sliced(batch: pa.RecordBatch, ranges: Mapping[str, ByteRange]) -> pa.Record
 
 def columns_with_bytes(have: pa.Schema, target: pa.Schema) -> tuple[str, ...]:
     """The top-level columns of a scan of `have` whose blobs `in_target` reads."""
-    added = _added_columns(have, target)
-    if added:
-        return tuple(dict.fromkeys(added.values()))
-    return tuple(field.name for field in have if _wants_bytes([field], target))
+    added = _added_bytes(_added_columns(have, target))
+    return tuple(dict.fromkeys((*added.values(), *_shown_as_bytes(have, target))))
+
+
+def _shown_as_bytes(have: pa.Schema, target: pa.Schema) -> list[str]:
+    return [field.name for field in have if _wants_bytes([field], target)]
+
+
+def _added_bytes(added: Mapping[str, str]) -> dict[str, str]:
+    return {name: column for name, column in added.items() if name == f"{column}{BYTES_SUFFIX}"}
 
 
 def _added_columns(have: pa.Schema, target: pa.Schema) -> dict[str, str]:
-    """The blob column of each metadata column with bytes in `target`."""
+    """The blob column of each metadata column in `target`."""
     return {
         name: column
         for name in target.names
         if name not in have.names
-        and (column := name.removesuffix(BYTES_SUFFIX)) in have.names
+        for suffix in (BYTES_SUFFIX, *_NUMBER_SUFFIXES)
+        if (column := name.removesuffix(suffix)) != name
+        and column in have.names
         and is_described_type(have.field(column).type)
     }
 
 
 def blob_bytes(parts: Iterable[ScannedFragment], target: pa.Schema, scan: Scan) -> BlobBytes:
-    """The average size of the blobs of a row of `parts` whose bytes `in_target` reads for `scan`.
+    """The average size of the blobs of a row of `parts`: of those whose bytes `in_target` reads, and in data files.
+
+    Where no bytes are read and files are small, nothing is looked at: their size decides nothing.
 
     Raises:
         CorruptFileError: a file violates the format.
     """
-    names = columns_with_bytes(scan.arrow_schema, target)
-    if not names:
+    counted = columns_with_bytes(scan.arrow_schema, target)
+    names = [field.name for field in scan.schema.fields if wants_source(field)]
+    parts = list(parts) if names else []
+    files = (file for _, fragment in parts for file in fragment.files)
+    if not counted and (not scan.projection.fields or sum(file.size_bytes or 0 for file in files) < _SMALL_BYTES):
         return BlobBytes()
-    added = _added_columns(scan.arrow_schema, target)
+    added = _added_bytes(_added_columns(scan.arrow_schema, target))
     ranges = {added.get(name, name): part for name, part in _ranges_of(target).items()}
     described = Scan.of(scan.schema, scan.bases, columns=[quote_name(name) for name in names])
     bound_parts = [
         (replace(described, bases=bound.bases, stable_row_ids=bound.stable_row_ids), fragment)
         for bound, fragment in parts
     ]
-    return blob_bytes_per_row(bound_parts, ranges)
+    return blob_bytes_per_row(bound_parts, counted, ranges)
 
 
 def _with_copies(batch: pa.RecordBatch, added: Mapping[str, str], target: pa.Schema) -> pa.RecordBatch:

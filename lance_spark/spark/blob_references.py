@@ -72,7 +72,9 @@ def check_no_references(batch: pa.RecordBatch, mark: bytes) -> None:
         InvalidInputError: one is.
     """
     for name in dict(_marked(batch, mark)):
-        raise InvalidInputError(f"column {name!r}: blob_uri and blob_ingest are for INSERT and writes of DataFrames")
+        raise InvalidInputError(
+            f"column {name!r}: blob_uri and blob_ingest are for INSERT, UPDATE, MERGE and writes of DataFrames"
+        )
 
 
 def _marked(batch: pa.RecordBatch, mark: bytes) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:

@@ -17,8 +17,7 @@ from pyspark.sql.datasource import InputPartition
 
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.blob import has_blobs
-from lance_spark.schema.columns import column_fields, is_leaf
+from lance_spark.schema.columns import column_fields, is_blob, is_leaf
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
 from lance_spark.table.bases import Bases
@@ -125,8 +124,8 @@ class ProjectedSizes:
         self._schema = schema
         self._projection = projection
         self.blobs = blobs or BlobBytes()
-        self._blob_ids = {field.id for field in projection.fields if has_blobs(field)}
-        self._shares: dict[tuple[tuple[FieldId, ...], FileVersion], float] = {}
+        self._blob_ids = {node.id for node in schema.walk() if is_blob(node)}
+        self._widths: dict[tuple[tuple[FieldId, ...], FileVersion], tuple[float, float]] = {}
 
     def of(self, fragment: DataFragment) -> int | None:
         """Bytes of the fragment; None if the size of a file is not in the manifest."""
@@ -134,23 +133,28 @@ class ProjectedSizes:
         for file in fragment.files:
             if file.size_bytes is None:
                 return None
-            total += max(0.0, file.size_bytes - self._inline_bytes(fragment, file)) * self._selectivity(file)
+            inline = self._inline_bytes(fragment, file)
+            read, whole = self._widths_of(file)
+            others = max(0.0, file.size_bytes - inline) * (read / whole if whole else 0.0)
+            # Blobs are estimated: an excess must not make other columns vanish.
+            total += max(others, (fragment.physical_rows or 0) * read) if inline else others
         return int(total)
 
     def _inline_bytes(self, fragment: DataFragment, file: DataFile) -> float:
-        """About how much of `file` is values of blobs that are counted by themselves."""
+        """About how much of `file` is values of blobs, which are counted by themselves where they are read."""
         has_blob = not self._blob_ids.isdisjoint(file.fields)
         return (fragment.physical_rows or 0) * self.blobs.inline if has_blob else 0.0
 
-    def _selectivity(self, file: DataFile) -> float:
+    def _widths_of(self, file: DataFile) -> tuple[float, float]:
+        """The widths of the values of a row that are read of `file`, and of all in it."""
         key = (file.fields, file.version)
-        if key not in self._shares:
+        if key not in self._widths:
             widths = {field.id: _width(field) for field in column_fields(self._schema.fields, file.version)}
             owners = {field.id for field in column_fields(self._projection.fields, file.version)}
             whole = sum(widths.get(field_id, _OTHER_WIDTH) for field_id in file.fields)
             read = sum(widths.get(field_id, _OTHER_WIDTH) for field_id in owners.intersection(file.fields))
-            self._shares[key] = read / whole if whole else 0.0
-        return self._shares[key]
+            self._widths[key] = (read, whole)
+        return self._widths[key]
 
 
 def _width(field: Field) -> float:

@@ -73,6 +73,18 @@ def test_planned_size_has_the_bytes_of_blobs_that_are_read(uri: str) -> None:
     assert planned(uri, "id")["size_bytes"] < 25_000 + 20 * INLINE
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_values_in_data_files_do_not_count_for_other_columns(tmp_path: Path, version: str) -> None:
+    uri, count = str(tmp_path / "t"), 6000
+    lance_spark.write(rows(0, [b"x" * INLINE] * count), uri, file_format_version=version)
+    assert count * 8 <= planned(uri, "id")["size_bytes"] < count * 100
+    assert count * 8 <= planned(uri, "id", "img")["size_bytes"] < count * 100
+    assert count * INLINE <= planned(uri, "id", "img__blob_bytes")["size_bytes"] < count * (INLINE + 100)
+    before = READS.counts
+    planned(uri, "id")
+    assert (READS.counts - before).requests <= 1  # The table itself; the averages are remembered.
+
+
 def test_tasks_are_cut_by_the_bytes_of_blobs(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(rows(0, [b"x" * PACKED] * 40), uri)

@@ -104,6 +104,37 @@ def test_objects_are_copied_by_streams(spark: SparkSession, table: str, folder: 
     spark.sql("DROP TABLE lance.to_copy")
 
 
+def test_rows_are_updated_and_merged_from_objects(spark: SparkSession, table: str, folder: Path) -> None:
+    found = uris(folder)
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
+    # More rows than references are resolved for at once, in two partitions.
+    spark.sql(f"INSERT INTO {table} SELECT CAST(id AS INT), CAST(id % 2 AS INT), X'01' FROM range(200)")
+    expected = dict.fromkeys(range(200), b"\x01")
+    spark.sql(f"UPDATE {table} SET img = blob_ingest('{found['middle.bin']}', id, 10) WHERE id BETWEEN 20 AND 169")
+    expected |= {number: content("middle.bin")[number : number + 10] for number in range(20, 170)}
+    spark.sql(f"UPDATE {table} SET img = if(id = 7, blob_ingest('{found['large.bin']}'), X'02') WHERE id < 10")
+    expected |= dict.fromkeys(range(10), b"\x02") | {7: content("large.bin")}
+
+    def values() -> dict[int, bytes]:
+        rows = spark.table(table).select("id", "img").collect()
+        assert len(rows) == len(expected)
+        return {row.id: bytes(row.img) for row in rows}
+
+    assert values() == expected
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT * FROM VALUES (5, '{found['a small.txt']}'), "
+        f"(1000, '{found['middle.bin']}') AS s(id, uri)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET img = blob_ingest(s.uri) "
+        "WHEN NOT MATCHED THEN INSERT (id, p, img) VALUES (s.id, 1, blob_ingest(s.uri))"
+    )
+    expected |= {5: content("a small.txt"), 1000: content("middle.bin")}
+    assert values() == expected
+    spark.sql(f"UPDATE {table} SET img = blob_uri('{found['middle.bin']}', 3, 4) WHERE id = 1000")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'descriptions')")
+    (row,) = spark.sql(f"SELECT img.kind, img.position, img.size, img.blob_uri FROM {table} WHERE id = 1000").collect()
+    assert tuple(row) == (3, 3, 4, found["middle.bin"])
+
+
 def test_what_is_refused(spark: SparkSession, table: str, folder: Path) -> None:
     uri = uris(folder)["middle.bin"]
     for value, message in {
@@ -131,6 +162,6 @@ def test_what_is_refused(spark: SparkSession, table: str, folder: Path) -> None:
     spark.sql("DROP TABLE lance.no_blobs")
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
     spark.sql(f"INSERT INTO {table} VALUES (1, 1, X'01')")
-    with pytest.raises(PySparkException, match="are for INSERT"):
-        spark.sql(f"UPDATE {table} SET img = blob_uri('{uri}')")
+    with pytest.raises(PySparkException, match="none"):
+        spark.sql(f"UPDATE {table} SET img = blob_ingest('{uri}.none')")
     assert spark.sql(f"SELECT hex(img) FROM {table}").collect() == [("01",)]

@@ -177,3 +177,29 @@ def test_only_the_used_part_of_a_blob_is_read(spark: SparkSession, tmp_path: Pat
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
     found = spark.sql(f"SELECT substring(img, 2, 2) AS v FROM {table} ORDER BY id").collect()
     assert found == [(b"\x02",), (None,), (b"xx",)]
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_blobs_in_files_of_old_versions(spark: SparkSession, version: str, by: str) -> None:
+    table = f"lance.old_blobs_{version.replace('.', '_')}{'_p' if by else ''}"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, k INT, img BINARY) {by} "
+        f"TBLPROPERTIES ('img.lance.encoding' = 'blob', 'file_format_version' = '{version}')"
+    )
+    spark.sql(f"INSERT INTO {table} VALUES (1, 0, X'0102'), (2, 1, NULL), (3, 0, CAST(repeat('x', 70000) AS BINARY))")
+    where = spark.sql(f"SELECT id, img__blob_size, img__blob_pos FROM {table} ORDER BY id").collect()
+    assert [row.img__blob_size for row in where] == [2, None, 70000]
+    assert [row.img__blob_pos is None for row in where] == [False, True, False]
+    spark.sql(f"UPDATE {table} SET id = id + 10 WHERE img.size > 10")
+    here = Path(__file__)
+    spark.sql(f"INSERT INTO {table} SELECT 4, 0, blob_ingest('{here.as_uri()}')")
+    expected = [(1, b"\x01\x02"), (2, None), (4, here.read_bytes()), (13, b"x" * 70000)]
+    query = f"SELECT id, lance_read_blob(img) AS v FROM {table} ORDER BY id"
+    assert [tuple(row) for row in spark.sql(query).collect()] == expected
+    spark.sql(f"CALL lance.system.upgrade_files('{table.removeprefix('lance.')}', '2.2')")
+    assert [tuple(row) for row in spark.sql(query).collect()] == expected
+    assert "img__blob_size" not in spark.table(table).columns
+    spark.sql(f"INSERT INTO {table} VALUES (5, 3, X'05')")
+    assert spark.sql(f"SELECT hex(lance_read_blob(img)) FROM {table} WHERE id = 5").collect() == [("05",)]
+    spark.sql(f"DROP TABLE {table}")

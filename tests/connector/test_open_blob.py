@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import pandas_udf
 from pyspark.sql.types import BinaryType
@@ -87,6 +88,19 @@ def test_bytes_are_read_behind_a_join(spark: SparkSession, table: str) -> None:
         assert {row.id: None if row.img is None else bytes(row.img) for row in rows} == {
             number: value for number, value in VALUES.items() if number < 5
         }
+    parts = joined.selectExpr("id", "img", "nullif(id * 30000L, 30000L) AS first", "CAST(id AS INT) AS count")
+    for most in (1, 1 << 30):
+        read = read_all(parts, "img", uri, offset="first", length="count", max_bytes_in_flight=most).collect()
+        assert {row.id: None if row.img is None else bytes(row.img) for row in read} == {
+            number: None if value is None or number == 1 else value[number * 30000 :][:number]
+            for number, value in VALUES.items()
+            if number < 5
+        }
+    for wrong in ({"offset": "first"}, {"offset": "img", "length": "count"}, {"offset": "none", "length": "count"}):
+        with pytest.raises(InvalidInputError, match=r"whole numbers|both an offset"):
+            read_all(parts, "img", uri, **wrong)
+    with pytest.raises(PySparkException, match="neither may be negative"):
+        read_all(parts.withColumn("first", -parts.id), "img", uri, offset="first", length="count").collect()
     with pytest.raises(InvalidInputError, match="no column 'id' with descriptions"):
         read_all(joined, "id", uri)
     with pytest.raises(InvalidInputError, match="at least 1"):

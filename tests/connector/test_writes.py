@@ -214,11 +214,12 @@ def test_blobs_are_read_as_descriptions(spark: SparkSession, tmp_path: Path) -> 
     rows = pa.table([pa.array([b"x" * 10, None]), [1, 2]], schema=pa.schema([blob, pa.field("id", pa.int64())]))
     for version in ("2.1", "2.2"):
         lance.write_dataset(rows, f"{tmp_path}/{version}", data_storage_version=version)
-    described = spark.read.format("lance").load(f"{tmp_path}/2.2")
-    assert [row.size for row in described.where("id = 1").select("b.size").collect()] == [10]
-    assert [row.id for row in described.where("b.size > 5").select("id").collect()] == [1]
-    values = spark.read.format("lance").load(f"{tmp_path}/2.1").orderBy("id").collect()
-    assert [row.b for row in values] == [b"x" * 10, None]
+        described = spark.read.format("lance").load(f"{tmp_path}/{version}")
+        assert [row.size for row in described.where("id = 1").select("b.size").collect()] == [10]
+        assert [row.id for row in described.where("b.size > 5").select("id").collect()] == [1]
+        assert [row.id for row in described.where("b IS NULL").select("id").collect()] == [2]
+        values = described.orderBy("id").selectExpr("b__blob_bytes AS v").collect()
+        assert [row.v for row in values] == [b"x" * 10, None]
 
 
 def test_statistics_follow_what_is_left(spark: SparkSession, uri: str) -> None:

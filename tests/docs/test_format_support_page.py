@@ -27,7 +27,7 @@ def test_tables_list_known_facts(generator: ModuleType) -> None:
     assert "| `fsst` | full-zip values | 2.1, 2.2 | yes | yes |" in generator.compressive_encodings()
     assert "| `bitpacked` | yes | no |" in generator.array_encodings()
     assert "| `mini_block_layout` | 2.1, 2.2 | yes | yes |" in generator.page_layouts()
-    assert "| `blob_layout` | 2.1, 2.2 | yes | no |" in generator.page_layouts()
+    assert "| `blob_layout` | 2.1, 2.2 | yes | yes |" in generator.page_layouts()
 
 
 def test_named_tests_exist(generator: ModuleType) -> None:

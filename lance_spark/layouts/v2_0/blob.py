@@ -7,8 +7,10 @@ size 0 is an empty value; otherwise the value is `size` bytes from byte `positio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
@@ -21,6 +23,7 @@ from lance_spark.layouts.v2_0.base import EMPTY, MAX_COUNT, FileReads, gathered,
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import Node
+from lance_spark.layouts.v2_0.write import NULL_POSITION
 
 DESCRIPTION = pa.struct(
     [pa.field("position", pa.uint64(), nullable=False), pa.field("size", pa.uint64(), nullable=False)]
@@ -40,8 +43,11 @@ class BlobNode(Node):
         return self.column.num_values
 
     def read(self, ranges: RowRanges) -> FileReads[pa.ChunkedArray]:
-        require_type(self.data_type in WIDE_OFFSETS, "blob", self.data_type)
+        """See `Node.read`. The array has the values, or the descriptors if the field is a struct of them."""
+        require_type(self.data_type in WIDE_OFFSETS or self.data_type == DESCRIPTION, "blob", self.data_type)
         descriptions = yield from self.column.read(ranges, DESCRIPTION)
+        if self.data_type == DESCRIPTION:
+            return pa.chunked_array(map(_with_nulls, descriptions), DESCRIPTION)
         values = yield from side_by_side([self._read_values(described) for described in descriptions])
         return pa.chunked_array(values, self.data_type)
 
@@ -57,10 +63,22 @@ class BlobNode(Node):
             raise InvalidInputError("more than 2 GiB of blobs at once; read fewer rows at a time")
         filled = np.flatnonzero(sizes)
         data = yield from _read_blobs(positions[filled].astype(np.int64), sizes[filled].astype(np.int64))
-        valid = (sizes != 0) | (positions != 1)
+        valid = _valid(positions, sizes)
         validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [validity, pa.py_buffer(offsets if wide else offsets.astype(np.int32)), data]
         return checked(pa.Array.from_buffers(self.data_type, len(sizes), buffers))
+
+
+def _valid(positions: Any, sizes: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray((sizes != 0) | (positions != NULL_POSITION))
+
+
+def _with_nulls(described: pa.StructArray) -> pa.StructArray:
+    children = described.flatten()
+    valid = _valid(*(child.to_numpy(zero_copy_only=False) for child in children))
+    return pa.StructArray.from_arrays(
+        children, fields=list(DESCRIPTION), mask=None if valid.all() else pa.array(~valid)
+    )
 
 
 def _read_blobs(positions: Int64Array, sizes: Int64Array) -> FileReads[pa.Buffer]:

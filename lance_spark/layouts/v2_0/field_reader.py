@@ -18,6 +18,7 @@ from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, MissingNode, Node
 from lance_spark.layouts.v2_0.packed_struct import PackedStruct
 from lance_spark.layouts.v2_0.registry import holds_blobs
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.logical_type import LARGE_LIST_TYPES, LIST_TYPES
 
@@ -79,6 +80,8 @@ def _leaf(field: Field, column: Column, columns: _Columns) -> Node:
 
 
 def _struct(field: Field, column: Column, columns: _Columns) -> Node:
+    if is_blob(field):
+        return _leaf(field, column, columns)
     is_packed = column.encoded.pages and isinstance(column.encoding(0), PackedStruct)
     if is_packed or not field.children:
         return LeafNode(to_arrow_type(field), column)

@@ -38,6 +38,8 @@ _MIN_DICTIONARY_VALUES = 100
 _MAX_DICTIONARY_ITEMS = 99
 """As in the reference library; codes have 8 bits and 0 is null, so 255 is the limit of the format."""
 _SAMPLE_VALUES = 1024
+NULL_POSITION = 1
+"""The position of a null in a blob column; its size is 0."""
 NULL_LIST = -1
 """The length of a null list."""
 
@@ -82,6 +84,20 @@ def encode_leaf_page(values: pa.Array, metadata: Mapping[str, bytes], num_rows: 
     """
     page = _Page(EncodingHints.of(metadata))
     return page.finish(len(values), _leaf(page, values), num_rows)
+
+
+def encode_blob_page(places: pa.StructArray, num_rows: int) -> PageBytes:
+    """The page of a blob column: position and size of values that are written already (`layouts.v2_0.blob`).
+
+    Args:
+        places: struct<position, size>, null for nulls.
+        num_rows: rows of the file that they belong to.
+    """
+    page = _Page(EncodingHints.of({}))
+    if places.null_count:
+        null = pa.scalar({"position": NULL_POSITION, "size": 0}, places.type)
+        places = pc.if_else(places.is_valid(), places, null)
+    return page.finish(len(places), _struct(page, places), num_rows)
 
 
 def encode_struct_page(num_values: int, num_rows: int) -> PageBytes:

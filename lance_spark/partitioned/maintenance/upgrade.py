@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
@@ -10,6 +11,7 @@ from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
 from lance_spark.partitioned.maintenance.compaction import PartitionResult, PartitionTask
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion
+from lance_spark.schema.blob import in_file_version
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult
@@ -51,7 +53,8 @@ def commit_partition_upgrade(
         properties = {FILE_VERSION: version.value}
         step = _step(version, by_uri, options, progress)
         named = with_operation_name(options, "rewrite")
-        return commit_specs(current, current.specs, named, step=step, properties=properties)
+        specs = replace(current.specs, schema=in_file_version(current.specs.schema, version))
+        return commit_specs(current, specs, named, step=step, properties=properties)
 
     if table.file_version == version and not results and not plan_partition_upgrade(table, version):
         return table

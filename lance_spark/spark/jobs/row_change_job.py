@@ -13,7 +13,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.spark.blob_references import check_no_references
+from lance_spark.spark.blob_references import with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
@@ -37,7 +37,7 @@ class RowChangeJob(Job):
 
     Attributes:
         originals: restores values that Spark has rounded; None if there are no such columns.
-        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made, which are refused.
+        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made.
     """
 
     originals: OriginalValues | None = None
@@ -57,14 +57,16 @@ class RowChangeJob(Job):
         split_of = cache(self.target.opener()) if self.originals is not None else None
         for batch in changes:
             if batch.rows is not None:
-                source_addresses = batch.source_addresses
-                yield self._restored(batch.rows, source_addresses, split_of), source_addresses
+                source_addresses, start = batch.source_addresses, 0
+                restored = self._restored(batch.rows, source_addresses, split_of)
+                for part in with_references(restored, self.blob_mark):
+                    yield part, source_addresses.slice(start, part.num_rows)
+                    start += part.num_rows
 
     def _restored(
         self, rows: pa.RecordBatch, source_addresses: RowIds, split_of: Callable[[str | None], Split] | None
     ) -> pa.RecordBatch:
         batch = from_spark_batch(rows, self.table_types)
-        check_no_references(batch, self.blob_mark)
         if self.originals is None or split_of is None:
             return batch
         for key, is_here in source_addresses.by_split():

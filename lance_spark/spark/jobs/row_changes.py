@@ -42,6 +42,11 @@ class RowIds:
         keys = None if self.keys is None else self.keys.filter(pa.array(chosen))
         return RowIds(keys, self.addresses[chosen])
 
+    def slice(self, start: int, length: int) -> RowIds:
+        """Those of some rows."""
+        keys = None if self.keys is None else self.keys.slice(start, length)
+        return RowIds(keys, self.addresses[start : start + length])
+
     def by_split(self) -> Iterator[tuple[str | None, BoolArray]]:
         """Each split with rows, by its key, and bool[n]: which rows are in it; new rows are in none."""
         is_known: BoolArray = self.addresses != NO_ORIGIN

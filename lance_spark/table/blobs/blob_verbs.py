@@ -15,7 +15,7 @@ from lance_spark.schema.columns import is_blob
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.binary_scan import with_sources
+from lance_spark.table.reading.binary_scan import is_described_type, with_sources
 from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, read_values
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
@@ -61,16 +61,11 @@ class BlobVerbs(ReadVerbs, ABC):
             allow_external_blobs: whether references to objects outside of the table are followed.
 
         Raises:
-            InvalidInputError: not a blob column in files of 2.2, not one of the three arguments, or a reference that is
-                not allowed.
+            InvalidInputError: not a blob column, or one in lists or in files of 0.1; not one of the three arguments; or
+                a reference that is not allowed.
             NotFoundError: there is no such column or row.
         """
         _, found, parts = self._blob_rows(blob_column, ids, addresses, indices)
-        if not pa.types.is_struct(found.type):
-            raise InvalidInputError(
-                f"column {blob_column!r} is in files of a version before 2.2, whose blobs are not read in parts; "
-                "read_blobs reads their values"
-            )
         locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
         return [None if location is None else BlobFile(location, buffer_size) for location in locations]
 
@@ -85,12 +80,9 @@ class BlobVerbs(ReadVerbs, ABC):
     ) -> list[tuple[int, bytes | None]]:
         """(row address, value) of some rows, in the order asked for; None for a null.
 
-        Values of one file are read together. Blob columns in files of all versions are read. Arguments and errors as
-        `take_blobs`.
+        Values of one file are read together. Arguments and errors as `take_blobs`.
         """
         places, found, parts = self._blob_rows(blob_column, ids, addresses, indices)
-        if not pa.types.is_struct(found.type):
-            return list(zip(places, found.to_pylist(), strict=True))
         locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
         return list(zip(places, read_values(locations), strict=True))
 
@@ -105,7 +97,7 @@ class BlobVerbs(ReadVerbs, ABC):
         addresses: Sequence[int] | None,
         indices: Sequence[int] | None,
     ) -> tuple[list[int], pa.Array, Sequence[tuple[Scan, Manifest]]]:
-        """The addresses of some rows, their descriptions with sources (of older files the values), and the splits."""
+        """The addresses of some rows, their descriptions with sources, and the splits."""
         if [ids, addresses, indices].count(None) != 2:
             raise InvalidInputError("give one of ids, addresses and indices")
         self._check_blob_column(column)
@@ -120,6 +112,8 @@ class BlobVerbs(ReadVerbs, ABC):
         array: pa.Array = rows.column(names[0]).combine_chunks()
         for name in names[1:]:
             array = array.flatten()[array.type.get_field_index(name)]
+        if not is_described_type(array.type):
+            raise InvalidInputError(f"the values of {column!r} are not read one by one; scan the column")
         return rows.column(ROW_ADDRESS).to_pylist(), array, parts
 
     def _check_blob_column(self, column: str) -> None:

@@ -120,5 +120,6 @@ def remove_staging(store: ObjectStore, older_than_seconds: float) -> int:
     """Removes what killed writers of this library have never published; how many files that were."""
     if not isinstance(store, RemovesStaging):
         return 0
-    folders = [DATA, DELETIONS, TRANSACTIONS, VERSIONS, TAGS, BRANCHES, *store.list_folders(INDICES)]
+    folders = [DATA, DELETIONS, TRANSACTIONS, VERSIONS, TAGS, BRANCHES]
+    folders += [folder for parent in (DATA, INDICES) for folder in store.list_folders(parent)]
     return sum(store.remove_stale_staging(folder, older_than_seconds) for folder in folders)

@@ -26,6 +26,7 @@ from lance_spark.errors import (
     RetryableConflictError,
 )
 from lance_spark.progress import progress
+from lance_spark.schema.blob import in_file_version
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
@@ -222,6 +223,7 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
     schema = with_blob_descriptors(base.schema, data_format(base), with_source=True)
     scan = Scan.of(schema, bases, batch_rows=task.options.batch_size)
     num_rows = sum(scan.count(fragment) for fragment in old)
+    file_version = new_file_version(base, task.options)
     with ExitStack() as writers:
         bar = writers.enter_context(progress("Compacting", num_rows))
         batches = bar.track(scan.read_fragments(old), size=num_rows_of)
@@ -229,8 +231,8 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
         for limits in task.options.file_limits(num_rows):
             writer = FragmentWriter(
                 table.store,
-                base.schema,
-                file_version=new_file_version(base, task.options),
+                in_file_version(base.schema, file_version),
+                file_version=file_version,
                 limits=limits,
                 blob_source=sources_in(bases),
             )

@@ -21,6 +21,7 @@ from typing import Any
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.fragment_reuse import covered_fragments, fragment_reuse
@@ -288,8 +289,10 @@ def _check_can_compact(table: TableLocation, base: Manifest, options: Compaction
     check_can_rewrite(table, base, new_file_version(base, options))
 
 
-def check_can_rewrite(table: TableLocation, base: Manifest, version: FileVersion) -> None:
-    """Checks that the rows of `base` can be moved to new files of a file version.
+def check_can_rewrite(
+    table: TableLocation, base: Manifest, version: FileVersion, schema: LanceSchema | None = None
+) -> None:
+    """Checks that the rows of `base` can be moved to new files of a file version, with the columns of `schema`.
 
     Raises:
         InvalidInputError: the version is a detached one.
@@ -301,7 +304,7 @@ def check_can_rewrite(table: TableLocation, base: Manifest, version: FileVersion
         )
     check_writable(base.writer_flags, table.uri)
     _check_fragment_reuse(table, base)
-    require_writable(base.schema, version)
+    require_writable(schema or base.schema, version)
 
 
 def _check_fragment_reuse(table: TableLocation, base: Manifest) -> None:

@@ -14,6 +14,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.file.writable import WRITABLE_VERSIONS
 from lance_spark.file_version import FileVersion
 from lance_spark.progress import progress
+from lance_spark.schema.blob import in_file_version
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
@@ -61,7 +62,7 @@ def plan_upgrade(table: TableLocation, base: Manifest, version: FileVersion) -> 
     known = data_format(base)
     if known is not None and known > version:
         raise InvalidInputError(f"{table.uri} is of file version {known.value}, which is newer than {version.value}")
-    check_can_rewrite(table, base, version)
+    check_can_rewrite(table, base, version, in_file_version(base.schema, version))
     options = _options(version)
     ids = [FragmentId(message.id) for message in base.fragments.messages if _is_older(message, version)]
     return CompactionPlan(base.version, tuple(CompactionTask(base.version, (number,), options) for number in ids))

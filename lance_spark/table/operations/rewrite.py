@@ -10,7 +10,8 @@ from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
 from lance_spark.index.builders.kinds import builder_of
-from lance_spark.schema.field import ROW_ID_FIELD, FieldId
+from lance_spark.schema.blob import in_file_version
+from lance_spark.schema.field import ROW_ID_FIELD, FieldId, LanceSchema
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices, rewritten, with_fragment_reuse
 from lance_spark.table.manifests.manifest import Manifest
@@ -65,7 +66,7 @@ class Rewrite(CommittableOperation):
 
     Attributes:
         file_version: the new file version of the table if all older files are among the groups, None to keep it. The
-            message has no place for it.
+            message has no place for it, nor for the form of blob columns that follows from it.
         fragment_reuse: where the rows of all groups have moved. Indexes then keep their coverage. The message has no
             place for it either.
         extended_reuse: the UUID of the fragment reuse index that `fragment_reuse` extends; None if it is the first one.
@@ -115,6 +116,7 @@ class Rewrite(CommittableOperation):
         groups, largest_id = self._numbered(largest_fragment_id(previous))
         manifest = replace(
             previous,
+            schema=self._schema(previous),
             fragments=FragmentList(_replaced(previous.fragments.messages, self.touched_fragment_ids, groups)),
             version=settings.version,
             timestamp_nanos=settings.timestamp_nanos,
@@ -126,6 +128,12 @@ class Rewrite(CommittableOperation):
         )
         self._check_file_versions(manifest)
         return with_flags(manifest, previous, previous.has_stable_row_ids)
+
+    def _schema(self, previous: Manifest) -> LanceSchema:
+        """The columns of `previous`, those with blobs in the form of the new file version."""
+        if self.file_version is None:
+            return previous.schema
+        return in_file_version(previous.schema, self.file_version, first_id=(previous.max_allocated_field_id or 0) + 1)
 
     def _index_section(self, previous: Manifest, groups: Mapping[FragmentId, Sequence[DataFragment]]) -> bytes | None:
         if self.fragment_reuse is not None:

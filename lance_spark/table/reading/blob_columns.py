@@ -1,7 +1,7 @@
 """Blob columns in scans (Lance file format, "Blob").
 
-In files of 2.2 a blob column contains descriptions (the positions of the values), and a scan returns them. Files of
-2.0 and 2.1 return the values themselves.
+In files of 2.2 a blob column contains descriptions (the positions of the values), and a scan returns them. Tables of
+2.0 and 2.1 return the values themselves, unless descriptions are asked for that name their data file.
 
 A description means nothing without the file that it is of. What moves rows to other files therefore scans with the
 source of each description: the base id and the path of the data file, as ``"<base id or nothing>:<path>"``, behind
@@ -17,7 +17,8 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.blob_writer import BlobSource
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.blob import DESCRIPTION, SOURCE, described, is_described
+from lance_spark.schema.arrow import to_arrow_field
+from lance_spark.schema.blob import DESCRIPTION, PLACE, SOURCE, BlobKind, described, is_blob_v1, is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
@@ -38,20 +39,24 @@ def with_blob_descriptors(
     Args:
         with_source: whether descriptions name their data file.
     """
-    if file_version is None or file_version in _VALUES:
+    if file_version is None or file_version is FileVersion.V0_1 or (file_version in _VALUES and not with_source):
         return schema
     return LanceSchema(tuple(_shown(field, with_source) for field in schema.fields), schema.metadata)
 
 
 def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:
-    """True if a scan shows blobs of `field` as descriptions but files of `file_version` hold values, or the reverse."""
-    holds_values = file_version in _VALUES
-    return any(is_blob(node) and is_described(node) is holds_values for node in field.walk())
+    """True if a scan shows blobs of `field` in a form that it does not make of those in files of `file_version`."""
+    if file_version is FileVersion.V0_1:
+        return any(is_described(node) for node in field.walk())
+    if file_version in _VALUES:
+        return any(is_described(node) and not wants_source(node) for node in field.walk())
+    return any(is_blob(node) and not is_described(node) for node in field.walk())
 
 
 def _shown(field: Field, with_source: bool) -> Field:
     if is_blob(field):
-        return described(field, with_source=with_source)
+        # In lists of tables of 2.0 values are read, because descriptions without a source are of 2.2.
+        return field if is_blob_v1(field) and not with_source else described(field, with_source=with_source)
     # In lists descriptions have no source, so their bytes are not read.
     has_source = with_source and field.logical_type == "struct"
     children = tuple(_shown(child, has_source) for child in field.children)
@@ -150,6 +155,7 @@ def _with_source(array: pa.Array, field: Field, source: str) -> pa.Array:
         return array
     mask = array.is_null() if array.null_count else None
     if is_blob(field):
+        array = _described(array)
         children = [array.field(number) for number in range(len(DESCRIPTION))]
         fields = [array.type.field(number) for number in range(len(DESCRIPTION))]
         children.append(pa.repeat(pa.scalar(source, pa.string()), len(array)))
@@ -160,3 +166,18 @@ def _with_source(array: pa.Array, field: Field, source: str) -> pa.Array:
     parts = [_with_source(array.field(number), by_name[name], source) for number, name in enumerate(names)]
     fields = [array.type.field(number).with_type(part.type) for number, part in enumerate(parts)]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+
+
+def _described(array: pa.StructArray) -> pa.StructArray:
+    """Descriptions of 2.2, also where a file of 2.0 or 2.1 has only the positions and sizes of its values."""
+    if array.type.num_fields != len(PLACE):
+        return array
+    num_rows = len(array)
+    children = [
+        pa.repeat(pa.scalar(BlobKind.INLINE, pa.uint8()), num_rows),
+        *(array.field(number) for number in range(len(PLACE))),
+        pa.repeat(pa.scalar(0, pa.uint32()), num_rows),
+        pa.repeat(pa.scalar("", pa.string()), num_rows),
+    ]
+    fields = [to_arrow_field(member) for member in DESCRIPTION]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)

@@ -171,20 +171,44 @@ class BlobReader:
             )
         return BlobLocation(store, path, position, size or store.size(path) - position)
 
-    def to_binary(self, array: pa.StructArray, part: ByteRange | None = None) -> pa.LargeBinaryArray:
-        """The values as binary values, or a part of each, as far as it has it; nothing else is read then."""
+    def to_binary(
+        self, array: pa.StructArray, part: ByteRange | Sequence[ByteRange | None] | None = None
+    ) -> pa.LargeBinaryArray:
+        """The values as binary values, or a part of each, as far as it has it; nothing else is read then.
+
+        Args:
+            part: the same part of all, or one for each; None among these gives null.
+        """
         locations = self.locations(array)
         if part is not None:
-            locations = [None if location is None else location.part(part) for location in locations]
-        return pa.array(list(read_values(locations)), pa.large_binary())
+            parts = [part] * len(locations) if isinstance(part, ByteRange) else part
+            locations = [
+                None if location is None or wanted is None else location.part(wanted)
+                for location, wanted in zip(locations, parts, strict=True)
+            ]
+        values = list(_buffers(locations))
+        offsets = np.zeros(len(values) + 1, np.int64)
+        np.cumsum([0 if value is None else value.size for value in values], out=offsets[1:])
+        filled = [value for value in values if value is not None and value.size]
+        data = filled[0] if len(filled) == 1 else pa.py_buffer(b"".join(filled))
+        validity = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
+        buffers = [validity, pa.py_buffer(offsets), data]
+        return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+_NO_BYTES = pa.py_buffer(b"")
 
 
 def read_values(locations: Sequence[BlobLocation | None]) -> Iterator[bytes | None]:
     """The bytes at `locations`, in order; those of one request, or one value, are in memory at a time."""
+    return (None if value is None else value.to_pybytes() for value in _buffers(locations))
+
+
+def _buffers(locations: Sequence[BlobLocation | None]) -> Iterator[pa.Buffer | None]:
     for group in _groups(locations):
         found = _read_together(group)
         for number, location in enumerate(group):
-            yield None if location is None else found.get(number, b"")
+            yield None if location is None else found.pop(number, _NO_BYTES)
 
 
 def _groups(locations: Iterable[BlobLocation | None]) -> Iterator[list[BlobLocation | None]]:
@@ -200,17 +224,17 @@ def _groups(locations: Iterable[BlobLocation | None]) -> Iterator[list[BlobLocat
     yield group
 
 
-def _read_together(group: Sequence[BlobLocation | None]) -> dict[int, bytes]:
+def _read_together(group: Sequence[BlobLocation | None]) -> dict[int, pa.Buffer]:
     """The non-empty values by their numbers; those of one object in as few requests as they need."""
     by_object: dict[tuple[int, str], list[tuple[int, BlobLocation]]] = {}
     for number, location in enumerate(group):
         if location is not None and location.size:
             by_object.setdefault((id(location.store), location.path), []).append((number, location))
-    found: dict[int, bytes] = {}
+    found: dict[int, pa.Buffer] = {}
     for members in by_object.values():
         first = members[0][1]
         buffers = first.store.read_ranges(first.path, [location.range(0, location.size) for _, location in members])
-        found.update((number, data.to_pybytes()) for (number, _), data in zip(members, buffers, strict=True))
+        found.update((number, data) for (number, _), data in zip(members, buffers, strict=True))
     return found
 
 

@@ -7,7 +7,7 @@ of the filter, matches are in few places, which a sample can miss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -93,8 +93,8 @@ class BlobBytes:
     """The average size of the blobs of a row.
 
     Attributes:
-        total: bytes of the values, wherever they are stored.
-        inline: bytes of those in the data file itself, a part of `total`.
+        total: bytes of the values that are read, wherever they are stored.
+        inline: bytes of all values that are in the data file itself, read or not.
     """
 
     total: float = 0.0
@@ -102,7 +102,9 @@ class BlobBytes:
 
 
 def blob_bytes_per_row(
-    fragments: Sequence[ScannedFragment], ranges: Mapping[str, ByteRange] | None = None
+    fragments: Sequence[ScannedFragment],
+    counted: Collection[str],
+    ranges: Mapping[str, ByteRange] | None = None,
 ) -> BlobBytes:
     """The average size of the blobs of a row in the columns of the scans, which return descriptions with a source.
 
@@ -110,6 +112,7 @@ def blob_bytes_per_row(
     of the table count 0. Reads descriptions only, at most as many as `estimated_selectivity` reads rows.
 
     Args:
+        counted: the columns whose values count for `total`; `inline` is of all columns of the scans.
         ranges: the part that counts of the values of some columns, for `total`.
 
     Raises:
@@ -121,7 +124,8 @@ def blob_bytes_per_row(
     if not samples:
         return BlobBytes()
     batches = _read(samples, lambda sample: sample.scan.read_rows(sample.fragment, _live(sample)))
-    total = np.concatenate([_sum_of_columns(batch, ranges or {}) for batch in batches])
+    read = [batch.select([name for name in batch.column_names if name in counted]) for batch in batches]
+    total = np.concatenate([_sum_of_columns(batch, ranges or {}) for batch in read])
     inline = np.concatenate([_sum_of_columns(batch, {}, inline_only=True) for batch in batches])
     if not len(total):
         return BlobBytes()

@@ -20,7 +20,8 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_type
-from lance_spark.schema.blob import is_blob_v2
+from lance_spark.schema.blob import is_blob_v1
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.writing.text_lengths import check_lengths
@@ -97,13 +98,13 @@ def _assignment(finder: FieldFinder, column: str, value: object) -> _Assignment:
         raise InvalidInputError(f"{column!r} is no name of a column")
     fields = finder.find(finder.names(column))
     for parent in fields[:-1]:
-        if is_blob_v2(parent):
+        if is_blob(parent):
             raise InvalidInputError(f"{column!r} is a part of the blob {parent.name!r}; assign its bytes")
         if parent.logical_type != "struct":
             raise InvalidInputError(
                 f"{column!r} leads into {parent.name!r}, which is not a struct; assign it as a whole"
             )
-    if is_blob_v2(fields[-1]):
+    if is_blob(fields[-1]):
         return _Assignment(fields, _blob(value, fields[-1], column))
     if isinstance(value, str):
         return _Assignment(fields, parse(value))
@@ -120,6 +121,8 @@ def _blob(value: object, field: Field, column: str) -> pa.Array:
         value = None
     if value is not None and not isinstance(value, Mapping):
         raise InvalidInputError(f"column {column!r} has blobs: assign bytes or None, not {value!r}")
+    if is_blob_v1(field) and value is not None:
+        value = value.get("data")
     return _nested(value, field, column)
 
 

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_documents
 from lance_spark.schema.arrow import to_arrow_field
-from lance_spark.schema.blob import DESCRIPTION, INGEST, SOURCE
+from lance_spark.schema.blob import BLOB_KEY, DESCRIPTION, INGEST, SOURCE
 from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
@@ -159,8 +159,11 @@ def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
 
 
 def is_blob_type(field: pa.Field) -> bool:
-    """True for a blob column in the form in which the table's schema declares it."""
-    return (field.metadata or {}).get(_EXTENSION) == BLOB_V2_EXTENSION.encode() and pt.is_struct(field.type)
+    """True for a blob column in the form in which the table's schema declares it: a struct, or of old files binary."""
+    metadata = field.metadata or {}
+    if pt.is_struct(field.type):
+        return metadata.get(_EXTENSION) == BLOB_V2_EXTENSION.encode()
+    return BLOB_KEY.encode() in metadata and pt.is_large_binary(field.type)
 
 
 def has_blob_type(field: pa.Field) -> bool:
@@ -182,12 +185,12 @@ def _check_blob(given: pa.DataType, path: str) -> None:
     raise InvalidInputError(f"column {path!r} has blobs: binary values, or structs of data and uri, not {given}")
 
 
-def _convert_blob(array: pa.Array, wanted: pa.StructType) -> pa.Array:
-    """Bytes, or a struct with some of the members, as the struct that the schema declares."""
+def _convert_blob(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Bytes, or a struct with some of the members, as the struct or the values that the schema declares."""
     while isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pt.is_struct(array.type):
-        if max(array.type.get_field_index(name) for name in (SOURCE.name, INGEST)) >= 0:
+        if max(array.type.get_field_index(name) for name in (SOURCE.name, INGEST)) >= 0 or not pt.is_struct(wanted):
             return array
         known = {field.name for field in wanted}
         used = [field.name for field in array.type if array.field(field.name).null_count < len(array)]
@@ -197,6 +200,8 @@ def _convert_blob(array: pa.Array, wanted: pa.StructType) -> pa.Array:
         return _convert_struct(array, wanted)
     if pt.is_null(array.type):
         return pa.nulls(len(array), wanted)
+    if not pt.is_struct(wanted):
+        return array.cast(wanted)
     children = [
         array.cast(field.type) if field.name == "data" else pa.nulls(len(array), field.type) for field in wanted
     ]

@@ -221,13 +221,16 @@ def test_requested_file_version(tmp_path: Path) -> None:
     assert same(lance.dataset(uri).to_table(), rows(0, 8).select(["a", "s"]))
 
 
-def test_blobs_of_older_files_are_refused(tmp_path: Path) -> None:
+def test_blobs_of_older_files_keep_the_version_of_their_table(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     table = pa.table([pa.array([b"x", b"y"], pa.large_binary())], schema=pa.schema([field]))
     lance.write_dataset(table, uri, max_rows_per_file=1, data_storage_version="2.1")
-    with pytest.raises(UnsupportedFeatureError, match=r"blob columns are written in files of version 2\.2"):
-        lance_spark.open(uri).compact()
+    with pytest.raises(UnsupportedFeatureError, match="upgrade_files"):
+        compact(TableLocation(uri), CompactionOptions(file_format_version="2.2"))
+    (fragment,) = lance_spark.open(uri).compact().fragments
+    assert [file.version.value for file in fragment.files] == ["2.1"]
+    assert [blob.readall() for blob in lance.dataset(uri).take_blobs("b", indices=[0, 1])] == [b"x", b"y"]
 
 
 def test_fragments_without_a_row_go(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from lance_spark.errors import (
     InvalidInputError,
@@ -239,7 +239,7 @@ def describe(
         capabilities=capabilities,
         metadata_columns=(
             *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
-            *_blob_bytes(manifest.schema, data_format(manifest), shown.blobs),
+            *_of_blobs(manifest.schema, data_format(manifest), shown.blobs),
         ),
         constraints=constraints_of(manifest.schema),
     )
@@ -299,7 +299,7 @@ def describe_partitioned(
             "location": place.uri,
         },
         capabilities=READS + (WRITES + EVOLVES if writable else ()),
-        metadata_columns=(*columns, *_blob_bytes(whole.lance_schema, whole.file_version, shown.blobs)),
+        metadata_columns=(*columns, *_of_blobs(whole.lance_schema, whole.file_version, shown.blobs)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
         constraints=constraints_of(whole.lance_schema),
     )
@@ -316,9 +316,9 @@ def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) 
     return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
 
 
-def _blob_bytes(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> Iterator[MetadataColumn]:
-    for name, column in metadata_columns(schema, file_version, handling).items():
-        yield MetadataColumn(name, BinaryType(), True, f"bytes of the blob column {column}")
+def _of_blobs(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> Iterator[MetadataColumn]:
+    for name, dtype, comment in metadata_columns(schema, file_version, handling):
+        yield MetadataColumn(name, dtype, True, comment)
 
 
 def to_be_made(place: ResolvedTable) -> TableDescription:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
+from lance_spark.schema.blob import has_blobs
 from lance_spark.spark.blob_columns import (
     blob_bytes,
     check_blob_handling,
@@ -311,14 +312,14 @@ class ScanPlanner:
     @cached_property
     def _blob_bytes(self) -> BlobBytes:
         """Without the runtime filter: a plan with it has to pack the fragments that are left as the plan before it."""
-        names = columns_with_bytes(self._scan.arrow_schema, self._target)
-        if not names:
+        if not any(map(has_blobs, self._scan.schema.fields)):
             return BlobBytes()
+        names = columns_with_bytes(self._scan.arrow_schema, self._target)
         key = (
             self._request.handle.key,
             self._session.time_zone,
             str(self._filter),
-            names,
+            (names, bool(self._scan.projection.fields)),
             str(self._request.binary_ranges),
         )
         found = _blob_sizes.get(key)
