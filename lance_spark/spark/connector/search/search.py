@@ -23,8 +23,7 @@ from lance_spark.spark.connector.scan.settings import searches_approximately
 from lance_spark.spark.connector.search import batch_search, hybrid_search, text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
-from lance_spark.spark.connector.search.divided_search import DividedVectorSearch, FirstRows, search_in_tasks
-from lance_spark.spark.connector.search.vector_search import VectorSearch
+from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
@@ -40,18 +39,13 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """The table that is searched, and the columns that the scan returns.
-
-    Attributes:
-        first_rows: which rows and columns of the scan are the result; None for all.
-    """
+    """The table that is searched, and the columns of the result."""
 
     found: bool
     handle: TableHandle | None = None
     name: str = ""
     schema: StructType | None = None
     queries: TableHandle | None = None
-    first_rows: FirstRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +54,23 @@ class SearchPlanRequest:
 
     Attributes:
         queries: the table of queries, if the search has one.
-        in_tasks: whether `search.load` replied `first_rows`, so that tasks search.
     """
 
     handle: TableHandle
     search: SearchCall
     columns: StructType
     queries: TableHandle | None = None
-    in_tasks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchJob:
+    """The job that finds the nearest rows; what its tasks return is for `search.finish`.
+
+    Attributes:
+        job: its name in Spark's UI.
+    """
+
+    job: str
 
 
 class PlannedSearch(Protocol):
@@ -103,14 +106,11 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
     if found.table is None:
         return SearchReply(False)
     queries = _queries(request, call) if request.search.function in batch_search.NAMES else None
-    planned = _planned(found.table.handle, request.search, queries)
-    in_tasks = search_in_tasks(planned, call.session)
-    columns = to_spark_schema((in_tasks or planned).schema())
+    columns = to_spark_schema(_planned(found.table.handle, request.search, queries).schema())
     # Everywhere in Spark row ids are BIGINT.
     schema = StructType([StructField(ROW_ID, LongType()) if item.name == ROW_ID else item for item in columns.fields])
     name = f"{request.search.function} in {found.table.name}"
-    first_rows = None if in_tasks is None else in_tasks.first_rows
-    return SearchReply(True, found.table.handle, name, schema, queries, first_rows)
+    return SearchReply(True, found.table.handle, name, schema, queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,25 +173,44 @@ def plan_join(request: JoinRequest, call: Call) -> JoinReply:
 
 
 @operation("search.plan")
-def plan(request: SearchPlanRequest, _call: Call) -> Reply:
-    """The rows of a search, found here where a task costs more than the search, else the tasks that find them."""
-    names = request.columns.fieldNames()
-    target = wire_schema(request.columns)
+def plan(request: SearchPlanRequest, call: Call) -> Reply:
+    """The rows of a search, found here where a task costs more than the search; else the job that finds the nearest
+    rows, or, of many queries, the tasks of the scan."""
     planned = _planned(request.handle, request.search, request.queries)
-    searched = f"lance {request.search.function} {request.handle.display_name}"
-    columns = f"columns=[{', '.join(names)}]"
     if isinstance(planned, BatchSearch):
-        tasks = planned.tasks()
-        of_queries = request.queries.display_name if request.queries else ""
-        described = f"{searched} queries={of_queries} {columns} tasks={len(tasks)}"
-        return Reply(ScanPlan(described, None, None), (planned.task_function(names, target), *tasks))
-    in_tasks = DividedVectorSearch.of(planned) if request.in_tasks and isinstance(planned, VectorSearch) else None
-    if in_tasks is not None:
-        described = f"{searched} {columns} {in_tasks.explained()}"
-        return Reply(ScanPlan(described, None, None), (in_tasks.task_function(names, target), *in_tasks.tasks()))
+        return _scan_of_queries(planned, request)
+    if isinstance(planned, VectorCall):
+        job = search_job(planned, call.session)
+        if job is not None:
+            return Reply(SearchJob(_described(request)), job)
+    return _rows(planned, request)
+
+
+@operation("search.finish")
+def finish(request: SearchPlanRequest, call: Call) -> Reply:
+    """The rows of a search whose job has returned the attachments."""
+    planned = _planned(request.handle, request.search, None)
+    assert isinstance(planned, VectorCall)
+    return _rows(after_tasks(planned, call.attachments), request, f" tasks={len(call.attachments)}")
+
+
+def _described(request: SearchPlanRequest) -> str:
+    return f"lance {request.search.function} {request.handle.display_name}"
+
+
+def _scan_of_queries(planned: BatchSearch, request: SearchPlanRequest) -> Reply:
+    names, tasks = request.columns.fieldNames(), planned.tasks()
+    of_queries = request.queries.display_name if request.queries else ""
+    columns = f"columns=[{', '.join(names)}]"
+    described = f"{_described(request)} queries={of_queries} {columns} tasks={len(tasks)} {planned.explained()}"
+    return Reply(ScanPlan(described, None, None), (planned.task_function(names, wire_schema(request.columns)), *tasks))
+
+
+def _rows(planned: PlannedSearch, request: SearchPlanRequest, in_tasks: str = "") -> Reply:
+    names, target = request.columns.fieldNames(), wire_schema(request.columns)
     rows = planned.rows(names)
     batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
-    described = f"{searched} {columns} {planned.explained()}".rstrip()
+    described = f"{_described(request)} columns=[{', '.join(names)}]{in_tasks} {planned.explained()}".rstrip()
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, metrics=planned.metrics(), is_inline=True)
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 
