@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -91,7 +92,7 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
     words = arguments.text("search_query") or arguments.text("query")
-    fusion = {
+    fusion: dict[str, Any] = {
         "kind": arguments.text("fusion"),
         "rrf_k": arguments.number("rrf_k"),
         "vector_weight": arguments.number("vector_weight"),
