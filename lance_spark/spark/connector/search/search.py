@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.expr.nodes import quote_name
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -19,7 +18,6 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.local_scan import stream_of
 from lance_spark.spark.connector.scan.requests import ScanPlan
-from lance_spark.spark.connector.scan.settings import searches_approximately
 from lance_spark.spark.connector.search import batch_search, hybrid_search, text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
@@ -111,65 +109,6 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
     schema = StructType([StructField(ROW_ID, LongType()) if item.name == ROW_ID else item for item in columns.fields])
     name = f"{request.search.function} in {found.table.name}"
     return SearchReply(True, found.table.handle, name, schema, queries)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """A join with the `k` nearest rows of a table.
-
-    Attributes:
-        handle: the table that is searched.
-        queries: the table whose rows are joined with these rows.
-        query_column, vector_column: the vectors, by name.
-    """
-
-    handle: TableHandle
-    queries: TableHandle
-    k: int
-    metric: str
-    query_column: str
-    vector_column: str
-
-    def search(self) -> SearchCall:
-        """The batch search that has the rows of the join."""
-        asked, found = self.queries.dataset().schema.names, self.handle.dataset().schema.names
-        arguments = {
-            "k": self.k,
-            "distance_type": self.metric,
-            "query_column": self.query_column,
-            "vector_column": quote_name(self.vector_column),
-            "query_columns": asked,
-            "columns": [*map(quote_name, found)],
-        }
-        named = {name: json.dumps(value) for name, value in arguments.items()}
-        return SearchCall(batch_search.NAMES[0], ("null", "null"), named)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinReply:
-    """The search that a join is, with the columns of its result: those of the join and more. Not found: Spark joins."""
-
-    found: bool
-    handle: TableHandle | None = None
-    name: str = ""
-    schema: StructType | None = None
-    queries: TableHandle | None = None
-    search: SearchCall | None = None
-
-
-@operation("search.join")
-def plan_join(request: JoinRequest, call: Call) -> JoinReply:
-    """The batch search that a join is, if the user allows approximate answers. Not found where the search would be
-    refused, because Spark can do the join."""
-    if not searches_approximately(call.session):
-        return JoinReply(False)
-    try:
-        search = request.search()
-        columns = to_spark_schema(_planned(request.handle, search, request.queries).schema())
-    except (InvalidInputError, NotFoundError):
-        return JoinReply(False)
-    name = f"{search.function} in {request.handle.display_name}"
-    return JoinReply(True, request.handle, name, columns, request.queries, search)
 
 
 @operation("search.plan")
