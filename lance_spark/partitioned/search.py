@@ -29,6 +29,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
                     with_row_id=with_row_id,
                     with_row_address=with_row_address,
                 ),
+                opened.key,
             )
             for opened in self.splits()
         ]

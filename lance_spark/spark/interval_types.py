@@ -61,19 +61,20 @@ def interval_metadata(dtype: st.DataType) -> dict[bytes, bytes]:
 def with_months(columns: st.StructType) -> st.StructType:
     """`columns` with INT for intervals of years and months, at every level."""
     return st.StructType(
-        [st.StructField(part.name, _with_months(part.dataType), part.nullable, part.metadata) for part in columns]
+        [st.StructField(part.name, type_with_months(part.dataType), part.nullable, part.metadata) for part in columns]
     )
 
 
-def _with_months(dtype: st.DataType) -> st.DataType:
+def type_with_months(dtype: st.DataType) -> st.DataType:
+    """`dtype` with INT for intervals of years and months, at every level."""
     if isinstance(dtype, st.YearMonthIntervalType):
         return st.IntegerType()
     if isinstance(dtype, st.StructType):
         return with_months(dtype)
     if isinstance(dtype, st.ArrayType):
-        return st.ArrayType(_with_months(dtype.elementType), dtype.containsNull)
+        return st.ArrayType(type_with_months(dtype.elementType), dtype.containsNull)
     if isinstance(dtype, st.MapType):
-        return st.MapType(_with_months(dtype.keyType), _with_months(dtype.valueType), dtype.valueContainsNull)
+        return st.MapType(type_with_months(dtype.keyType), type_with_months(dtype.valueType), dtype.valueContainsNull)
     return dtype
 
 
@@ -84,7 +85,7 @@ def refuse_months(columns: st.StructType) -> None:
         UnsupportedFeatureError: one is an interval of years and months, or has such intervals inside.
     """
     for field in columns.fields:
-        if _with_months(field.dataType) != field.dataType:
+        if type_with_months(field.dataType) != field.dataType:
             raise UnsupportedFeatureError(
                 f"column {field.name} is {field.dataType.simpleString().upper()}, and Spark has no intervals of years "
                 "and months in Python data sources; set the session up with lance_spark.configure, cast the column, or "

@@ -1,4 +1,4 @@
-"""``vector_search`` in tasks returns the rows of one in the planner process."""
+"""Searches in tasks return the rows of searches in the planner process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.connector.conftest import plan
+from tests.connector.test_metrics import metrics
 
 SETTING = "spark.sql.lance.vectorSearch.inlineBytes"
 COUNT = 400
 VALUES = np.random.default_rng(5).integers(-3, 4, size=(COUNT, 4)).astype(np.float32)
 """Small whole numbers: many rows are equally near."""
 QUERY = "array(0.5, 0.0, 1.0, -1.0)"
+QUERIES = f"array({QUERY}, array(0.0, 0.0, 0.0, 0.0), array(-3.0, 2.0, 1.0, 0.5), {QUERY}, array(1.0, 1.0, 1.0, 1.0))"
+WORDS = ["sea", "lake", "wood", "rare tree", "sea and wood"]
 LIVE = [number for number in range(COUNT) if number % 7]
 
 
@@ -27,13 +30,14 @@ def table(request: pytest.FixtureRequest, spark: SparkSession) -> str:
     by = "PARTITIONED BY (p)" if request.param == "partitioned" else ""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
     spark.sql(
-        f"CREATE TABLE {name} (id BIGINT, p BIGINT, v ARRAY<FLOAT>) USING lance {by} "
+        f"CREATE TABLE {name} (id BIGINT, p BIGINT, v ARRAY<FLOAT>, text STRING) USING lance {by} "
         "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '4')"
     )
     for start in range(0, COUNT, 100):
-        rows: list[tuple[Any, ...]] = [(n, n % 3, VALUES[n].tolist()) for n in range(start, start + 100)]
-        rows.append((COUNT + start, 0, None))
-        spark.createDataFrame(rows, "id BIGINT, p BIGINT, v ARRAY<FLOAT>").coalesce(1).writeTo(name).append()
+        rows: list[tuple[Any, ...]] = [(n, n % 3, VALUES[n].tolist(), WORDS[n % 5]) for n in range(start, start + 100)]
+        rows.append((COUNT + start, 0, None, "rare"))
+        schema = "id BIGINT, p BIGINT, v ARRAY<FLOAT>, text STRING"
+        spark.createDataFrame(rows, schema).coalesce(1).writeTo(name).append()
         if start == 100:
             spark.sql(f"ALTER TABLE {name} CREATE INDEX v_idx USING ivf_flat (v) WITH (num_partitions = 2)")
     spark.sql(f"DELETE FROM {name} WHERE id % 7 = 0")
@@ -49,7 +53,11 @@ def in_tasks(spark: SparkSession) -> Iterator[None]:
 
 def search(spark: SparkSession, table: str, arguments: str = "", columns: str = "*") -> list[tuple[Any, ...]]:
     call = f"vector_search(table => '{table}', query_vector => {QUERY}{arguments})"
-    return [tuple(row) for row in spark.sql(f"SELECT {columns} FROM {call}").collect()]
+    return rows(spark, f"SELECT {columns} FROM {call}")
+
+
+def rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in spark.sql(query).collect()]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +81,64 @@ def search(spark: SparkSession, table: str, arguments: str = "", columns: str = 
     ],
 )
 def test_rows_and_their_order_are_those_of_the_planner(spark: SparkSession, table: str, arguments: str) -> None:
-    expected = search(spark, table, arguments)
+    both_ways(spark, f"SELECT * FROM vector_search(table => '{table}', query_vector => {QUERY}{arguments})")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        ", k => 40, with_row_id => true",
+        ", k => 1000, columns => array('_distance', 'id')",
+        ", k => 12, filter => 'p = 1 AND id > 150'",
+        ", k => 12, filter => 'p = 1 AND id > 150', prefilter => false",
+        ", k => 12, distance_type => 'cosine', bypass_vector_index => true",
+        ", k => 12, fast_search => true",
+        ", k => 30, upper_bound => 6.0",
+        ", k => 5, filter => 'id < 0'",
+    ],
+)
+def test_several_queries_have_the_rows_of_the_planner(spark: SparkSession, table: str, arguments: str) -> None:
+    both_ways(spark, f"SELECT * FROM vector_search(table => '{table}', query_vector => {QUERIES}{arguments})")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        ", k => 30, with_row_id => true",
+        ", k => 7, offset => 5, candidates => 40",
+        ", k => 7, fusion => 'linear', vector_weight => 0.7, candidates => 25",
+        ", k => 9, filter => 'p = 1 AND id > 150', columns => array('id')",
+        ", k => 9, filter => 'p = 7'",
+        ", k => 9, bypass_vector_index => true, distance_type => 'dot'",
+        ", k => 9, fast_search => true, nprobes => 1",
+    ],
+)
+def test_hybrid_searches_have_the_rows_of_the_planner(spark: SparkSession, table: str, arguments: str) -> None:
+    call = f"hybrid_search(table => '{table}', query_vector => {QUERY}, query => 'rare tree'{arguments})"
+    both_ways(spark, f"SELECT * FROM {call}")
+
+
+def both_ways(spark: SparkSession, query: str) -> None:
+    """The rows and their order are the same in the planner process and in tasks."""
+    here = spark.sql(query)
+    assert " tasks=" not in plan(here)
+    expected = [tuple(row) for row in here.collect()]
     spark.conf.set(SETTING, "0")
     try:
-        assert search(spark, table, arguments) == expected
+        there = spark.sql(query)
+        assert " tasks=" in plan(there) or "fast_search" in query
+        assert [tuple(row) for row in there.collect()] == expected
+        # Tasks leave out partitions whose rows the filter excludes; a hybrid search in the planner opens all.
+        counts = [metrics(frame, list(COUNTS[1:])) for frame in (here, there)]
+        assert counts[0] == counts[1]
+        assert counts[0]["rows_read"] == len(expected)
     finally:
         spark.conf.unset(SETTING)
+
+
+COUNTS = ("index_segments_searched", "index_partitions_probed", "index_rows_compared", "rows_compared", "rows_read")
 
 
 def test_rows_are_the_nearest(spark: SparkSession, table: str, in_tasks: None) -> None:
@@ -90,24 +150,45 @@ def test_rows_are_the_nearest(spark: SparkSession, table: str, in_tasks: None) -
     assert {row[0] for row in ids} <= set(LIVE)
 
 
-def test_plan_has_tasks_for_segments_and_for_rows_without_index(
+def test_plans_and_metrics_name_tasks_index_partitions_and_rows(
     spark: SparkSession, table: str, in_tasks: None
 ) -> None:
     parts = 3 if "partitioned" in table else 1
-    query = f"SELECT id FROM vector_search(table => '{table}', query_vector => {QUERY}, k => 5)"
-    text = plan(spark.sql(query))
-    assert f"tasks={parts + 1} segments={parts} compared=" in text
-    assert text.startswith("TakeOrderedAndProject(limit=5")
-    only_segments = plan(spark.sql(query.replace("k => 5", "k => 5, fast_search => true")))
-    assert "segments=" not in only_segments
-    without = plan(spark.sql(query.replace("k => 5", "k => 5, bypass_vector_index => true")))
-    assert f"tasks=1 segments=0 compared={(COUNT + 4) * 16} bytes" in without
+    hybrid = f"hybrid_search(table => '{table}', query_vector => {QUERY}, query => 'rare', k => 5)"
+    for call, queries in (
+        (f"vector_search(table => '{table}', query_vector => {QUERY}, k => 5)", 1),
+        (f"vector_search(table => '{table}', query_vector => {QUERIES}, k => 5)", 5),
+        (hybrid, 1),
+    ):
+        frame = spark.sql(f"SELECT id FROM {call}")
+        text = plan(frame)
+        name, count = call.split("(")[0], len(frame.collect())
+        assert f"lance {name} {table} columns=[id] tasks={parts + 1} index=v_idx partitions=" in text
+        assert f" of {2 * parts * queries} index_rows=" in text
+        told = metrics(frame, list(COUNTS))
+        assert told["index_segments_searched"] == parts
+        assert f"partitions={told['index_partitions_probed']} of" in text
+        assert f"index_rows={told['index_rows_compared']} compared={told['rows_compared']}" in text
+        assert told["rows_compared"] >= len([number for number in LIVE if number >= 200])
+        assert told["rows_read"] == count
+    without = f"SELECT id FROM vector_search(table => '{table}', query_vector => {QUERY}, bypass_vector_index => true)"
+    live = len(LIVE) + len([number for number in range(COUNT, 2 * COUNT, 100) if number % 7])
+    assert f"tasks=1 index=none compared={live}" in plan(spark.sql(without))
 
 
-def test_several_queries_stay_in_the_planner(spark: SparkSession, table: str, in_tasks: None) -> None:
-    call = f"vector_search('{table}', array({QUERY}, {QUERY}), 3)"
-    rows = spark.sql(f"SELECT query_index, id FROM {call}").collect()
-    assert [row[0] for row in rows] == [0, 0, 0, 1, 1, 1]
+def test_many_vectors_for_many_queries_are_divided(spark: SparkSession, table: str) -> None:
+    """Vectors count once for each 128 queries."""
+    num_bytes = (COUNT + 4) * 16
+    one, many = f"array({QUERY})", f"array({', '.join([QUERY] * 129)})"
+    spark.conf.set(SETTING, str(num_bytes))
+    try:
+        call = "SELECT id FROM vector_search(table => '{}', query_vector => {}, k => 1, bypass_vector_index => true)"
+        assert " tasks=" not in plan(spark.sql(call.format(table, one)))
+        assert " tasks=" in plan(spark.sql(call.format(table, many)))
+        spark.conf.set(SETTING, str(num_bytes - 1))
+        assert " tasks=" in plan(spark.sql(call.format(table, one)))
+    finally:
+        spark.conf.unset(SETTING)
 
 
 def test_a_divided_search_is_a_relation(spark: SparkSession, table: str, in_tasks: None) -> None:
@@ -118,17 +199,6 @@ def test_a_divided_search_is_a_relation(spark: SparkSession, table: str, in_task
     ).collect()
     assert sorted(row[0] for row in joined) == sorted(number for number in nearest if number % 3 == 1)
     assert spark.sql(f"SELECT count(*), max(_distance) IS NULL FROM {call}").collect()[0] == (20, False)
-
-
-def test_columns_of_the_table_with_names_of_added_columns(spark: SparkSession, in_tasks: None) -> None:
-    name = "lance.db.divided_names"
-    spark.sql(
-        f"CREATE TABLE {name} (_search_part BIGINT, v ARRAY<FLOAT>) USING lance "
-        "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2')"
-    )
-    spark.sql(f"INSERT INTO {name} VALUES (7, array(0.0, 1.0)), (8, array(5.0, 1.0))")
-    found = spark.sql(f"SELECT * FROM vector_search('{name}', array(0.0, 1.0), 1)").collect()
-    assert [(row[0], row[2]) for row in found] == [(7, 0.0)]
 
 
 def test_setting_must_be_a_number(spark: SparkSession, table: str, in_tasks: None) -> None:

@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
+from tests.connector.conftest import plan as scanned
+from tests.connector.test_metrics import metrics
 
 VALUES = np.random.default_rng(13).normal(size=(120, 4)).astype(np.float32)
 QUERY = VALUES[40]
@@ -111,8 +113,40 @@ def test_batch_search_finds_the_nearest_rows_of_each_query(
         "_distance",
     ]
     plan = spark.sql(f"EXPLAIN SELECT q FROM vector_search_batch('{table}', '{queries}', 1)").collect()[0][0]
-    assert f"lance vector_search_batch {table} queries={queries}" in plan
+    assert f"lance vector_search_batch {table} queries={queries} columns=[q] tasks=1 num_queries=30 k=1" in plan
+    assert f"index=none partitions=0 unindexed={len(VALUES)}" in plan
     assert spark.sql(f"SELECT count(*) FROM vector_search_batch('{table}', '{queries}', 2)").collect()[0][0] == 58
+
+
+def test_metrics_of_batch_searches_are_those_of_all_tasks(spark: SparkSession, table: str, queries: str) -> None:
+    spark.sql(f"ALTER TABLE {table} CREATE INDEX by_v USING ivf_flat (v) WITH (num_partitions = 2)")
+    try:
+        call = f"vector_search_batch(table => '{table}', queries => '{many(spark, queries)}', nprobes => 1)"
+        frame = spark.sql(f"SELECT q, id FROM {call}")
+        parts = 3 if "partitioned" in table else 1
+        assert f"tasks=2 num_queries=1160 k=10 index=by_v partitions={2 * parts} unindexed=0" in scanned(frame)
+        assert len(frame.collect()) == 11600
+        names = ["index_segments_searched", "index_partitions_probed", "index_rows_compared", "rows_compared"]
+        told = metrics(frame, [*names, "rows_read"])
+        assert told["rows_read"] == 11600
+        # 1,160 queries are searched 256 at a time, 1,024 in the first task.
+        assert told["index_segments_searched"] == 5 * parts
+        # A query with fewer than k rows in its partition takes another.
+        assert 1160 * parts <= told["index_partitions_probed"] <= 2320 * parts
+        assert told["index_rows_compared"] >= 11600
+    finally:
+        spark.sql(f"ALTER TABLE {table} DROP INDEX by_v")
+
+
+def many(spark: SparkSession, queries: str) -> str:
+    """A table of 1,160 queries."""
+    name = f"{queries}_many"
+    spark.sql(
+        f"CREATE TABLE {name} (q BIGINT, w ARRAY<FLOAT>) USING lance "
+        "TBLPROPERTIES ('w.arrow.fixed-size-list.size' = '4')"
+    )
+    spark.sql(f"INSERT INTO {name} SELECT r.id * 100 + q, w FROM {queries} CROSS JOIN range(40) r WHERE w IS NOT NULL")
+    return name
 
 
 @pytest.mark.parametrize(

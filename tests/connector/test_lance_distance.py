@@ -237,37 +237,3 @@ def test_an_index_is_used_if_approximate_answers_are_allowed(spark: SparkSession
                 spark.sql(nearest).collect()
         finally:
             spark.conf.unset(APPROXIMATE)
-
-
-def test_an_approximate_nearest_join_is_a_batch_search(spark: SparkSession) -> None:
-    sizes = "'{}.arrow.fixed-size-list.size' = '2'"
-    spark.sql(f"CREATE TABLE lance.asked (`q id` BIGINT, w ARRAY<FLOAT>) TBLPROPERTIES ({sizes.format('w')})")
-    spark.sql("INSERT INTO lance.asked VALUES (1, array(0, 1)), (2, array(1, 0)), (3, NULL)")
-    for name, clause in (("plain", ""), ("partitioned", "PARTITIONED BY (p)")):
-        table = f"lance.near_{name}"
-        spark.sql(
-            f"CREATE TABLE {table} (id BIGINT, v ARRAY<FLOAT>, p BIGINT) {clause} TBLPROPERTIES ({sizes.format('v')})"
-        )
-        vector = "IF(id = 5, NULL, array(sin(id), cos(id)))"
-        spark.sql(f"INSERT INTO {table} SELECT id, {vector}, id % 2 FROM range(20)")
-        joins = [
-            f"lance.asked q JOIN {table} d APPROX NEAREST 2 BY DISTANCE lance_distance(q.w, d.v)",
-            f"lance.asked q JOIN {table} d APPROX NEAREST 3 BY DISTANCE lance_distance(d.v, w, 'cosine')",
-        ]
-        others = [
-            f"lance.asked q LEFT JOIN {table} d APPROX NEAREST 2 BY DISTANCE lance_distance(q.w, d.v)",
-            f"lance.asked q JOIN {table} d EXACT NEAREST 2 BY DISTANCE lance_distance(q.w, d.v)",
-            f"lance.asked q JOIN {table} d APPROX NEAREST 2 BY SIMILARITY lance_distance(q.w, d.v)",
-            f"(SELECT * FROM lance.asked WHERE `q id` = 1) q JOIN {table} d APPROX NEAREST 2 BY DISTANCE "
-            "lance_distance(q.w, d.v)",
-            f"{table} q JOIN {table} d APPROX NEAREST 1 BY DISTANCE lance_distance(q.v, d.v)",
-        ]
-        for join in joins + others if name == "plain" else joins[:1]:
-            query = f"SELECT q.*, d.id AS found, d.p FROM {join} WHERE d.id <> 14"
-            expected = sorted(rows(spark, query))
-            spark.conf.set(APPROXIMATE, "true")
-            try:
-                assert ("lance vector_search_batch" in plan(spark.sql(query))) is (join in joins)
-                assert sorted(rows(spark, query)) == expected != []
-            finally:
-                spark.conf.unset(APPROXIMATE)

@@ -94,6 +94,15 @@ class Probed:
     rows: int = 0
     compared: int = 0
 
+    def add(self, other: Probed) -> None:
+        """Adds the work of a piece of the search."""
+        self.indexes += [name for name in other.indexes if name not in self.indexes]
+        self.segments += other.segments
+        self.partitions += other.partitions
+        self.of_partitions += other.of_partitions
+        self.rows += other.rows
+        self.compared += other.compared
+
     def metrics(self) -> dict[str, int]:
         """The counts by the names of Spark's metrics."""
         return {

@@ -70,10 +70,12 @@ class SearchedPart:
     Attributes:
         manifest: its version.
         scan: reads the columns of the result; its filter restricts the rows.
+        key: of the partition; None for a table without partitions.
     """
 
     manifest: Manifest
     scan: Scan
+    key: str | None = None
 
     @cached_property
     def fragments(self) -> dict[int, DataFragment]:

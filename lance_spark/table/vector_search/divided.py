@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyroaring
 
+from lance_spark.errors import LanceError
+from lance_spark.index.vector.batch import BLOCK_QUERIES
 from lance_spark.table.vector_search.search import Part, Search
-from lance_spark.table.vector_search.segments import chosen_segments
+from lance_spark.table.vector_search.segments import SegmentPart, chosen_segments
 
 _UNKNOWN_ROWS = 1 << 20
 """Assumed of a fragment that does not say how many rows it has, as old writers left them."""
@@ -20,12 +22,10 @@ class PartPiece:
     """Fragments of a part.
 
     Attributes:
-        number: of the part, in the order of parts.
         key: of the part, `Part.key`.
         fragment_ids: the fragments.
     """
 
-    number: int
     key: str | None
     fragment_ids: pyroaring.BitMap
 
@@ -41,7 +41,7 @@ class DividedSearch:
     Attributes:
         segments: one piece for each segment of an index.
         unindexed: the fragments that no index covers.
-        num_bytes: of the vectors in `unindexed`.
+        num_bytes: of the vectors in `unindexed`, once for each group of queries that are compared together.
     """
 
     segments: tuple[Piece, ...]
@@ -63,16 +63,18 @@ def divided(search: Search, parts: Sequence[Part], piece_bytes: int) -> DividedS
     """
     segments: list[Piece] = []
     unindexed: list[_Fragment] = []
-    for number, part in enumerate(parts):
+    for part in parts:
         covered = pyroaring.BitMap()
-        for ids in _indexed_fragments(search, part):
+        for _, ids in _chosen(search, part):
             if ids - covered:
-                segments.append((PartPiece(number, part.key, ids - covered),))
+                segments.append((PartPiece(part.key, ids - covered),))
             covered |= ids
         if not (search.index.fast_search and covered):
-            unindexed += _unindexed_fragments(search, number, part, covered)
+            unindexed += _unindexed_fragments(search, part, covered)
     pieces = tuple(map(_piece, _groups(unindexed, piece_bytes)))
-    return DividedSearch(tuple(segments), pieces, sum(fragment.num_bytes for fragment in unindexed))
+    times = -(-len(search.query.queries) // BLOCK_QUERIES)
+    num_bytes = times * sum(fragment.num_bytes for fragment in unindexed)
+    return DividedSearch(tuple(segments), pieces, num_bytes)
 
 
 def of_piece(part: Part, piece: PartPiece) -> Part:
@@ -80,28 +82,46 @@ def of_piece(part: Part, piece: PartPiece) -> Part:
     return replace(part, fragment_ids=piece.fragment_ids)
 
 
-def _indexed_fragments(search: Search, part: Part) -> list[pyroaring.BitMap]:
+def searched_with(search: Search, parts: Sequence[Part]) -> str:
+    """What each query of a search meets, for plans that are made before there are queries: the indexes with all of
+    their partitions, and the rows that no index covers."""
+    names: dict[str, None] = {}
+    partitions = unindexed = 0
+    for part in parts:
+        covered = pyroaring.BitMap()
+        for segment, ids in _chosen(search, part):
+            try:
+                partitions += len(segment.opened().model.centroids)
+            except LanceError:
+                continue  # A search warns, and compares the rows.
+            names[segment.name] = None
+            covered |= ids
+        if not (search.index.fast_search and covered):
+            left = (item for item in part.manifest.fragments.messages if item.id not in covered)
+            unindexed += sum(item.physical_rows for item in left)
+    return f"index={','.join(names) or 'none'} partitions={partitions} unindexed={unindexed}"
+
+
+def _chosen(search: Search, part: Part) -> list[SegmentPart]:
     scan = part.scan([search.query.column.name], search.searched_filter)
-    chosen = chosen_segments(scan, part.manifest, search.query, use_index=search.index.answers(search.query))
-    return [ids for _, ids in chosen]
+    return chosen_segments(scan, part.manifest, search.query, use_index=search.index.answers(search.query))
 
 
 @dataclass(frozen=True, slots=True)
 class _Fragment:
     """A fragment of a part, and the bytes of its vectors."""
 
-    part_number: int
     part_key: str | None
     fragment_id: int
     num_bytes: int
 
 
-def _unindexed_fragments(search: Search, number: int, part: Part, covered: pyroaring.BitMap) -> Iterator[_Fragment]:
+def _unindexed_fragments(search: Search, part: Part, covered: pyroaring.BitMap) -> Iterator[_Fragment]:
     column = search.query.column
     width = column.dimension * np.dtype(column.dtype).itemsize
     for message in part.manifest.fragments.messages:
         if message.id not in covered:
-            yield _Fragment(number, part.key, message.id, width * (message.physical_rows or _UNKNOWN_ROWS))
+            yield _Fragment(part.key, message.id, width * (message.physical_rows or _UNKNOWN_ROWS))
 
 
 def _groups(fragments: Sequence[_Fragment], group_bytes: int) -> list[list[_Fragment]]:
@@ -118,8 +138,8 @@ def _groups(fragments: Sequence[_Fragment], group_bytes: int) -> list[list[_Frag
 
 
 def _piece(fragments: Sequence[_Fragment]) -> Piece:
-    of_parts: dict[int, PartPiece] = {}
+    of_parts: dict[str | None, PartPiece] = {}
     for fragment in fragments:
-        empty = PartPiece(fragment.part_number, fragment.part_key, pyroaring.BitMap())
-        of_parts.setdefault(fragment.part_number, empty).fragment_ids.add(fragment.fragment_id)
+        empty = PartPiece(fragment.part_key, pyroaring.BitMap())
+        of_parts.setdefault(fragment.part_key, empty).fragment_ids.add(fragment.fragment_id)
     return tuple(of_parts.values())

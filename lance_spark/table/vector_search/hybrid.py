@@ -89,7 +89,8 @@ class HybridSearch:
     """What to look for.
 
     Attributes:
-        vector: the vector side; its `k` is the number of candidates of each side.
+        vector: the vector side, with the columns and the filter of the whole search; its `k` is the number of
+            candidates of each side.
         text: words, or a query.
         search_columns: where words are searched; None for all columns of text.
         fusion: how the sides are joined.
@@ -131,9 +132,12 @@ class HybridSearch:
         added = [*(pa.array(values[order], pa.float32(), from_pandas=True) for values in shown)]
         return _named(rows, [*added, pa.array(relevance[order].astype(np.float32))])
 
+    def vector_parts(self, parts: Sequence[SearchedPart]) -> list[Part]:
+        """The parts as the vector side searches them."""
+        return [_vector_part(part, self.vector.query.column.name) for part in parts]
+
     def _vectors(self, parts: Sequence[SearchedPart]) -> _Side:
-        column = self.vector.query.column.name
-        found = self.vector.nearest_of_parts([_vector_part(part, column) for part in parts])
+        found = self.vector.nearest_of_parts(self.vector_parts(parts))
         hits = [part[0] for part in found]
         owners = np.repeat(np.arange(len(hits)), [len(hit.distances) for hit in hits])
         distances = np.concatenate([np.empty(0, np.float32), *(hit.distances for hit in hits)])
@@ -172,7 +176,7 @@ def _vector_part(part: SearchedPart, column: str) -> Part:
         )
 
     manifest: Manifest = part.manifest
-    return Part(manifest, scan)
+    return Part(manifest, scan, part.key)
 
 
 def _read(

@@ -13,6 +13,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.search.search_verbs import SearchVerbs
+from lance_spark.table.search.text_search import SearchedPart
 from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema
 from lance_spark.table.vector_search.query import DEFAULT_K
 from lance_spark.table.vector_search.request import NearestRequest
@@ -117,59 +118,56 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             NotFoundError: no such column.
             InvalidInputError: the column has no vectors, a column is not text, or an argument is invalid.
         """
-        hybrid = self.check_hybrid_search(
+        nearest = NearestRequest(
             column,
             query_vector,
-            query,
             k,
-            metric=metric,
+            metric,
+            filter,
             columns=columns,
-            search_columns=search_columns,
-            candidates=candidates,
-            fusion=fusion,
-            rrf_k=rrf_k,
-            vector_weight=vector_weight,
             offset=offset,
             with_row_id=with_row_id,
             use_index=use_index,
-            filter=filter,
             **options,
         )
-        parts, schema = self._searched_parts(columns, filter, with_row_id, False)
-        return hybrid.run(parts, schema)
+        joined = Fusion(fusion, rrf_k, vector_weight)
+        return self.found_by_both(self.plan_hybrid_search(nearest, query, search_columns, candidates, joined))
 
-    def check_hybrid_search(
+    def plan_hybrid_search(
         self,
-        column: str,
-        query_vector: Any,
+        nearest: NearestRequest,
         query: str | TextQuery,
-        k: int = DEFAULT_K,
-        *,
-        metric: str | None = None,
-        filter: Expr | str | None = None,
-        columns: Sequence[str] | None = None,
-        search_columns: Sequence[str] | None = None,
-        candidates: int | None = None,
-        fusion: str = "rrf",
-        rrf_k: float = DEFAULT_RRF_K,
-        vector_weight: float = 0.5,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        use_index: bool = True,
-        **options: Any,
+        search_columns: Sequence[str] | None,
+        candidates: int | None,
+        fusion: Fusion,
     ) -> HybridSearch:
-        """The search that `hybrid_search` does, checked. Arguments and errors as there."""
-        skipped = offset or 0
+        """The search that `hybrid_search` does, checked. Raises as it does.
+
+        Args:
+            nearest: the vector side; its `k` and `offset` are those of the result.
+        """
+        skipped = nearest.offset or 0
         if skipped < 0:
-            raise InvalidInputError(f"offset is {offset}; it must not be negative")
-        search = self.plan_nearest(
-            NearestRequest(column, query_vector, k, metric, with_row_id=with_row_id, use_index=use_index, **options)
-        ).with_candidates(max(candidates or 0, k + skipped))
+            raise InvalidInputError(f"offset is {skipped}; it must not be negative")
+        search = self.plan_nearest(replace(nearest, offset=0))
         if search.query.is_batch:
             raise InvalidInputError("a hybrid search has one query vector")
         # Its schema is asked for so that unknown columns, also of the filter, are found.
-        self.unread(replace(search, columns=columns, filter=filter))
-        return HybridSearch(search, query, search_columns, Fusion(fusion, rrf_k, vector_weight), k, skipped)
+        self.unread(search)
+        k = search.query.k
+        return HybridSearch(
+            search.with_candidates(max(candidates or 0, k + skipped)), query, search_columns, fusion, k, skipped
+        )
+
+    def hybrid_parts(self, hybrid: HybridSearch) -> tuple[list[SearchedPart], pa.Schema]:
+        """The tables that a hybrid search has to look into, and the columns that it reads of them."""
+        wanted = hybrid.vector
+        return self._searched_parts(wanted.columns, wanted.filter, wanted.with_row_id, False)
+
+    def found_by_both(self, hybrid: HybridSearch) -> pa.Table:
+        """The result of a hybrid search. Raises as `hybrid_search`."""
+        parts, schema = self.hybrid_parts(hybrid)
+        return hybrid.run(parts, schema)
 
     def hybrid_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
         """The columns of the result of `hybrid_search`. Raises as it does."""

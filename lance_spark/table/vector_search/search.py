@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import pyroaring
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import Expr
-from lance_spark.index.vector.nearest import Hits
+from lance_spark.index.vector.nearest import Hits, NearestRows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.projection import parse_path
 from lance_spark.table.manifests.manifest import Manifest
@@ -50,6 +50,10 @@ class Part:
     fragment_ids: pyroaring.BitMap | None = None
 
 
+HitsOfParts = Mapping[str | None, list[Hits]]
+"""By key of a part, its rows that are among the nearest, for each query."""
+
+
 @dataclass(frozen=True)
 class Search:
     """What to look for and what to return.
@@ -64,6 +68,7 @@ class Search:
         with_row_id: adds ``_rowid``.
         limit: the largest number of rows of the result.
         offset: the number of rows that are left out first.
+        known: what was found already; then nothing is searched.
     """
 
     query: VectorQuery
@@ -75,6 +80,7 @@ class Search:
     with_row_id: bool = False
     limit: int | None = None
     offset: int = 0
+    known: HitsOfParts | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if (self.limit is not None and self.limit < 0) or self.offset < 0:
@@ -93,29 +99,24 @@ class Search:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
         found = self.found(parts)
-        return (
-            self._named([_NO_HITS] * len(self.query.queries), empty.arrow_schema.empty_table())
-            if found is None
-            else found
-        )
+        return self._named(self._nothing, empty.arrow_schema.empty_table()) if found is None else found
 
     def found(self, parts: Sequence[Part]) -> pa.Table | None:
         """As `run`; None if no row is found."""
-        results = [rows for rows in self.rows_of_parts(parts) if rows is not None]
-        if not results:
-            return None
-        rows = results[0] if len(results) == 1 else pa.concat_tables(results)
-        return _sorted(rows).slice(self.offset, self.limit)
-
-    def rows_of_parts(self, parts: Sequence[Part]) -> Iterator[pa.Table | None]:
-        """The rows of each part that are among the nearest rows of all parts, as `run` returns them but in the order of
-        the hits; None if there are none."""
+        results: list[pa.Table] = []
         for part, hits in zip(parts, self.nearest_of_parts(parts), strict=True):
             plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
-            yield self._rows(hits, plan, part.manifest)
+            rows = self._rows(hits, plan, part.manifest)
+            results += [] if rows is None else [rows]
+        if not results:
+            return None
+        found = results[0] if len(results) == 1 else pa.concat_tables(results)
+        return _sorted(found).slice(self.offset, self.limit)
 
     def nearest_of_parts(self, parts: Sequence[Part]) -> list[list[Hits]]:
         """The hits in each part that are among the nearest rows of all parts, for each query."""
+        if self.known is not None:
+            return _nearest_of_all([self.known.get(part.key, self._nothing) for part in parts], self.query.k)
         scans = [part.scan([self.query.column.name], self.searched_filter) for part in parts]
         query = self._query_with_metric(parts, scans)
         scalar = self.use_scalar_index
@@ -124,6 +125,16 @@ class Search:
             for part, scan in zip(parts, scans, strict=True)
         ]
         return _nearest_of_all(found, query.k)
+
+    def knowing(self, found: Iterable[HitsOfParts]) -> Search:
+        """The search whose nearest rows are those of `found`, which has searched each fragment once."""
+        collectors: dict[str | None, list[NearestRows]] = {}
+        for hits_of_parts in found:
+            for key, hits in hits_of_parts.items():
+                mine = collectors.setdefault(key, [NearestRows(self.query.k, self.query.within) for _ in hits])
+                for collector, hit in zip(mine, hits, strict=True):
+                    collector.offer(hit.distances, hit.row_ids, hit.addresses)
+        return replace(self, known={key: [item.hits() for item in mine] for key, mine in collectors.items()})
 
     def with_candidates(self, count: int) -> Search:
         """The search for `count` rows."""
@@ -138,6 +149,10 @@ class Search:
         """The search with a metric that is the same for all parts."""
         scans = [part.scan([self.query.column.name], self.searched_filter) for part in parts]
         return replace(self, query=self._query_with_metric(parts, scans))
+
+    @property
+    def _nothing(self) -> list[Hits]:
+        return [_NO_HITS] * len(self.query.queries)
 
     def _query_with_metric(self, parts: Sequence[Part], scans: Sequence[Scan]) -> VectorQuery:
         if not self.query.metric_is_default:

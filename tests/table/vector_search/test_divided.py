@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.table.vector_search.divided import DividedSearch, divided, of_piece
-from lance_spark.table.vector_search.query import DISTANCE
+from lance_spark.table.vector_search.divided import DividedSearch, divided, of_piece, searched_with
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.search import Search
 
@@ -40,8 +40,8 @@ def dataset(tmp_path: Path) -> lance_spark.Dataset:
     return lance_spark.open(uri).delete("id % 11 = 0")
 
 
-def planned(dataset: lance_spark.Dataset, **arguments: object) -> Search:
-    search = dataset.plan_nearest(NearestRequest("v", VALUES[7], 20, **arguments))  # type: ignore[arg-type]
+def planned(dataset: lance_spark.Dataset, query: Any = VALUES[7], **arguments: Any) -> Search:
+    search = dataset.plan_nearest(NearestRequest("v", query, 20, **arguments))
     return search.with_metric(dataset.searched_parts(search))
 
 
@@ -50,20 +50,41 @@ def pieces(dataset: lance_spark.Dataset, search: Search, piece_bytes: int) -> Di
 
 
 @pytest.mark.parametrize("piece_bytes", [0, ROW_BYTES * 50, ROW_BYTES * 120, ROW_BYTES * 10_000])
-def test_nearest_rows_of_all_pieces_are_the_result(dataset: lance_spark.Dataset, piece_bytes: int) -> None:
-    search = planned(dataset, filter="id % 2 = 1", nprobes=2)
-    parts = dataset.searched_parts(search)
-    tables = []
-    for piece in divided(search, parts, piece_bytes).pieces:
-        tables += [
-            rows
-            for rows in search.rows_of_parts([of_piece(parts[item.number], item) for item in piece])
-            if rows is not None
-        ]
-    found = pa.concat_tables(tables).sort_by([(DISTANCE, "ascending")]).slice(0, 20)
+@pytest.mark.parametrize("places", [[7], [7, 300, 12]])
+def test_nearest_rows_of_all_pieces_are_the_result(
+    dataset: lance_spark.Dataset, places: list[int], piece_bytes: int
+) -> None:
+    search = planned(dataset, VALUES[places], filter="id % 2 = 1", nprobes=2)
+    (part,) = dataset.searched_parts(search)
+    hits = []
+    for piece in divided(search, [part], piece_bytes).pieces:
+        (found,) = search.nearest_of_parts([of_piece(part, item) for item in piece])
+        hits.append({part.key: found})
+    result = dataset.searched(search.knowing(hits))
+    assert result == dataset.searched(search)
     live = [number for number in range(600) if number % 11 and number % 2]
-    distances = np.square(VALUES[live] - VALUES[7]).sum(1)
-    assert found["id"].to_pylist() == [live[place] for place in np.argsort(distances)[:20]]
+    expected = []
+    for place in places:
+        distances = np.square(VALUES[live] - VALUES[place]).sum(1)
+        expected += [live[place] for place in np.argsort(distances)[:20]]
+    assert result["id"].to_pylist() == expected
+
+
+def test_many_queries_count_as_groups(dataset: lance_spark.Dataset) -> None:
+    for num_queries, times in ((1, 1), (128, 1), (129, 2)):
+        search = planned(dataset, VALUES[:num_queries], use_index=False)
+        assert pieces(dataset, search, 1).num_bytes == times * 600 * ROW_BYTES
+
+
+def test_plans_name_what_there_is_to_search(dataset: lance_spark.Dataset) -> None:
+    for arguments, text in (
+        ({}, "index=v_idx partitions=4 unindexed=300"),
+        ({"fast_search": True}, "index=v_idx partitions=4 unindexed=0"),
+        ({"use_index": False}, "index=none partitions=0 unindexed=600"),
+        ({"metric": "cosine"}, "index=none partitions=0 unindexed=600"),
+    ):
+        search = planned(dataset, **arguments)
+        assert searched_with(search, dataset.searched_parts(search)) == text
 
 
 def test_each_fragment_is_in_one_piece(dataset: lance_spark.Dataset) -> None:

@@ -35,6 +35,7 @@ _MODULES = (
     "procedures.procedures",
     "scan.changelog",
     "scan.scan",
+    "search.nearest_join",
     "search.search",
     "search.text_functions",
     "streaming.sink",

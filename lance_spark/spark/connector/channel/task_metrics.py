@@ -7,9 +7,10 @@ enough, reports no metrics.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
@@ -30,11 +31,24 @@ class _Last(AccumulatorParam[str]):
         return value2
 
 
+class Counts(Protocol):
+    """What a task counts itself."""
+
+    def metrics(self) -> Mapping[str, int]:
+        """The counts by the names of Spark's metrics."""
+
+
 @dataclass(frozen=True)
 class MeteredTask:
-    """Runs `task` and reports its metrics when it is done: a JSON object of numbers by metric name."""
+    """Runs `task` and reports its metrics when it is done: a JSON object of numbers by metric name.
+
+    Attributes:
+        task: the task.
+        counts: to which it adds; they are reported too.
+    """
 
     task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    counts: Counts | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         told = Accumulator(ACCUMULATOR_ID, "{}", _Last())
@@ -48,7 +62,8 @@ class MeteredTask:
             if batch is None:
                 break
             yield batch
-        told += json.dumps(cost_since(before, seconds))
+        counted = {} if self.counts is None else self.counts.metrics()
+        told += json.dumps({**cost_since(before, seconds), **counted})
 
 
 def cost_since(before: ReadCounts, seconds: float) -> dict[str, int]:

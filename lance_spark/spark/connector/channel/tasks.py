@@ -8,9 +8,10 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import BinaryType, DataType, StructType
 
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, conjunction
@@ -18,7 +19,7 @@ from lance_spark.spark.blob_columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
-from lance_spark.spark.interval_types import with_months
+from lance_spark.spark.interval_types import type_with_months
 from lance_spark.spark.partitions import FragmentSlice
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
@@ -154,7 +155,8 @@ def messages(results: Iterable[bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"message": pa.array(list(results), pa.binary())})
 
 
-TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+TaskFunction = Callable[[Iterable[Any]], Iterator[Any]]
+"""Of batches to batches, or of the arrays of a column to as many values."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class _InWarmWorker:
 
     function: TaskFunction
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         try:
             yield from self.function(batches)
         except LanceError as error:
@@ -171,6 +173,6 @@ class _InWarmWorker:
         keep_imports()
 
 
-def command(function: TaskFunction, returns: StructType) -> bytes:
+def command(function: TaskFunction, returns: DataType) -> bytes:
     """`function` in the format of Spark's Python workers."""
-    return pickle.dumps((_InWarmWorker(function), with_months(returns)))
+    return pickle.dumps((_InWarmWorker(function), type_with_months(returns)))

@@ -12,28 +12,29 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
-from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
+from lance_spark.spark.connector.search.arguments import Arguments, SearchCall
 from lance_spark.spark.connector.search.vector_search import (
-    OF_RESULT,
-    OF_THE_INDEX,
+    OF_DISTANCE,
+    OF_NEAREST,
     plan_with,
     searched_vector_column,
 )
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import to_spark_schema
+from lance_spark.table.vector_search.divided import searched_with
 from lance_spark.table.vector_search.query import QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.search import Search, searched_column
 
 NAMES = ("vector_search_batch",)
 QUERIES = "queries"
 _POSITIONAL = ("table", QUERIES, "k")
-_OF_RESULT = tuple(name for name in OF_RESULT if name != "offset")
-_COLUMNS = ("vector_column", "query_column", "query_columns")
-_KNOWN = (*_POSITIONAL, *VERSION_ARGUMENTS, *_OF_RESULT, *OF_THE_INDEX, *_COLUMNS)
+_OF_NEAREST = tuple(name for name in OF_NEAREST if name != "offset")
+_KNOWN = (*_POSITIONAL, *_OF_NEAREST, *OF_DISTANCE, "query_column", "query_columns")
 _TASK_QUERIES = 1024
-_AT_ONCE = 256
+AT_ONCE = 256
 """Queries that are searched together: their results are in memory at the same time."""
 
 
@@ -75,14 +76,20 @@ class BatchSearch:
     def task_function(self, names: Sequence[str], target: pa.Schema) -> bytes:
         """The code of the tasks, which return these columns."""
         returned = pa.schema([self.schema().field(name) for name in names])
-        return command(BatchSearchTask(self, tuple(names), target), to_spark_schema(returned))
+        task = MeteredTask(BatchSearchTask(self, tuple(names), target), self.search.index.probed)
+        return command(task, to_spark_schema(returned))
+
+    def explained(self) -> str:
+        """How many queries there are, and what is searched for each."""
+        searched = searched_with(self.search, self.dataset.searched_parts(self.search))
+        return f"num_queries={self.queries.count_rows()} k={self.search.query.k} {searched}"
 
     def results(self, first: int, count: int) -> Iterator[pa.Table]:
         """The results of some queries, in the order of the queries. Raises as `VectorVerbs.nearest`."""
         names = [*self.query_columns, self.query_column]
         columns = [quote_name(name) for name in dict.fromkeys(names)]
-        for start in range(first, first + count, _AT_ONCE):
-            rows = self.queries.to_table(columns, limit=min(_AT_ONCE, first + count - start), offset=start)
+        for start in range(first, first + count, AT_ONCE):
+            rows = self.queries.to_table(columns, limit=min(AT_ONCE, first + count - start), offset=start)
             rows = rows.filter(rows.column(self.query_column).is_valid())
             if rows.num_rows:
                 yield self._nearest(rows)

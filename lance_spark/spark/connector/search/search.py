@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.expr.nodes import quote_name
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -19,12 +18,10 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.local_scan import stream_of
 from lance_spark.spark.connector.scan.requests import ScanPlan
-from lance_spark.spark.connector.scan.settings import searches_approximately
 from lance_spark.spark.connector.search import batch_search, hybrid_search, text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
-from lance_spark.spark.connector.search.divided_search import DividedVectorSearch, FirstRows, search_in_tasks
-from lance_spark.spark.connector.search.vector_search import VectorSearch
+from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
@@ -40,18 +37,13 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """The table that is searched, and the columns that the scan returns.
-
-    Attributes:
-        first_rows: which rows and columns of the scan are the result; None for all.
-    """
+    """The table that is searched, and the columns of the result."""
 
     found: bool
     handle: TableHandle | None = None
     name: str = ""
     schema: StructType | None = None
     queries: TableHandle | None = None
-    first_rows: FirstRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +52,23 @@ class SearchPlanRequest:
 
     Attributes:
         queries: the table of queries, if the search has one.
-        in_tasks: whether `search.load` replied `first_rows`, so that tasks search.
     """
 
     handle: TableHandle
     search: SearchCall
     columns: StructType
     queries: TableHandle | None = None
-    in_tasks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchJob:
+    """The job that finds the nearest rows; what its tasks return is for `search.finish`.
+
+    Attributes:
+        job: its name in Spark's UI.
+    """
+
+    job: str
 
 
 class PlannedSearch(Protocol):
@@ -103,95 +104,52 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
     if found.table is None:
         return SearchReply(False)
     queries = _queries(request, call) if request.search.function in batch_search.NAMES else None
-    planned = _planned(found.table.handle, request.search, queries)
-    in_tasks = search_in_tasks(planned, call.session)
-    columns = to_spark_schema((in_tasks or planned).schema())
+    columns = to_spark_schema(_planned(found.table.handle, request.search, queries).schema())
     # Everywhere in Spark row ids are BIGINT.
     schema = StructType([StructField(ROW_ID, LongType()) if item.name == ROW_ID else item for item in columns.fields])
     name = f"{request.search.function} in {found.table.name}"
-    first_rows = None if in_tasks is None else in_tasks.first_rows
-    return SearchReply(True, found.table.handle, name, schema, queries, first_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """A join with the `k` nearest rows of a table.
-
-    Attributes:
-        handle: the table that is searched.
-        queries: the table whose rows are joined with these rows.
-        query_column, vector_column: the vectors, by name.
-    """
-
-    handle: TableHandle
-    queries: TableHandle
-    k: int
-    metric: str
-    query_column: str
-    vector_column: str
-
-    def search(self) -> SearchCall:
-        """The batch search that has the rows of the join."""
-        asked, found = self.queries.dataset().schema.names, self.handle.dataset().schema.names
-        arguments = {
-            "k": self.k,
-            "distance_type": self.metric,
-            "query_column": self.query_column,
-            "vector_column": quote_name(self.vector_column),
-            "query_columns": asked,
-            "columns": [*map(quote_name, found)],
-        }
-        named = {name: json.dumps(value) for name, value in arguments.items()}
-        return SearchCall(batch_search.NAMES[0], ("null", "null"), named)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinReply:
-    """The search that a join is, with the columns of its result: those of the join and more. Not found: Spark joins."""
-
-    found: bool
-    handle: TableHandle | None = None
-    name: str = ""
-    schema: StructType | None = None
-    queries: TableHandle | None = None
-    search: SearchCall | None = None
-
-
-@operation("search.join")
-def plan_join(request: JoinRequest, call: Call) -> JoinReply:
-    """The batch search that a join is, if the user allows approximate answers. Not found where the search would be
-    refused, because Spark can do the join."""
-    if not searches_approximately(call.session):
-        return JoinReply(False)
-    try:
-        search = request.search()
-        columns = to_spark_schema(_planned(request.handle, search, request.queries).schema())
-    except (InvalidInputError, NotFoundError):
-        return JoinReply(False)
-    name = f"{search.function} in {request.handle.display_name}"
-    return JoinReply(True, request.handle, name, columns, request.queries, search)
+    return SearchReply(True, found.table.handle, name, schema, queries)
 
 
 @operation("search.plan")
-def plan(request: SearchPlanRequest, _call: Call) -> Reply:
-    """The rows of a search, found here where a task costs more than the search, else the tasks that find them."""
-    names = request.columns.fieldNames()
-    target = wire_schema(request.columns)
+def plan(request: SearchPlanRequest, call: Call) -> Reply:
+    """The rows of a search, found here where a task costs more than the search; else the job that finds the nearest
+    rows, or, of many queries, the tasks of the scan."""
     planned = _planned(request.handle, request.search, request.queries)
-    searched = f"lance {request.search.function} {request.handle.display_name}"
-    columns = f"columns=[{', '.join(names)}]"
     if isinstance(planned, BatchSearch):
-        tasks = planned.tasks()
-        of_queries = request.queries.display_name if request.queries else ""
-        described = f"{searched} queries={of_queries} {columns} tasks={len(tasks)}"
-        return Reply(ScanPlan(described, None, None), (planned.task_function(names, target), *tasks))
-    in_tasks = DividedVectorSearch.of(planned) if request.in_tasks and isinstance(planned, VectorSearch) else None
-    if in_tasks is not None:
-        described = f"{searched} {columns} {in_tasks.explained()}"
-        return Reply(ScanPlan(described, None, None), (in_tasks.task_function(names, target), *in_tasks.tasks()))
+        return _scan_of_queries(planned, request)
+    if isinstance(planned, VectorCall):
+        job = search_job(planned, call.session)
+        if job is not None:
+            return Reply(SearchJob(_described(request)), job)
+    return _rows(planned, request)
+
+
+@operation("search.finish")
+def finish(request: SearchPlanRequest, call: Call) -> Reply:
+    """The rows of a search whose job has returned the attachments."""
+    planned = _planned(request.handle, request.search, None)
+    assert isinstance(planned, VectorCall)
+    return _rows(after_tasks(planned, call.attachments), request, f" tasks={len(call.attachments)}")
+
+
+def _described(request: SearchPlanRequest) -> str:
+    return f"lance {request.search.function} {request.handle.display_name}"
+
+
+def _scan_of_queries(planned: BatchSearch, request: SearchPlanRequest) -> Reply:
+    names, tasks = request.columns.fieldNames(), planned.tasks()
+    of_queries = request.queries.display_name if request.queries else ""
+    columns = f"columns=[{', '.join(names)}]"
+    described = f"{_described(request)} queries={of_queries} {columns} tasks={len(tasks)} {planned.explained()}"
+    return Reply(ScanPlan(described, None, None), (planned.task_function(names, wire_schema(request.columns)), *tasks))
+
+
+def _rows(planned: PlannedSearch, request: SearchPlanRequest, in_tasks: str = "") -> Reply:
+    names, target = request.columns.fieldNames(), wire_schema(request.columns)
     rows = planned.rows(names)
     batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
-    described = f"{searched} {columns} {planned.explained()}".rstrip()
+    described = f"{_described(request)} columns=[{', '.join(names)}]{in_tasks} {planned.explained()}".rstrip()
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, metrics=planned.metrics(), is_inline=True)
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 

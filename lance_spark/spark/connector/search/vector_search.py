@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,31 +11,28 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import quote_name
+from lance_spark.index.vector.segment import Probed
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.vector_search.query import DEFAULT_K, DISTANCE, QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.request import NearestRequest
-from lance_spark.table.vector_search.search import Search
+from lance_spark.table.vector_search.search import HitsOfParts, Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
 NAMES = ("vector_search",)
 _DEFAULT_COLUMN = "vector"
 _POSITIONAL = ("table", "query_vector", "k")
-OF_RESULT = (
+OF_NEAREST = (
+    *VERSION_ARGUMENTS,
+    "vector_column",
     "num_results",
     "limit",
     "offset",
     "distance_type",
     "columns",
     "filter",
-    "prefilter",
-    "lower_bound",
-    "upper_bound",
     "with_row_id",
-)
-"""Arguments that say which rows are returned."""
-OF_THE_INDEX = (
     "nprobes",
     "minimum_nprobes",
     "maximum_nprobes",
@@ -44,8 +41,10 @@ OF_THE_INDEX = (
     "bypass_vector_index",
     "fast_search",
 )
-"""Arguments that say how indexes are used."""
-_KNOWN = (*_POSITIONAL, *VERSION_ARGUMENTS, *OF_RESULT, *OF_THE_INDEX, "vector_column")
+"""Arguments of all searches for the nearest rows, beside those that can be without a name."""
+OF_DISTANCE = ("prefilter", "lower_bound", "upper_bound")
+"""Arguments of those whose rows are chosen by distance alone."""
+_KNOWN = (*_POSITIONAL, *OF_NEAREST, *OF_DISTANCE)
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,42 @@ class VectorSearch:
         read = [quoted_column(name) for name in columns if name != QUERY_INDEX]
         return self.dataset.searched(replace(self.search, columns=read)).select(columns)
 
+    @property
+    def probed(self) -> Probed:
+        """What the search has read."""
+        return self.search.index.probed
+
     def explained(self) -> str:
         """What the search has read."""
-        return str(self.search.index.probed)
+        return str(self.probed)
 
     def metrics(self) -> dict[str, int]:
         """What the search has read, by the names of Spark's metrics."""
-        return self.search.index.probed.metrics()
+        return self.probed.metrics()
+
+    def vector_side(self) -> VectorSide:
+        """What tasks can do of the search."""
+        parts = self.dataset.searched_parts(self.search)
+        return VectorSide(self.dataset, self.search.with_metric(parts), parts)
+
+    def knowing(self, found: Iterable[HitsOfParts]) -> VectorSearch:
+        """The search whose tasks have found these rows."""
+        return replace(self, search=self.search.knowing(found))
+
+
+@dataclass(frozen=True)
+class VectorSide:
+    """The part of a search that finds the nearest rows, which tasks can do.
+
+    Attributes:
+        dataset: the searched table.
+        search: has a metric.
+        parts: where.
+    """
+
+    dataset: VectorVerbs
+    search: Search
+    parts: Sequence[Part]
 
 
 def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
@@ -87,15 +115,30 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
 
 def plan_with(dataset: VectorVerbs, arguments: Arguments, column: str, query: Any) -> Search:
     """The search for `query` in a column, with the other arguments of a call. Raises as `plan_vector_search`."""
+    request = nearest_request(dataset, arguments, column, query)
+    offset = request.offset or 0
+    search = dataset.plan_nearest(replace(request, k=request.k + offset))
+    if offset and search.query.is_batch:
+        raise InvalidInputError("several queries cannot have an offset; ask for more rows of each with k")
+    return search
+
+
+def nearest_request(dataset: VectorVerbs, arguments: Arguments, column: str, query: Any) -> NearestRequest:
+    """The arguments `OF_NEAREST` and `OF_DISTANCE` of a call, as `nearest` has them; `k` does not contain `offset`.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: an argument is invalid.
+    """
     k = arguments.whole("num_results", "limit", "k")
     offset = arguments.whole("offset") or 0
     if offset < 0:
         raise InvalidInputError(f"the argument offset is {offset}; it must not be negative")
     bounds = (arguments.number("lower_bound"), arguments.number("upper_bound"))
-    request = NearestRequest(
+    return NearestRequest(
         column,
         query,
-        (DEFAULT_K if k is None else k) + offset,
+        DEFAULT_K if k is None else k,
         arguments.text("distance_type"),
         arguments.text("filter"),
         columns=spelt_columns(arguments.names("columns"), dataset.schema),
@@ -103,25 +146,14 @@ def plan_with(dataset: VectorVerbs, arguments: Arguments, column: str, query: An
         distance_range=None if bounds == (None, None) else bounds,
         offset=offset,
         with_row_id=arguments.flag("with_row_id", False),
-        **index_options(arguments),
+        use_index=not arguments.flag("bypass_vector_index", False),
+        nprobes=arguments.whole("nprobes"),
+        minimum_nprobes=arguments.whole("minimum_nprobes"),
+        maximum_nprobes=arguments.whole("maximum_nprobes"),
+        refine_factor=arguments.whole("refine_factor"),
+        ef=arguments.whole("ef"),
+        fast_search=arguments.flag("fast_search", False),
     )
-    search = dataset.plan_nearest(request)
-    if offset and search.query.is_batch:
-        raise InvalidInputError("several queries cannot have an offset; ask for more rows of each with k")
-    return search
-
-
-def index_options(arguments: Arguments) -> dict[str, Any]:
-    """The arguments that say how indexes are used, as `nearest` has them."""
-    return {
-        "use_index": not arguments.flag("bypass_vector_index", False),
-        "nprobes": arguments.whole("nprobes"),
-        "minimum_nprobes": arguments.whole("minimum_nprobes"),
-        "maximum_nprobes": arguments.whole("maximum_nprobes"),
-        "refine_factor": arguments.whole("refine_factor"),
-        "ef": arguments.whole("ef"),
-        "fast_search": arguments.flag("fast_search", False),
-    }
 
 
 def quoted_column(name: str) -> str:

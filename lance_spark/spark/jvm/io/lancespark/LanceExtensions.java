@@ -7,6 +7,7 @@ import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
+import io.lancespark.sql.LanceNearestColumns;
 import io.lancespark.sql.LanceNearestJoins;
 import io.lancespark.sql.LanceParser;
 import io.lancespark.sql.LanceReadBlob;
@@ -64,6 +65,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new LanceNearestJoins();
+          }
+        });
+    extensions.injectPreCBORule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceNearestColumns();
           }
         });
     for (String name : LanceTextFunctions.NAMES) {

@@ -23,11 +23,6 @@ public final class LanceSearchTable implements SupportsRead {
     this.search = search;
   }
 
-  /** Which rows and columns of the scan are the result, if tasks search; null for all. */
-  public JsonNode firstRows() {
-    return description.path("first_rows").isObject() ? description.get("first_rows") : null;
-  }
-
   @Override
   public String name() {
     return description.get("name").asText();
@@ -49,7 +44,6 @@ public final class LanceSearchTable implements SupportsRead {
     request.set("handle", description.get("handle"));
     request.set("search", search);
     request.set("queries", description.path("queries").isMissingNode() ? NullNode.instance : description.get("queries"));
-    request.put("in_tasks", firstRows() != null);
     return new LancePlannedScan.Builder("search.plan", request, Json.schema(description.get("schema")));
   }
 }

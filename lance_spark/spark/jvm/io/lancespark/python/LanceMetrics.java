@@ -37,7 +37,7 @@ public final class LanceMetrics {
     };
   }
 
-  /** Those of searches that the planner does. */
+  /** Those of scans to which only columns are pushed, such as searches. */
   public static CustomMetric[] ofSearches() {
     return new CustomMetric[] {
       new IndexSegmentsSearched(),
@@ -45,7 +45,11 @@ public final class LanceMetrics {
       new IndexRowsCompared(),
       new RowsCompared(),
       new RowsRead(),
-      new BatchesRead()
+      new BatchesRead(),
+      new Requests(),
+      new BytesRead(),
+      new FetchTime(),
+      new DecodeTime()
     };
   }
 
@@ -265,7 +269,7 @@ public final class LanceMetrics {
     }
   }
 
-  /** Rows of the table whose vectors the planner compared with a query. */
+  /** Rows of the table whose vectors were compared with queries; once, however many queries there were. */
   public static final class RowsCompared extends Sum {
     public RowsCompared() {
       super("rows_compared", "rows of the table compared");

@@ -69,7 +69,7 @@ public final class PythonChannel {
   }
 
   /** A pickled function in Spark's form. */
-  static SimplePythonFunction function(byte[] command) {
+  public static SimplePythonFunction function(byte[] command) {
     if (python == null) {
       python = PythonUtils$.MODULE$.createPythonFunction(new byte[0]);
     }

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
+import io.lancespark.write.LanceJob;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.function.BiFunction;
@@ -44,9 +45,17 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
   private synchronized PythonChannel.Reply plan() {
     if (plan == null) {
-      plan = PythonChannel.call(operation, request);
+      PythonChannel.Reply reply = PythonChannel.call(operation, request);
+      String job = reply.body().path("job").asText(null);
+      plan = job == null ? reply : afterJob(job, reply.attachments());
     }
     return plan;
+  }
+
+  /** The plan that Python makes of the messages of a job: a function and the work of its tasks. */
+  private PythonChannel.Reply afterJob(String name, List<byte[]> job) {
+    List<byte[]> messages = LanceJob.run(name, job.get(0), job.subList(1, job.size()));
+    return PythonChannel.call("search.finish", request, messages);
   }
 
   @Override

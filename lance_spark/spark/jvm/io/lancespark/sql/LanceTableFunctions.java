@@ -1,43 +1,25 @@
 package io.lancespark.sql;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.LanceCatalog;
-import io.lancespark.catalog.LanceSearchTable;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
-import org.apache.spark.sql.catalyst.expressions.Ascending$;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
-import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.parser.ParseException;
-import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
-import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Offset;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StringType;
 import scala.Option;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -105,36 +87,9 @@ public final class LanceTableFunctions {
           isRelative ? catalogs.currentNamespace() : rest.subList(0, rest.size() - 1).toArray(new String[0]);
       Identifier identifier = Identifier.of(namespace, last);
       Table found = lance.search(identifier, search);
-      LogicalPlan relation = DataSourceV2Relation.create(found, Option.apply(catalog), Option.apply(identifier));
-      JsonNode firstRows = found instanceof LanceSearchTable searched ? searched.firstRows() : null;
-      return firstRows == null ? relation : firstRows(relation, firstRows);
+      return DataSourceV2Relation.create(found, Option.apply(catalog), Option.apply(identifier));
     } catch (ParseException | NoSuchTableException error) {
       throw LanceException.sneaky(error);
     }
-  }
-
-  /** The rows of {@code relation} that are the result of a search in tasks. */
-  private static LogicalPlan firstRows(LogicalPlan relation, JsonNode described) {
-    Map<String, Attribute> columns = new HashMap<>();
-    for (Attribute column : CollectionConverters.asJava(relation.output())) {
-      columns.put(column.name(), column);
-    }
-    List<SortOrder> orders = new ArrayList<>();
-    for (JsonNode name : described.get("order")) {
-      Seq<Expression> same = CollectionConverters.asScala(List.<Expression>of()).toSeq();
-      orders.add(new SortOrder(columns.get(name.asText()), Ascending$.MODULE$, NullsFirst$.MODULE$, same));
-    }
-    LogicalPlan plan = new Sort(CollectionConverters.asScala(orders).toSeq(), true, relation, Option.empty());
-    int offset = described.get("offset").asInt();
-    if (offset > 0) {
-      plan = new Offset(Literal.create(offset, DataTypes.IntegerType), plan);
-    }
-    Literal limit = Literal.create(described.get("limit").asInt(), DataTypes.IntegerType);
-    plan = new GlobalLimit(limit, new LocalLimit(limit, plan));
-    List<NamedExpression> returned = new ArrayList<>();
-    for (JsonNode name : described.get("columns")) {
-      returned.add(columns.get(name.asText()));
-    }
-    return new Project(CollectionConverters.asScala(returned).toSeq(), plan);
   }
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import io.lancespark.catalog.LanceIdentifier;
 import io.lancespark.catalog.LanceTable;
+import io.lancespark.optimizer.Cases;
 import io.lancespark.python.Json;
 import io.lancespark.read.LanceAggregateScan;
 import io.lancespark.read.LanceScan;
@@ -22,9 +23,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
-import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * The statement that runs in this thread and writes: what it reads, and how it is run again on newer versions.
@@ -63,7 +62,7 @@ public final class LanceStatement {
     CollectionConverters.asJava(
             execution.optimizedPlan().collectWithSubqueries(new Cases<JsonNode>() {
               @Override
-              JsonNode of(LogicalPlan node) {
+              protected JsonNode of(LogicalPlan node) {
                 return node instanceof DataSourceV2ScanRelation scan && !isPinned(scan.relation())
                     ? request(scan.scan())
                     : null;
@@ -108,7 +107,7 @@ public final class LanceStatement {
         : null;
     Cases<LogicalPlan> relations = new Cases<>() {
       @Override
-      LogicalPlan of(LogicalPlan node) {
+      protected LogicalPlan of(LogicalPlan node) {
         if (!(node instanceof DataSourceV2Relation relation) || isPinned(relation)) {
           return null;
         }
@@ -132,22 +131,5 @@ public final class LanceStatement {
         relation.identifier(),
         relation.options(),
         relation.timeTravelSpec());
-  }
-
-  /** A partial function of plan nodes, undefined where {@code of} is null. */
-  private abstract static class Cases<T> extends AbstractPartialFunction<LogicalPlan, T> {
-    abstract T of(LogicalPlan node);
-
-    @Override
-    public boolean isDefinedAt(LogicalPlan node) {
-      return of(node) != null;
-    }
-
-    @Override
-    @SuppressWarnings("unchecked")
-    public <A extends LogicalPlan, B> B applyOrElse(A node, Function1<A, B> otherwise) {
-      T found = of(node);
-      return found == null ? otherwise.apply(node) : (B) found;
-    }
   }
 }
