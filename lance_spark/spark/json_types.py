@@ -6,6 +6,7 @@ is converted: no other column is binary in the table and VARIANT or STRING in Sp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.types as pt
 from pyspark.sql.types import VariantVal
 from pyspark.sql.variant_utils import VariantBuilder
 
-from lance_spark.expr.json_path.documents import json_documents, json_text, json_texts
+from lance_spark.expr.json_path.documents import json_documents, json_texts
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field
 from lance_spark.spark.option_values import word_value
@@ -61,7 +62,7 @@ def convert_json(array: pa.Array, target: pa.DataType) -> pa.Array | None:
     if _is_binary(array.type):
         if pt.is_string(target):
             return json_texts(array)
-        return _to_variants(array, target) if is_exchanged_variant(target) else None
+        return to_variants(json_texts(array).to_pylist(), target) if is_exchanged_variant(target) else None
     if not _is_binary(target):
         return None
     if pt.is_string(array.type) or pt.is_large_string(array.type):
@@ -69,8 +70,9 @@ def convert_json(array: pa.Array, target: pa.DataType) -> pa.Array | None:
     return json_documents(_variant_texts(array), target) if is_exchanged_variant(array.type) else None
 
 
-def _to_variants(documents: pa.Array, target: pa.DataType) -> pa.Array:
-    built = [None if data is None else VariantBuilder().build(json_text(data)) for data in documents.to_pylist()]
+def to_variants(texts: Iterable[str | None], target: pa.DataType) -> pa.Array:
+    """The variants of JSON texts, as `target`; null for null."""
+    built = [None if text is None else VariantBuilder().build(text) for text in texts]
     rows = [None if pair is None else {"value": pair[0], "metadata": pair[1]} for pair in built]
     return pa.array(rows, target)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import decimal
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +20,9 @@ from pyspark.sql import types as st
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_path
 from lance_spark.expr.evaluate import check_filter
-from lance_spark.expr.json_path.nodes import JSON_CALLS
+from lance_spark.expr.json_path.nodes import JSON_CALLS, JsonValue
 from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, JSON_TESTS
+from lance_spark.expr.json_path.values import JsonKind
 from lance_spark.expr.literals import FALSE, NULL, TRUE, Literal, duration_literal, literal, timestamp_literal
 from lance_spark.expr.nodes import (
     And,
@@ -49,6 +51,15 @@ TEXT_SEARCHES = frozenset(FUNCTION_PREFIX + name for name in TEXT_CALLS if name 
 
 _JSON_CALLS = JSON_CALLS | JSON_TESTS
 _JSON_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("json_get_bool", EXISTS, CONTAINS))
+
+_VARIANT_GET = "VARIANT_GET"
+"""Its arguments are the column and, as texts, the path."""
+
+_KEY = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_LIKE_OTHER_JSON = re.compile(
+    r"[-+.0-9eE]*[0-9][-+.0-9eE]*|[\[{].*|[-+]?(?:inf|infinity|nan)", re.IGNORECASE | re.DOTALL
+)
+"""Texts as which a VARIANT that is a number, an object or an array may be written."""
 
 LANCE_DISTANCE = FUNCTION_PREFIX + "lance_distance"
 
@@ -117,6 +128,8 @@ def _many(build: type[And] | type[Or], children: tuple[SparkExpression, ...], sc
 
 
 def _not(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    if _has_variant_get(children[0]):
+        return None  # What is NULL to the scan may be FALSE to Spark.
     inner = _predicate(children[0], schema)
     return None if inner is None else Not(inner)
 
@@ -163,13 +176,15 @@ def _constant(value: Expr, _children: tuple[SparkExpression, ...], _schema: pa.S
 
 def _comparison(op: ComparisonOp, children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
     left, right = children
-    if _operand(left) is None:
+    if right.cast is not None or (_operand(left) is None and left.cast is None):
         left, right, op = right, left, op.mirrored
     if left.column is not None and right.column is not None:
         return _two_columns(op, left.column, right.column, schema)
     value = to_literal(right)
     if value is None or value.value is None:
         return None
+    if op is ComparisonOp.EQ and (text := _json_text(left, (value,), schema)) is not None:
+        return Comparison(op, text, value)
     if left.column is None:
         found = _operand(left)
         if found is None:
@@ -179,6 +194,37 @@ def _comparison(op: ComparisonOp, children: tuple[SparkExpression, ...], schema:
         equal = compared(ComparisonOp.EQ, left.column, value, schema)
         return None if equal is None else Not(equal)
     return compared(op, left.column, value, schema)
+
+
+def _has_variant_get(expression: SparkExpression) -> bool:
+    below = (*expression.children, *(() if expression.cast is None else (expression.cast,)))
+    return expression.name == _VARIANT_GET or any(map(_has_variant_get, below))
+
+
+def _json_text(expression: SparkExpression, values: tuple[Literal, ...], schema: pa.Schema) -> JsonValue | None:
+    """The text at a path of a JSON column, if Spark takes the same one where it is one of `values`; else None.
+
+    A cast of a VARIANT to STRING writes what is there, whatever it is. `json_get_string` writes some numbers otherwise,
+    and has no objects and arrays. Both agree on all other texts, and whether something is one of these.
+    """
+    call = expression.cast
+    if call is None or call.name != _VARIANT_GET or expression.type != st.StringType():
+        return None
+    column, *steps = call.children
+    texts = [value.value for value in values]
+    if column.column is None or not is_json_field(field_at(schema, column.column)):
+        return None
+    if not all(isinstance(text, str) and not _LIKE_OTHER_JSON.fullmatch(text) for text in texts):
+        return None
+    path = [_json_step(step.literal or "") for step in steps]
+    return None if None in path else JsonValue(Column(column.column), "$" + "".join(map(str, path)), JsonKind.STRING)
+
+
+def _json_step(step: str) -> str | None:
+    """A step of Spark's paths in ours; None if ours cannot have it."""
+    if step.startswith("[") or _KEY.fullmatch(step[1:]):
+        return step
+    return None if '"' in step else f'."{step[1:]}"'
 
 
 def _two_columns(op: ComparisonOp, left: tuple[str, ...], right: tuple[str, ...], schema: pa.Schema) -> Expr | None:
@@ -195,6 +241,8 @@ def _in(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None
     path, operand = children[0].column, _operand(children[0])
     values = [to_literal(child) for child in children[1:]]
     known = tuple(value for value in values if value is not None)
+    if known and len(known) == len(values) and (text := _json_text(children[0], known, schema)) is not None:
+        return In(text, known)
     if operand is None or not known or len(known) < len(values):
         return None
     if path is None or is_lossless(type_at(schema, path)):

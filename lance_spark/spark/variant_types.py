@@ -50,11 +50,11 @@ def convert_variant(array: pa.Array, target: pa.DataType) -> pa.Array | None:
         return None
     if not (_has_two_binaries(array.type) and _has_two_binaries(target)):
         return None
-    children = [_filled(array.field(child.name)).cast(child.type) for child in target]
+    children = [filled(array.field(child.name)).cast(child.type) for child in target]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _filled(values: pa.Array) -> pa.Array:
-    """The members of null variants are null, and the fields do not allow it."""
+def filled(values: pa.Array) -> pa.Array:
+    """A member of variants without nulls: the members of null variants are null, and the fields do not allow it."""
     return values.fill_null(b"") if values.null_count else values

@@ -127,6 +127,52 @@ def test_index_of_a_path_is_asked(spark: SparkSession, table: str) -> None:
     assert found.count() == 1
 
 
+PUSHED_TEXTS = ["j:a::STRING = 'text'", "'v' = j:a.k::STRING", "j:a.k::STRING IN ('v', 'w')"]
+PUSHED_TEXTS += [
+    "variant_get(j, '$.a', 'string') = 'true' OR id = 3",
+    "try_variant_get(j, '$[\"a\"].k', 'string') = 'v'",
+]
+PUSHED_TEXTS += ["""variant_get(j, '$.a["b c"].d[1].e')::STRING = 'deep'""", "j:a::STRING = ''"]
+KEPT_TEXTS = ["NOT (j:a::STRING = 'text')", "j:a::STRING <> 'text'", "j:a::STRING = '1'", "j:a::STRING <=> 'text'"]
+KEPT_TEXTS += ["j:a::STRING IN ('text', '2.5')", "j:a::STRING = 'inf'", "j:a::STRING = '[]'", "j:a::STRING > 's'"]
+KEPT_TEXTS += ["try_variant_get(j, '$.a', 'int') = 1", "collate(j:a::STRING, 'UTF8_LCASE') = 'TEXT'"]
+
+
+@pytest.mark.parametrize("condition", PUSHED_TEXTS + KEPT_TEXTS)
+def test_conditions_on_texts_of_variants(spark: SparkSession, table: str, condition: str) -> None:
+    found = spark.table(table).where(condition)
+    assert bool(re.search(r"\bFilter\b", plan(found))) is (condition in KEPT_TEXTS)
+    kept = spark.table(table).selectExpr("*", "rand() AS r").where(f"({condition}) AND r >= 0")
+    assert re.search(r"\bFilter\b", plan(kept))
+    ids = [row.id for row in found.select("id").orderBy("id").collect()]
+    assert ids == [row.id for row in kept.select("id").orderBy("id").collect()]
+    assert 0 < len(ids) < len(DOCUMENTS) or "inf" in condition
+
+
+def test_conditions_on_all_texts_of_variants(spark: SparkSession, table: str) -> None:
+    texts = {row.t for row in spark.table(table).selectExpr("j:a::STRING AS t").collect()} | {"Infinity", "1d"}
+    for text in sorted(text for text in texts if text is not None):
+        condition = f"j:a::STRING = r'{text}'"
+        kept = spark.table(table).selectExpr("*", "rand() AS r").where(f"({condition}) AND r >= 0")
+        expected = [row.id for row in kept.select("id").orderBy("id").collect()]
+        assert [row.id for row in spark.table(table).where(condition).orderBy("id").collect()] == expected, text
+
+
+def test_index_answers_conditions_on_texts_of_variants(spark: SparkSession) -> None:
+    name = "lance.db.json_kinds"
+    spark.sql(f"CREATE OR REPLACE TABLE {name} (id BIGINT, j VARIANT) TBLPROPERTIES ('j.lance.json' = 'true')")
+    uri = spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").collect()[0][1]
+    texts = [*(f'{{"kind": "k{row % 7}", "n": {row}}}' for row in range(200)), '{"kind": {"k3": 1}}', "{}", None]
+    rows = pa.table({"id": range(len(texts)), "j": pa.array(texts, pa.json_())})
+    lance.write_dataset(rows, uri, mode="append")
+    spark.sql(
+        f"ALTER TABLE {name} CREATE INDEX by_kind USING json (j) WITH (path = '$.kind', target_index_type = 'btree')"
+    )
+    found = spark.table(name).where("j:kind::STRING = 'k3'")
+    assert "by_kind" in plan(found)
+    assert [row.id for row in found.select("id").orderBy("id").collect()] == list(range(3, 200, 7))
+
+
 def test_texts_are_documents_too(spark: SparkSession) -> None:
     row = spark.sql("""SELECT json_get_int('{"a":3}', 'a'), json_get_int('no', 'a'), json_get_int(NULL, 'a')""").first()
     assert row is not None

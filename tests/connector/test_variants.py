@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 import lance_spark
+from lance_spark.expr.json_path.documents import json_document
 
 COLUMNS = "id BIGINT, v VARIANT, s STRUCT<v: VARIANT, x: INT>, a ARRAY<VARIANT>, m MAP<STRING, VARIANT>"
 DOCUMENT = '{"a":[1,2.5,null,"t"],"b":{"c":true}}'
@@ -106,3 +108,71 @@ def test_plain_structs_are_not_written_into_variants(spark: SparkSession) -> Non
     with pytest.raises(PySparkException):
         spark.sql("INSERT INTO lance.only_variants SELECT named_struct('metadata', X'00', 'value', X'00')")
     assert spark.table("lance.only_variants").count() == 0
+
+
+NARROWED = [
+    "SELECT id, v:a[1]::DOUBLE AS x, v:b.c::BOOLEAN AS y FROM {t} ORDER BY id",
+    "SELECT sum(v:n::INT) AS x, v:s::STRING AS y FROM {t} GROUP BY v:s::STRING ORDER BY y",
+    "SELECT t.id, to_json(u.v:a) AS x FROM {t} t JOIN {t} u ON t.v:n::INT = u.v:n::INT + 1 ORDER BY t.id",
+    "SELECT id FROM {t} WHERE v:s::STRING = 'x' AND v IS NOT NULL ORDER BY v:n::INT DESC LIMIT 3",
+    "SELECT id, schema_of_variant(v:b) AS x, v:missing.more[3]::INT AS y FROM {t} ORDER BY id",
+    "SELECT count(v) AS c, count(v:n) AS x, count_if(v IS NULL) AS y FROM {t}",
+    "SELECT id, try_variant_get(v, '$.s', 'int') AS x FROM {t} ORDER BY id",
+    "SELECT id, variant_get(v, '$[\"long key\"]', 'string') AS y FROM {t} ORDER BY id",
+    "SELECT id, to_json(v) AS x, v:n::INT AS y FROM {t} ORDER BY id",
+    "SELECT id, v:n::INT AS x FROM (SELECT id, v FROM {t} WHERE id > 1 LIMIT 100) ORDER BY id",
+    "SELECT id FROM {t} WHERE EXISTS (SELECT 1 FROM {t} u WHERE u.v:n::INT = {t}.v:n::INT + 1) ORDER BY id",
+]
+
+
+@pytest.fixture(scope="module")
+def narrowed_tables(spark: SparkSession) -> Iterator[tuple[str, str, str]]:
+    """The same rows in columns of variants, of JSON documents, and in Parquet."""
+    texts = [f'{{"n": {row}, "s": "x", "a": [1, 2.5, {{"k": {row}}}], "b": {{"c": true}}}}' for row in range(5)]
+    texts += ["[1, 2]", '"x"', "{}", '{"s": {"n": 1}, "long key": "é"}', '{"n": null, "a": {"k": 1}, "b": 5}']
+    rows = spark.createDataFrame([*enumerate(texts), (99, None)], "id INT, text STRING")
+    rows.createOrReplaceTempView("narrowed_rows")
+    names = ("lance.narrowed_variants", "lance.narrowed_json", "narrowed_parquet")
+    spark.sql(f"CREATE TABLE {names[0]} (id INT, v VARIANT)")
+    spark.sql(f"CREATE TABLE {names[1]} (id INT, v VARIANT) TBLPROPERTIES ('v.lance.json' = 'true')")
+    spark.sql(f"CREATE TABLE {names[2]} (id INT, v VARIANT) USING parquet")
+    for name in names:
+        spark.sql(f"INSERT INTO {name} SELECT id, parse_json(text) FROM narrowed_rows")
+    yield names
+    for name in names:
+        spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("query", NARROWED)
+@pytest.mark.parametrize("kind", [0, 1], ids=["variant", "json"])
+def test_rows_of_narrowed_variants(
+    spark: SparkSession, narrowed_tables: tuple[str, str, str], query: str, kind: int
+) -> None:
+    expected = spark.sql(query.format(t=narrowed_tables[2])).collect()
+    for enabled in ("false", "true"):
+        spark.conf.set("spark.sql.lance.variantPaths.enabled", enabled)
+        assert spark.sql(query.format(t=narrowed_tables[kind])).collect() == expected
+    spark.conf.unset("spark.sql.lance.variantPaths.enabled")
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["variant", "json"])
+def test_casts_fail_for_the_rows_that_spark_casts(
+    spark: SparkSession, narrowed_tables: tuple[str, str, str], kind: int
+) -> None:
+    query = f"SELECT v:s::INT FROM {narrowed_tables[kind]}"
+    with pytest.raises(PySparkException, match="INVALID_VARIANT_CAST"):
+        spark.sql(query).collect()
+    assert spark.sql(f"{query} WHERE id IN (5, 99)").collect() == [(None,), (None,)]
+    with pytest.raises(PySparkException, match="INVALID_VARIANT_CAST"):
+        spark.sql(f"DELETE FROM {narrowed_tables[kind]} WHERE v:s::INT = 1")
+
+
+def test_members_that_are_not_used_are_not_read(spark: SparkSession, uri: str) -> None:
+    document = json_document('{"a": 5, "rest": "text"}').replace(b"text", b"te\xff\xff")
+    metadata = {"ARROW:extension:name": "lance.json"}
+    schema = pa.schema([pa.field("v", pa.large_binary(), metadata=metadata)])
+    lance_spark.write(pa.table({"v": [document]}, schema=schema), uri)
+    frame = spark.read.format("lance").load(uri)
+    assert frame.selectExpr("v:a::INT").collect() == [(5,)]
+    with pytest.raises(PySparkException, match="no binary JSON"):
+        frame.selectExpr("to_json(v)").collect()

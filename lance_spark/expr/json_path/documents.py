@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from lance_spark.expr.json_path import jsonb
 
 JsonItem = Any
 """None, bool, int, float, str, a list of items, or a dict of items by key."""
+
+PathTree: TypeAlias = "dict[jsonb.Step, PathTree]"
+"""The steps of several paths into a document; at the end of a path nothing follows."""
 
 _MAX_DEPTH = 500
 """Containers in containers; a damaged document must not exhaust the stack."""
@@ -32,15 +35,18 @@ def json_item(data: bytes) -> JsonItem:
     return jsonb.checked(data, lambda: _item(data, *jsonb.root(data), 0))
 
 
-def json_text(data: bytes) -> str:
+def json_text(data: bytes, tree: PathTree | None = None) -> str:
     """The document as JSON text, without spaces, with keys in their stored order.
 
     NaN and infinities, which the reference library writes for numbers that are too large, are null, as there.
 
+    Args:
+        tree: the paths whose values are wanted; other members are left out, other items of arrays are null.
+
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
-    item = json_item(data)
+    item = json_item(data) if tree is None else jsonb.checked(data, lambda: _part(data, jsonb.root(data), tree, 0))
     try:
         return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -82,6 +88,24 @@ def _item(data: bytes, kind: int, start: int, size: int, depth: int) -> JsonItem
     keys, members = jsonb.members(data, start, start + size)
     items = [_item(data, *member, depth + 1) for member in members]
     return items if keys is None else dict(zip(keys, items, strict=True))
+
+
+def _part(data: bytes, member: jsonb.Member, tree: PathTree, depth: int) -> JsonItem:
+    """What the paths of `tree` find in a member; None if it has no members itself."""
+    kind, start, size = member
+    if not tree:
+        return _item(data, kind, start, size, depth)
+    if kind != jsonb.CONTAINER:
+        return None
+    keys, members = jsonb.members(data, start, start + size)
+    if keys is not None:
+        pairs = zip(keys, members, strict=True)
+        return {key: _part(data, found, tree[key], depth + 1) for key, found in pairs if key in tree}
+    wanted = [step for step in tree if isinstance(step, int) and step < len(members)]
+    items: list[JsonItem] = [None] * (max(wanted, default=-1) + 1)
+    for place in wanted:
+        items[place] = _part(data, members[place], tree[place], depth + 1)
+    return items
 
 
 def _finite(item: JsonItem) -> JsonItem:

@@ -21,6 +21,7 @@ from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
 from lance_spark.spark.interval_types import type_with_months
 from lance_spark.spark.partitions import FragmentSlice
+from lance_spark.spark.variant_paths import with_members
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
 from lance_spark.table.reading.scan import Scan
@@ -129,7 +130,8 @@ class ReadTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left = self.limit
         for part, scan in bound_parts(self.scan, batches):
-            for batch in in_target(self._read(part, scan), self.target, scan):
+            found = in_target(self._read(part, scan), self.target, scan)
+            for batch in with_members(found, self.target):
                 if left is not None:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows

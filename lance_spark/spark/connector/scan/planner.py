@@ -66,6 +66,7 @@ from lance_spark.spark.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import check_text_options, with_same_values
+from lance_spark.spark.variant_paths import with_paths
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
@@ -383,7 +384,8 @@ class ScanPlanner:
     @cached_property
     def _target(self) -> pa.Schema:
         """What tasks that return rows make of them."""
-        return with_ranges(wire_schema(self._columns), self._request.binary_ranges)
+        whole = wire_schema(self._columns)
+        return with_paths(with_ranges(whole, self._request.binary_ranges), self._request.variant_paths)
 
     def task(self) -> tuple[TaskFunction, StructType]:
         """The function of the tasks, and the columns that it returns."""

@@ -52,6 +52,7 @@ class ScanRequest:
         for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
             would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
         binary_ranges: the offset and the length, in bytes, of the part to return of the values of a binary column.
+        variant_paths: the paths that are used of the variants of a column; each is a list of `.key` and `[position]`.
     """
 
     handle: TableHandle
@@ -64,6 +65,7 @@ class ScanRequest:
     runtime_filters: tuple[KeyFilter, ...] = ()
     for_changes: bool = False
     binary_ranges: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    variant_paths: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
     def read_options(self) -> ReadOptions:
         """The options of the read; where the table is, is in the handle."""

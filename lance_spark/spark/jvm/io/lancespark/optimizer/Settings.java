@@ -7,6 +7,7 @@ final class Settings {
   static final String DYNAMIC_PRUNING = "spark.sql.lance.joinFilters.enabled";
   static final String COALESCE_TASKS = "spark.sql.lance.coalesceTasks.enabled";
   static final String BINARY_RANGES = "spark.sql.lance.binaryRanges.enabled";
+  static final String VARIANT_PATHS = "spark.sql.lance.variantPaths.enabled";
 
   private Settings() {}
 

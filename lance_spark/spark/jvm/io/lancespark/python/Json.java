@@ -29,6 +29,7 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
+import org.apache.spark.sql.connector.expressions.VariantGet;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
@@ -136,6 +137,8 @@ public final class Json {
     } else if (expression instanceof Cast cast) {
       node.set("type", type(cast.dataType()));
       node.set("cast", expression(cast.expression()));
+    } else if (expression instanceof VariantGet get) {
+      return variantGet(get);
     } else if (expression instanceof UserDefinedScalarFunc call) {
       node.put("name", call.canonicalName());
       node.set("children", expressions(call.children()));
@@ -147,6 +150,24 @@ public final class Json {
       node.set("children", array());
     }
     return node;
+  }
+
+  /** An extraction of a VARIANT, within a cast if it returns something else. */
+  private static ObjectNode variantGet(VariantGet get) {
+    ObjectNode node = object();
+    List<String> steps = VariantPaths.steps(get.path());
+    node.put("name", steps.isEmpty() ? "?" : "VARIANT_GET");
+    ArrayNode arguments = node.putArray("children").add(expression(get.child()));
+    for (String step : steps) {
+      arguments.addObject().put("literal", step).set("type", type(DataTypes.StringType));
+    }
+    if (DataTypes.VariantType.equals(get.targetType())) {
+      return node;
+    }
+    ObjectNode cast = object();
+    cast.set("type", type(get.targetType()));
+    cast.set("cast", node);
+    return cast;
   }
 
   /**

@@ -39,6 +39,12 @@ import org.apache.spark.sql.types.StructType;
  * have this scan in several places of a plan, or in copies of it, with different such filters, at the same time.
  */
 public final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
+  /** Parts of binary values: an offset and a length. */
+  public static final String BINARY_RANGES = "binary_ranges";
+
+  /** Parts of variants: the steps of each path. */
+  public static final String VARIANT_PATHS = "variant_paths";
+
   private final ObjectNode request;
   private final JsonNode identity;
   private final StructType columns;
@@ -85,15 +91,15 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     return coalesced || plan().body().path("coalesced_tasks").isEmpty() ? this : new LanceScan(this);
   }
 
-  /** Whether {@link #withBinaryRanges} can still be called. */
-  public boolean takesBinaryRanges() {
-    return identity == request && !coalesced && stream == null && !request.has("binary_ranges");
+  /** Whether {@link #with} can still be called for parts of this kind. */
+  public boolean takes(String parts) {
+    return identity == request && !coalesced && stream == null && !request.has(parts);
   }
 
-  /** The same rows, with parts of binary values only: the offset and the length by the name of the column. */
-  public LanceScan withBinaryRanges(ObjectNode ranges) {
+  /** The same rows, with parts of some values only, by the name of the column. */
+  public LanceScan with(String parts, ObjectNode byColumn) {
     ObjectNode asked = request.deepCopy();
-    asked.set("binary_ranges", ranges);
+    asked.set(parts, byColumn);
     return new LanceScan(asked, columns);
   }
 
