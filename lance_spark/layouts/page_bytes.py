@@ -9,7 +9,9 @@ import pyarrow as pa
 
 
 class PageDescription(Protocol):
-    """What the metadata of a page hold: a layout, or in file version 2.0 an array encoding. Hashable."""
+    """What the metadata of a page hold: a layout, or in file version 2.0 an array encoding."""
+
+    def __hash__(self) -> int: ...
 
     def to_proto(self) -> Any:
         """The complete message."""

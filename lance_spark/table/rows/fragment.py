@@ -266,16 +266,14 @@ def has_row_ids(message: table_pb2.DataFragment) -> bool:
     return message.HasField("inline_row_ids") or message.HasField("column_row_ids")
 
 
-_LINEAGE_COLUMNS = (
-    (ROW_ID_FIELD, "column_row_ids"),
-    (CREATED_AT_FIELD, "column_created_at_versions"),
-    (LAST_UPDATED_AT_FIELD, "column_last_updated_at_versions"),
-)
-
-
 def lineage_fields(message: table_pb2.DataFragment) -> frozenset[FieldId]:
     """The row id and row version fields of a fragment that are columns of its data files."""
-    return frozenset(field for field, name in _LINEAGE_COLUMNS if message.HasField(name))
+    marks = (
+        (ROW_ID_FIELD, message.HasField("column_row_ids")),
+        (CREATED_AT_FIELD, message.HasField("column_created_at_versions")),
+        (LAST_UPDATED_AT_FIELD, message.HasField("column_last_updated_at_versions")),
+    )
+    return frozenset(field for field, is_marked in marks if is_marked)
 
 
 def _live_rows(fragment_id: int, physical_rows: int | None, deleted_rows: int | None) -> int | None:
