@@ -353,10 +353,17 @@ class FragmentList(Sequence[DataFragment]):
 
     def with_ids(self, ids: Iterable[int]) -> Iterator[DataFragment]:
         """Those of some fragments that are in the list, in its order; the others are not looked at."""
+        places = self._places_by_id()
+        return (self[place] for place in sorted(places[id_] for id_ in ids if id_ in places))
+
+    def with_id(self, fragment_id: int) -> DataFragment:
+        """The fragment with this id, which is in the list."""
+        return self[self._places_by_id()[fragment_id]]
+
+    def _places_by_id(self) -> dict[int, int]:
         if self._places is None:
             self._places = {message.id: place for place, message in enumerate(self._messages)}
-        places = self._places
-        return (self[place] for place in sorted(places[id_] for id_ in ids if id_ in places))
+        return self._places
 
     def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
         """These fragments followed by `fragments`."""

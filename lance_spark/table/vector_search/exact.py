@@ -20,7 +20,6 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
-from lance_spark.table.vector_search.fragments import fragment_of
 from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.stored_vectors import FragmentRows, RowVectors, StoredVectors
 
@@ -62,7 +61,7 @@ class ExactSearch:
             row_ids: uint64[n]: their ids, if they are known; then the vectors can be read where they are stored.
         """
         ids = row_ids if self.scan.stable_row_ids else addresses
-        wanted = [(fragment_of(manifest, number), offsets) for number, offsets in by_fragment(addresses)]
+        wanted = [(manifest.fragments.with_id(number), offsets) for number, offsets in by_fragment(addresses)]
         if ids is None or self._query.column.is_multivector:
             self._scan_rows(wanted)
             return

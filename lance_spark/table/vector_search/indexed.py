@@ -34,7 +34,6 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.vector_search.exact import ExactSearch
-from lance_spark.table.vector_search.fragments import fragments_of, ids_of_fragments
 from lance_spark.table.vector_search.live_rows import live_rows
 from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.segments import chosen_segments
@@ -126,8 +125,8 @@ def nearest_hits(
         if segment.name not in use.probed.indexes:
             use.probed.indexes.append(segment.name)
     if not use.fast_search or not segments:
-        searched = ids_of_fragments(manifest) if fragment_ids is None else fragment_ids
-        others = fragments_of(manifest, searched - covered)
+        searched = manifest.fragments.ids if fragment_ids is None else fragment_ids
+        others = [*manifest.fragments.with_ids(searched - covered)]
         search.read_fragments(manifest, others, use_scalar_index=use_scalar_index)
     use.probed.compared += search.num_rows
     return search.hits()
@@ -215,6 +214,6 @@ class _SegmentSearch:
         plan = replace(scan, projection=LanceSchema((), scan.schema.metadata), output=(ROW_ADDRESS,), uncut=True)
         candidates = Candidates.of(plan, self.manifest, use_scalar_index=self.use_scalar_index)
         found = [np.empty(0, np.uint64)]
-        for fragment in fragments_of(self.manifest, self.fragment_ids):
+        for fragment in self.manifest.fragments.with_ids(self.fragment_ids):
             found += [batch.column(0).to_numpy() for batch in candidates.read_fragment(fragment)]
         return np.sort(np.concatenate(found))

@@ -20,7 +20,6 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses, split_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
-from lance_spark.table.vector_search.fragments import fragments_of
 from lance_spark.table.vector_search.segments import fragment_reuse_of
 
 Int64Array = npt.NDArray[np.int64]
@@ -44,7 +43,7 @@ def live_rows(
     """
 
     def make() -> tuple[_LiveRows, int]:
-        found = _LiveRows.of(manifest, fragments_of(manifest, fragment_ids), segment, scan)
+        found = _LiveRows.of(manifest, [*manifest.fragments.with_ids(fragment_ids)], segment, scan)
         return found, found.num_bytes
 
     live = cached_part(manifest, ("live rows", segment.uuid, fragment_ids.serialize()), make)

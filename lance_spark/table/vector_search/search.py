@@ -22,7 +22,6 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.row_address import distinct
-from lance_spark.table.vector_search.fragments import fragment_of
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
 
@@ -178,7 +177,7 @@ class Search:
         batches = [
             batch
             for fragment_id, offsets in by_fragment(wanted)
-            for batch in read.read_fragment(fragment_of(manifest, fragment_id), offsets=offsets)
+            for batch in read.read_fragment(manifest.fragments.with_id(fragment_id), offsets=offsets)
         ]
         table = pa.Table.from_batches(batches, schema=read.arrow_schema)
         kept = table.column(ROW_ADDRESS).to_numpy()
