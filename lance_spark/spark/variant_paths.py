@@ -77,7 +77,7 @@ def path_tree(paths: Paths) -> PathTree:
     """The paths as a tree of their steps; below the end of one path there is nothing.
 
     >>> path_tree([[".a", ".b"], [".a", "[1]"], [".c"], [".c", ".d"]])
-    {'a': {'b': {}, 1: {}}, 'c': {}}
+    {'c': {}, 'a': {'b': {}, 1: {}}}
 
     Raises:
         InvalidInputError: a path has no steps, or a step is neither `.key` nor `[position]`.
