@@ -151,6 +151,7 @@ def test_settings_are_documented() -> None:
         "useScalarIndex",
         "zoneMaps",
         "joinFilters.enabled",
+        "mergeKeys.enabled",
         "coalesceTasks.enabled",
         "vectorSearch.approximate",
         "vectorSearch.inlineBytes",

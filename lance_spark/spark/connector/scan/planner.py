@@ -489,7 +489,7 @@ class ScanPlanner:
         return (self._request.handle.key, self._session.time_zone, choice, str(self._filter))
 
     def _runtime_columns(self) -> tuple[str, ...]:
-        if not self._takes_all_rows or self._request.for_changes:
+        if not self._takes_all_rows:
             return ()
         columns = self._columns.fieldNames()
         return filter_columns(self._choosing_columns, self._filterable, columns, most_rows(self._selected))

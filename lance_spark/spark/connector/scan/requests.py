@@ -49,8 +49,7 @@ class ScanRequest:
         top_n: the order, and how many first rows are enough. Spark sorts what the tasks return again, so the plan
             may return more.
         runtime_filters: those that Spark knows only when the query runs. It checks them itself.
-        for_changes: the rows are read for DELETE, UPDATE or MERGE. Filters at run time are not asked for then: Spark
-            would make one of the values of all rows that match, and an IN leaves out the rows where they are null.
+        for_changes: the rows are read for DELETE, UPDATE or MERGE.
         binary_ranges: the offset and the length, in bytes, of the part to return of the values of a binary column.
         variant_paths: the paths that are used of the variants of a column; each is a list of `.key` and `[position]`.
     """

@@ -14,7 +14,12 @@ import scala.runtime.AbstractFunction1;
 /** The optimizer rules of the connector. Each has its own setting; none changes the result of a query. */
 public final class LanceRules {
   private static final List<Supplier<Rule<LogicalPlan>>> RULES =
-      List.of(LanceBinaryRanges::new, LanceVariantPaths::new, LanceDynamicPruning::new, LanceTaskCoalescing::new);
+      List.of(
+          LanceBinaryRanges::new,
+          LanceVariantPaths::new,
+          LanceDynamicPruning::new,
+          LanceMergePruning::new,
+          LanceTaskCoalescing::new);
 
   private LanceRules() {}
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.internal.SQLConf;
 /** Session settings that disable optimizer rules. */
 final class Settings {
   static final String DYNAMIC_PRUNING = "spark.sql.lance.joinFilters.enabled";
+  static final String MERGE_PRUNING = "spark.sql.lance.mergeKeys.enabled";
   static final String COALESCE_TASKS = "spark.sql.lance.coalesceTasks.enabled";
   static final String BINARY_RANGES = "spark.sql.lance.binaryRanges.enabled";
   static final String VARIANT_PATHS = "spark.sql.lance.variantPaths.enabled";

@@ -49,6 +49,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   private final JsonNode identity;
   private final StructType columns;
   private final boolean coalesced;
+  private final boolean takesRuntimeFilters;
   private final ThreadLocal<PythonChannel.Reply> filtered = new ThreadLocal<>();
   private PythonChannel.Reply plan;
   private Double selectivity;
@@ -62,6 +63,7 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     this.identity = request;
     this.columns = columns;
     this.coalesced = false;
+    this.takesRuntimeFilters = !isForChanges();
     request.set("columns", Json.type(columns));
   }
 
@@ -71,24 +73,41 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
     this.identity = asked;
     this.columns = columns;
     this.coalesced = false;
+    this.takesRuntimeFilters = true;
     this.plan = plan;
     this.newest = plan;
   }
 
-  private LanceScan(LanceScan keyed) {
-    this.request = keyed.request;
-    this.identity = keyed.identity;
-    this.columns = keyed.columns;
-    this.coalesced = true;
-    this.plan = keyed.plan();
+  private LanceScan(LanceScan other, boolean coalesced, boolean takesRuntimeFilters) {
+    this.request = other.request;
+    this.identity = other.identity;
+    this.columns = other.columns;
+    this.coalesced = coalesced;
+    this.takesRuntimeFilters = takesRuntimeFilters;
+    this.plan = other.plan();
     this.newest = plan;
-    this.selectivity = keyed.selectivity;
-    this.newToJoins.set(keyed.newToJoins.get());
+    this.selectivity = other.selectivity;
+    this.newToJoins.set(other.newToJoins.get());
   }
 
   /** The same rows in fewer tasks, if there are: for plans that make no use of the keys of partitions. */
   public LanceScan coalesced() {
-    return coalesced || plan().body().path("coalesced_tasks").isEmpty() ? this : new LanceScan(this);
+    return coalesced || plan().body().path("coalesced_tasks").isEmpty()
+        ? this
+        : new LanceScan(this, true, takesRuntimeFilters);
+  }
+
+  /** Whether the rows are read to be changed. */
+  public boolean isForChanges() {
+    return request.path("for_changes").asBoolean();
+  }
+
+  /**
+   * The same scan, which takes filters while a query runs. Scans for changes take none until then: Spark would give them
+   * the values of all matching rows as an IN, which never matches null, after searching these rows once more.
+   */
+  public LanceScan withRuntimeFilters() {
+    return takesRuntimeFilters ? this : new LanceScan(this, coalesced, true);
   }
 
   /** Whether {@link #with} can still be called for parts of this kind. */
@@ -187,6 +206,9 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
   @Override
   public NamedReference[] filterAttributes() {
     List<NamedReference> references = new ArrayList<>();
+    if (!takesRuntimeFilters) {
+      return new NamedReference[0];
+    }
     plan().body().path("runtime_columns").forEach(name -> references.add(Json.column(name.asText())));
     return references.toArray(NamedReference[]::new);
   }
