@@ -99,7 +99,7 @@ def test_java_names_the_same_spark() -> None:
 
 
 def test_internals_of_spark_stay_in_few_classes() -> None:
-    """The channel and its tasks, the session extension with its functions, two optimizer rules, the jobs of
+    """The channel and its tasks, the session extension with its functions, optimizer rules, the jobs of
     procedures, running a statement again, the output mode update of streams, nearest joins, and ANALYZE, which
     computes its statistics as Spark's own command does."""
     internal = ("org.apache.spark.api.python", "org.apache.spark.sql.execution", "org.apache.spark.sql.internal.")
@@ -111,7 +111,9 @@ def test_internals_of_spark_stay_in_few_classes() -> None:
         "LanceJob",
         "LanceDynamicPruning",
         "LanceTaskCoalescing",
-        "LanceBinaryRanges",
+        "LanceValueParts",
+        "LanceMergePruning",
+        "LanceNearestSearch",
         "LanceRules",
         "LanceStatement",
         "LanceTableFunctions",
