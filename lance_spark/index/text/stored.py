@@ -83,7 +83,7 @@ def room_for_positions(file: IndexFile, count: int, num_bytes: int) -> npt.NDArr
     """An array for `count` positions in `num_bytes`; 128 positions that are all the same need one byte.
 
     Raises:
-        CorruptFileError: there cannot be so many.
+        CorruptFileError: there cannot be this many.
     """
     if count > 128 * (num_bytes + 1):
         raise file.damaged(f"{count} positions of terms in {num_bytes} bytes")

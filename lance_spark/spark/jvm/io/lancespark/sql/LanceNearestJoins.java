@@ -166,7 +166,7 @@ public final class LanceNearestJoins extends Rule<LogicalPlan> {
           });
     }
 
-    /** The name in the table of a column in the plan; null if it is none. */
+    /** The name in the table of a column in the plan; null for other expressions. */
     String column(Expression expression) {
       Attribute column = expression instanceof Attribute attribute ? names.get(attribute.exprId()) : null;
       return column == null ? null : column.name();
