@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
@@ -199,6 +200,7 @@ public final class LanceMergePruning extends Rule<LogicalPlan> {
     }
     boolean isStable =
         !(expression instanceof SubqueryExpression)
+            && !(expression instanceof UserDefinedExpression) // They only claim to be deterministic.
             && (!(expression instanceof AggregateFunction) || isStable((AggregateFunction) expression));
     return isStable
         && expression.deterministic()
