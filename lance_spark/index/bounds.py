@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_spark.expr.literals import Literal
@@ -54,7 +53,7 @@ class BoundNumbers:
 
     @classmethod
     def of(cls, bounds: pa.Array) -> BoundNumbers:
-        return cls(numbers_of(pc.fill_null(bounds, pa.scalar(0, pa.int32()).cast(bounds.type))), _known(bounds))
+        return cls(numbers_of(bounds), _known(bounds))
 
 
 def matching_bounds(predicate: Predicate, bounds: Bounds) -> BoolArray | None:

@@ -90,9 +90,9 @@ def keys_of(values: pa.Array) -> Keys:
 
 
 def numbers_of(values: pa.Array) -> npt.NDArray[np.int64]:
-    """int64[n]: whole numbers without nulls, days since 1970, or the units of a timestamp since then."""
+    """int64[n]: whole numbers, days since 1970, or the units of a timestamp since then; 0 for nulls."""
     as_numbers = values.cast(pa.int32()) if pt.is_date32(values.type) else values
-    numbers: npt.NDArray[np.int64] = as_numbers.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[np.int64] = as_numbers.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return numbers
 
 

@@ -147,14 +147,31 @@ public final class LanceMergePruning extends Rule<LogicalPlan> {
             target.mergeableScan());
     LogicalPlan rows = opened;
     for (int index = 0; index < keys.size(); index++) {
-      var found = ExtractEquiJoinKeys$.MODULE$.findExpressionAndTrackLineageDown(keys.get(index), plan);
-      Expression key = found.isDefined() ? found.get()._1() : null;
+      Expression key = traced(keys.get(index), plan);
       boolean isColumn = key instanceof AttributeReference || key instanceof GetStructField;
+      if (isPartitionOf(key, target)
+          && isPartitionOf(traced(sourceKeys.get(index), source), target(source))) {
+        continue; // The join itself compares the partitions of both sides, without a shuffle.
+      }
       if (isColumn && PartitionPruning$.MODULE$.getFilterableTableScan(key, opened).isDefined()) {
         rows = new Filter(subquery(key, source, sourceKeys, index), rows);
       }
     }
     return rows == opened ? plan : withScan(plan, rows);
+  }
+
+  /** The expression over the columns of a scan that a key comes from, or null. */
+  private static Expression traced(Expression key, LogicalPlan plan) {
+    var found = ExtractEquiJoinKeys$.MODULE$.findExpressionAndTrackLineageDown(key, plan);
+    return found.isDefined() ? found.get()._1() : null;
+  }
+
+  /** Whether a scan is partitioned by the values of a key. */
+  private static boolean isPartitionOf(Expression key, DataSourceV2ScanRelation scan) {
+    return key != null
+        && scan != null
+        && scan.keyGroupedPartitioning().isDefined()
+        && list(scan.keyGroupedPartitioning().get()).stream().anyMatch(key::semanticEquals);
   }
 
   private static DynamicPruningSubquery subquery(
