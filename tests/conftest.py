@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import settings
 # A busy machine is no failure. Where the environment variable CI is set, hypothesis takes the same examples every time.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+# Spark plans thousands of different small statements here. Compiling them for speed took half of the processor time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.hookimpl(optionalhook=True)
