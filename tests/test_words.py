@@ -7,6 +7,7 @@ import re
 import subprocess
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,15 +66,19 @@ def files() -> list[str]:
     return [name for name in listed.stdout.split() if "_pb2" not in name and name != "docs/glossary.md"]
 
 
+@cache
+def all_texts() -> list[tuple[str, int, str]]:
+    """(file, line, text) of all files."""
+    return [(name, line, text) for name in files() for line, text in texts(ROOT / name)]
+
+
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_private_words_do_not_come_back(pattern: str) -> None:
-    names = files()
-    if not names:
+    if not all_texts():
         pytest.skip("there is no git checkout to list the files of")
     found = [
         f"{name}:{line + text[: match.start()].count(chr(10))}: {match.group()!r}"
-        for name in names
-        for line, text in texts(ROOT / name)
+        for name, line, text in all_texts()
         for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE)
     ]
     assert not found, f"say {REFUSED[pattern]}:\n" + "\n".join(found)
