@@ -22,6 +22,13 @@ def _number(address, num_bytes):
     return value
 
 
+@inlined
+def _chunk(word_at, word_bytes, left, is_last):
+    """(bytes, values) of a chunk by its word; the last chunk has the values that are left."""
+    word = np.int64(read_word(word_at, word_bytes))
+    return ((word >> 4) + 1) << 3, left if is_last else np.int64(1) << (word & 15)
+
+
 @kernel("int64(int64, int64, int64, int64, int64)")
 def parse_words(pages, num_pages, word_bytes, table, num_chunks):
     """Parses the chunk words of pages.
@@ -46,9 +53,7 @@ def parse_words(pages, num_pages, word_bytes, table, num_chunks):
         left = of_page[3 * num_pages + page]
         start = np.int64(0)
         for i in range(count):
-            word = np.int64(read_word(words + i * word_bytes, word_bytes))
-            size = ((word >> 4) + 1) << 3
-            num_values = left if i == count - 1 else np.int64(1) << (word & 15)
+            size, num_values = _chunk(words + i * word_bytes, word_bytes, left, i == count - 1)
             if num_values > left or start + size > num_bytes:
                 return ~np.int64(page)
             left -= num_values
@@ -99,9 +104,7 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
         left = of_page[3 * num_pages + page]
         start = np.int64(0)
         for i in range(count):
-            word = np.int64(read_word(words + i * word_bytes, word_bytes))
-            size = ((word >> 4) + 1) << 3
-            num_values = left if i == count - 1 else np.int64(1) << (word & 15)
+            size, num_values = _chunk(words + i * word_bytes, word_bytes, left, i == count - 1)
             if num_values > left or start + size > num_bytes:
                 return -1
             if at < n and value[at] < before + num_values:

@@ -215,6 +215,21 @@ def _measure(value, nodes, num_nodes, start, size, key_id, new_size, payload, me
                 highest[parent] = number
 
 
+@inlined
+def _of_nodes(scratch, num_nodes):
+    """What is known of each node in a row: start, size, key, new size, bytes, number and highest key of its members."""
+    room = 8 * num_nodes
+    return (
+        pointer_i64(scratch),
+        pointer_i64(scratch + room),
+        pointer_i64(scratch + 2 * room),
+        pointer_i64(scratch + 3 * room),
+        pointer_i64(scratch + 4 * room),
+        pointer_i64(scratch + 5 * room),
+        pointer_i64(scratch + 6 * room),
+    )
+
+
 @kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def measure_members(
     values, value_offsets, metadata, metadata_offsets, num_rows, nodes, num_nodes, keys, scratch, sizes, kinds
@@ -231,19 +246,10 @@ def measure_members(
     node = pointer_i64(nodes)
     new_sizes = pointer_i64(sizes)
     row_kinds = pointer_i64(kinds)
-    room = 8 * num_nodes
-    start = pointer_i64(scratch)
-    size = pointer_i64(scratch + room)
-    key_id = pointer_i64(scratch + 2 * room)
-    new_size = pointer_i64(scratch + 3 * room)
-    payload = pointer_i64(scratch + 4 * room)
-    members = pointer_i64(scratch + 5 * room)
-    highest = pointer_i64(scratch + 6 * room)
+    start, size, key_id, new_size, payload, members, highest = _of_nodes(scratch, num_nodes)
     for row in range(num_rows):
-        value = values + value_at[row]
-        value_bytes = value_at[row + 1] - value_at[row]
-        of_row = metadata + metadata_at[row]
-        of_row_bytes = metadata_at[row + 1] - metadata_at[row]
+        value, value_bytes = values + value_at[row], value_at[row + 1] - value_at[row]
+        of_row, of_row_bytes = metadata + metadata_at[row], metadata_at[row + 1] - metadata_at[row]
         new_sizes[row] = value_bytes
         row_kinds[row] = WHOLE
         if not _find(value, value_bytes, of_row, of_row_bytes, node, num_nodes, keys, start, size, key_id):
@@ -328,20 +334,11 @@ def write_members(
     metadata_target_at = pointer_i64(metadata_target_offsets)
     node = pointer_i64(nodes)
     row_kinds = pointer_i64(kinds)
-    room = 8 * num_nodes
-    start = pointer_i64(scratch)
-    size = pointer_i64(scratch + room)
-    key_id = pointer_i64(scratch + 2 * room)
-    new_size = pointer_i64(scratch + 3 * room)
-    payload = pointer_i64(scratch + 4 * room)
-    members = pointer_i64(scratch + 5 * room)
-    highest = pointer_i64(scratch + 6 * room)
-    place = pointer_i64(scratch + 7 * room)
+    start, size, key_id, new_size, payload, members, highest = _of_nodes(scratch, num_nodes)
+    place = pointer_i64(scratch + 7 * 8 * num_nodes)
     for row in range(num_rows):
-        value = values + value_at[row]
-        value_bytes = value_at[row + 1] - value_at[row]
-        of_row = metadata + metadata_at[row]
-        of_row_bytes = metadata_at[row + 1] - metadata_at[row]
+        value, value_bytes = values + value_at[row], value_at[row + 1] - value_at[row]
+        of_row, of_row_bytes = metadata + metadata_at[row], metadata_at[row + 1] - metadata_at[row]
         if row_kinds[row] == NEW_KEYS:
             copy_bytes(metadata_target + metadata_target_at[row], new_metadata, new_metadata_bytes)
         else:
