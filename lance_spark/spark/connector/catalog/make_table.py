@@ -52,12 +52,12 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged,
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.write.tables import table_of
 from lance_spark.spark.constraints import TableConstraint
-from lance_spark.spark.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.spark.jobs.plain_target import plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
-from lance_spark.spark.options import StateOptions, WriteOptions
+from lance_spark.spark.options.options import StateOptions, WriteOptions
+from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.table_properties import TableProperties
+from lance_spark.spark.types.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.table.manifests.manifest import Manifest
 
 _log = logging.getLogger(__name__)

@@ -36,9 +36,9 @@ from lance_spark.spark.constraints import with_constraints
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.table_properties import TableProperties
-from lance_spark.spark.types import table_types, with_comments, written_schema
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.options.table_properties import TableProperties
+from lance_spark.spark.types.schemas import table_types, with_comments, written_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from lance_spark.partitioned.table import (
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import BINARY, metadata_columns
+from lance_spark.spark.blobs.columns import BINARY, metadata_columns
 from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
@@ -32,9 +32,9 @@ from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.constraints import TableConstraint, constraints_of
-from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
+from lance_spark.spark.options.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.table_view import spark_view
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import without_marks
 from lance_spark.table.manifests.manifest import Manifest

@@ -34,7 +34,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.dataset import Dataset
 
 _ANALYZED = row_type(

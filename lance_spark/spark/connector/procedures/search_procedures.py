@@ -25,8 +25,8 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT
-from lance_spark.spark.json_types import with_json_texts
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.json_columns import with_json_texts
+from lance_spark.spark.types.schemas import to_spark_schema
 
 
 def _search(call: Invocation) -> LocalRows:

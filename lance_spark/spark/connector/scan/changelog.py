@@ -20,8 +20,8 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.requests import ScanPlan
-from lance_spark.spark.options import check_options_of_changes
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.options.options import check_options_of_changes
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.change_feed.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
 from lance_spark.schema.blob import has_blobs
-from lance_spark.spark.blob_columns import (
+from lance_spark.spark.blobs.columns import (
     blob_bytes,
     check_blob_handling,
     columns_with_bytes,
@@ -62,11 +62,11 @@ from lance_spark.spark.connector.scan.task_packing import (
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
-from lance_spark.spark.options import BATCH_BYTES
+from lance_spark.spark.options.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import check_text_options, with_same_values
-from lance_spark.spark.variant_paths import with_paths
+from lance_spark.spark.types.variant_paths import with_paths
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of

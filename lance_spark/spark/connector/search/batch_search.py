@@ -23,7 +23,7 @@ from lance_spark.spark.connector.search.vector_search import (
     searched_vector_column,
 )
 from lance_spark.spark.jobs.compaction_job import AnyDataset
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.vector_search.divided import searched_with
 from lance_spark.table.vector_search.query import QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.search import Search, searched_column

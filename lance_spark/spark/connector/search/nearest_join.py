@@ -20,7 +20,8 @@ from lance_spark.spark.connector.scan.text_searches import pushed_filter
 from lance_spark.spark.connector.search.batch_search import AT_ONCE
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.types import convert_batch, exchanged_schema, to_spark_value
+from lance_spark.spark.types.schemas import exchanged_schema
+from lance_spark.spark.types.values import convert_batch, to_spark_value
 from lance_spark.table.search.text_filters import has_text_search
 from lance_spark.table.vector_search.divided import searched_with
 from lance_spark.table.vector_search.query import QUERY_INDEX

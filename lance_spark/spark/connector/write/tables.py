@@ -36,7 +36,7 @@ from lance_spark.spark.jobs.plain_target import check_plain_changeable, plan_pla
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import TableDefaults, WriteOptions
+from lance_spark.spark.options.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_view import written_columns
 from lance_spark.table.manifests.manifest import Manifest
