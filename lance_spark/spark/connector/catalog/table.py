@@ -274,7 +274,7 @@ def describe_partitioned(
     place: ResolvedTable, whole: PartitionedTable, *, writable: bool, options: ColumnOptions = _ALL_COLUMNS
 ) -> TableDescription:
     """A version of a partitioned table as Spark sees it, in the types that `options` ask for."""
-    schema = whole.schema
+    schema = whole.stored_schema
     columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
     if PARTITION_COLUMN not in schema.names:
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))

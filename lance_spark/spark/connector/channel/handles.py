@@ -158,7 +158,7 @@ class TableHandle:
 
     def filterable(self) -> pa.Schema:
         """What a filter may name: the columns, and system columns that they do not hide. Raises as `source`."""
-        return filterable(self.source().schema)
+        return filterable(self.source().stored_schema)
 
     def open_partitioned(self) -> PartitionedTable:
         """Opens the version of a partitioned table, with the columns that the statement adds.

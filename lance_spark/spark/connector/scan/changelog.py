@@ -175,7 +175,7 @@ def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[pa.Schema, bool]:
     """The columns of the last version of a range, and whether its rows have stable ids."""
     _, _, versions = _resolved(handle, asked)
     end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
-    return end.schema, end.has_stable_row_ids
+    return end.stored_schema, end.has_stable_row_ids
 
 
 def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:

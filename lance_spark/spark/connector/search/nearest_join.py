@@ -77,7 +77,7 @@ class JoinRequest:
         if not all(_is_plain(field.dataType) for field in self.columns.fields):
             raise InvalidInputError("a column is of a type that Spark does not take from functions")
         column = quote_name(self.vector_column)
-        dimension = searched_column(column, dataset.schema).dimension
+        dimension = searched_column(column, dataset.stored_schema).dimension
         request = NearestRequest(
             column,
             np.zeros((1, dimension), np.uint8),

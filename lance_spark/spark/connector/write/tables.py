@@ -259,7 +259,7 @@ class _Partitioned(WritableTable):
 
     def delete_columns(self) -> pa.Schema:
         # Not system columns: whether all rows of a partition match is decided by its values alone.
-        return self.handle.open_partitioned().schema
+        return self.handle.open_partitioned().stored_schema
 
     def check_changeable(self) -> None:
         check_partitioned_changeable(self.handle.open_partitioned())
@@ -325,7 +325,7 @@ def check_partitioned_changeable(table: PartitionedTable) -> None:
     Raises:
         InvalidInputError: a column of the table hides one that identifies rows.
     """
-    hidden = set(PARTITION_ROW_ID) & set(table.schema.names)
+    hidden = set(PARTITION_ROW_ID) & set(table.stored_schema.names)
     if hidden:
         raise InvalidInputError(
             f"rows of a table with a column {min(hidden)!r} cannot be identified; rename the column"
