@@ -19,9 +19,11 @@ _EXTENSION = {EXTENSION_NAME.encode(), EXTENSION_METADATA.encode()}
 
 
 def shown_schema(schema: pa.Schema) -> pa.Schema:
-    """`schema` with JSON columns as text, at every level of nesting."""
-    fields = [_shown_field(field) for field in schema]
-    return schema if fields == list(schema) else pa.schema(fields, metadata=schema.metadata)
+    """`schema` with JSON columns as text, at every level of nesting; itself if it has none."""
+    stored = list(schema)
+    fields = [_shown_field(field) for field in stored]
+    is_same = all(one is other for one, other in zip(fields, stored, strict=True))
+    return schema if is_same else pa.schema(fields, metadata=schema.metadata)
 
 
 def shown_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -31,24 +33,27 @@ def shown_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         InvalidInputError: the bytes of a document are no binary JSON.
     """
     for batch in batches:
-        shown = shown_schema(batch.schema)
-        if shown is batch.schema:
+        # The attribute is another object each time.
+        stored = batch.schema
+        shown = shown_schema(stored)
+        if shown is stored:
             yield batch
             continue
-        columns = [_shown(*pair) for pair in zip(batch.columns, batch.schema, strict=True)]
+        columns = [_shown(*pair) for pair in zip(batch.columns, stored, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=shown)
 
 
 def shown_table(table: pa.Table) -> pa.Table:
     """The rows with JSON columns as text. Raises as `shown_batches`."""
-    shown = shown_schema(table.schema)
-    if shown is table.schema:
+    stored = table.schema
+    shown = shown_schema(stored)
+    if shown is stored:
         return table
     columns = [
         column
-        if stored.type == field.type
-        else pa.chunked_array([_shown(chunk, stored) for chunk in column.chunks], field.type)
-        for column, stored, field in zip(table.columns, table.schema, shown, strict=True)
+        if one.type == field.type
+        else pa.chunked_array([_shown(chunk, one) for chunk in column.chunks], field.type)
+        for column, one, field in zip(table.columns, stored, shown, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=shown)
 
