@@ -19,9 +19,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.extension import is_json_field
+from lance_spark.schema.generated import GENERATED
 from lance_spark.schema.text_type import TEXT_TYPE
 from lance_spark.spark.types.column_properties import Properties, apply
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
+from lance_spark.spark.types.generated import GENERATION_EXPRESSION, checked_generation
 from lance_spark.spark.types.geometry import (
     check_geo_type,
     check_same_geo,
@@ -152,14 +154,18 @@ def written_schema(columns: st.StructType) -> pa.Schema:
     ]
     stored = st.StructType(fields)
     pairs = zip(exchanged_schema(stored), columns.fields, strict=True)
-    return pa.schema([_with_default(with_spark_types(field, spark), spark) for field, spark in pairs])
+    return pa.schema([_with_values(with_spark_types(field, spark), spark) for field, spark in pairs])
 
 
-def _with_default(field: pa.Field, spark: st.StructField) -> pa.Field:
-    text = spark.metadata.get(CURRENT_DEFAULT)
-    if text is None:
-        return field
-    return field.with_metadata({**(field.metadata or {}), DEFAULT: checked_default(spark.name, text).encode()})
+def _with_values(field: pa.Field, spark: st.StructField) -> pa.Field:
+    """`field` with the DEFAULT, or the expression, of the column."""
+    default, generation = spark.metadata.get(CURRENT_DEFAULT), spark.metadata.get(GENERATION_EXPRESSION)
+    entries = dict(field.metadata or {})
+    if default is not None:
+        entries[DEFAULT] = checked_default(spark.name, default).encode()
+    if generation is not None:
+        entries[GENERATED.encode()] = checked_generation(spark.name, generation).encode()
+    return field.with_metadata(entries) if default or generation else field
 
 
 def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
@@ -310,7 +316,7 @@ def table_types(
     if replaces:
         kept = pa.schema(
             [
-                _with_default_of(
+                _with_values_of(
                     plain.field(i),
                     with_text_type_of(plain.field(i), field.with_type(_declared_as(plain.field(i).type, field.type))),
                 )
@@ -329,10 +335,11 @@ def table_types(
     return kept
 
 
-def _with_default_of(source: pa.Field, field: pa.Field) -> pa.Field:
-    kept = {key: value for key, value in (field.metadata or {}).items() if key != DEFAULT}
-    default = (source.metadata or {}).get(DEFAULT)
-    return field.with_metadata(kept if default is None else {**kept, DEFAULT: default})
+def _with_values_of(source: pa.Field, field: pa.Field) -> pa.Field:
+    """`field` with the DEFAULT, or the expression, that `source` has."""
+    keys = (DEFAULT, GENERATED.encode())
+    kept = {key: value for key, value in (field.metadata or {}).items() if key not in keys}
+    return field.with_metadata(kept | {key: value for key, value in (source.metadata or {}).items() if key in keys})
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
