@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/types.md` from the conversions of `lance_spark.spark.types`.
+"""Writes the tables of `docs/types.md` from the conversions of `lance_spark.spark.types.schemas`.
 
 `python docs/generate_types.py` writes; with `--check` it fails if the page is out of date.
 """
@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.extension import EXTENSION_NAME, storage
-from lance_spark.spark.types import to_spark_schema, written_schema
+from lance_spark.spark.types.schemas import to_spark_schema, written_schema
 
 PAGE = Path(__file__).parent / "types.md"
 

@@ -157,7 +157,7 @@ class CatalogTable:
         """The catalog in a version of its table. Raises as `load`."""
         _refuse_flags(manifest.table_metadata, _READER_FLAGS, "read")
         dataset = Dataset(self._table, manifest)
-        _check_columns(dataset.schema)
+        _check_columns(dataset.stored_schema)
         return CatalogVersion(dataset)
 
     def change(self, edit: Edit) -> CatalogVersion:

@@ -21,7 +21,7 @@ def add_check(
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         schema = schema_with_check(current.lance_schema, name, condition)
-        check_rows(schema, name, lambda columns: current.scan(columns))
+        check_rows(schema, name, lambda columns: current.stored_rows(columns)[1])
 
         def unchanged(newer: PartitionedTable) -> None:
             if newer.rows != current.rows:

@@ -137,8 +137,9 @@ def _by_one_thread(function: BatchFunction) -> BatchFunction:
 
 
 def _read(table: PartitionedTable, columns: Sequence[str], batch_size: int | None) -> Iterator[pa.RecordBatch]:
-    yield from table.scan(columns, batch_size=batch_size)
-    yield pa.RecordBatch.from_pylist([], schema=table.to_table(columns, limit=0).schema)
+    schema, batches = table.stored_rows(columns, batch_size=batch_size)
+    yield from batches
+    yield pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def alter_column(table: PartitionedTable, change: Alteration, options: CommitOptions | None = None) -> PartitionedTable:

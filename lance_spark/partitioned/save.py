@@ -114,7 +114,7 @@ def create_partitioned(
             return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))
         found = catalog.load()
     assert found.dataset is not None  # It was there, or another writer has made it.
-    names = found.dataset.schema.names
+    names = found.dataset.stored_schema.names
     if is_partitioned(found.properties) or found.dataset.count_rows():
         raise AlreadyExistsError(f"there is a table or a catalog of tables at {root} already")
     if not {field.name for field in specs.partition_columns()} <= set(names):
@@ -294,7 +294,7 @@ def replace_where(table: PartitionedTable, rows: RowsToWrite, condition: Expr) -
 
     After a conflict the rows are searched again in the newest version, and the written files stay as they are.
     """
-    plan, added = _write(table, rows.where(condition, table.schema))
+    plan, added = _write(table, rows.where(condition, table.stored_schema))
     options = with_operation_name(rows.options, "overwrite")
 
     def attempt(current: PartitionedTable) -> PartitionedTable:

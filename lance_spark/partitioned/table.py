@@ -124,8 +124,8 @@ class PartitionedTable(ReadVerbs):
         return self.specs.schema
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns in Arrow's types."""
+    def stored_schema(self) -> pa.Schema:
+        """The columns in the Arrow types in which they are stored, as `plan` reads them."""
         return to_arrow_schema(with_blob_descriptors(self.specs.schema, self.file_version))
 
     @property

@@ -19,7 +19,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import column_fields, is_blob, is_leaf
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
+from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import live_rows

@@ -39,8 +39,8 @@ from lance_spark.expr.nodes import (
 )
 from lance_spark.expr.sql_text import TEXT_CALLS
 from lance_spark.schema.extension import is_json_field
-from lance_spark.spark.types import has_nanoseconds, is_lossless
-from lance_spark.spark.uuid_types import STORED_UUID, canonical_bytes
+from lance_spark.spark.types.schemas import has_nanoseconds, is_lossless
+from lance_spark.spark.types.uuids import STORED_UUID, canonical_bytes
 
 FUNCTION_PREFIX = "io.lancespark."
 """Starts the canonical name of each function of the connector."""

@@ -14,11 +14,11 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.spark import uuid_types
-from lance_spark.spark.blob_columns import BINARY, BLOB_HANDLING, DESCRIPTIONS, blobs_viewed, parse_blob_handling
-from lance_spark.spark.json_types import JSON_AS, STRING, VARIANT, parse_json_as, shown_json
-from lance_spark.spark.types import to_spark_schema
-from lance_spark.spark.uuid_types import is_uuid_field, shown_uuid
+from lance_spark.spark.blobs.columns import BINARY, BLOB_HANDLING, DESCRIPTIONS, blobs_viewed, parse_blob_handling
+from lance_spark.spark.types import uuids as uuid_types
+from lance_spark.spark.types.json_columns import JSON_AS, STRING, VARIANT, parse_json_as, shown_json
+from lance_spark.spark.types.schemas import to_spark_schema
+from lance_spark.spark.types.uuids import is_uuid_field, shown_uuid
 
 
 @dataclass(frozen=True, slots=True)

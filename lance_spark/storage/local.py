@@ -121,6 +121,13 @@ class LocalStore:
                 return [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
             return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
 
+    def read_copies(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
+        """See `storage.copies`. Reading costs half of what copying from a mapped file does, whose pages fault."""
+        num_bytes = sum([wanted.length for wanted in byte_ranges])
+        with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
+            require_inside(path, byte_ranges, status.st_size)
+            return [_bytes(descriptor, path, wanted) for wanted in byte_ranges]
+
     def size(self, path: str) -> int:
         return self._status(path).st_size
 
@@ -387,6 +394,12 @@ class _LocalOutput:
         # A forked child has a copy of this object, but the file belongs to its parent.
         if os.getpid() == self._process:
             self.abort()
+
+
+def _bytes(descriptor: int, path: str, wanted: ByteRange) -> bytes:
+    data = os.pread(descriptor, wanted.length, wanted.start)
+    # One call reads 2 GiB at most, and less where another process has truncated the file.
+    return data if len(data) == wanted.length else _copy(descriptor, path, wanted).to_pybytes()
 
 
 def _copy(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:

@@ -109,8 +109,8 @@ class Dataset(
         return self.manifest.schema
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns in Arrow's types."""
+    def stored_schema(self) -> pa.Schema:
+        """The columns in the Arrow types in which they are stored, as `plan` reads them."""
         return to_arrow_schema(self._shown)
 
     @property

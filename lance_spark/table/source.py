@@ -49,8 +49,8 @@ class TableSource(Protocol):
         """The columns with their field ids."""
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns in Arrow's types, as a scan returns them."""
+    def stored_schema(self) -> pa.Schema:
+        """The columns in the Arrow types in which they are stored, as plans read them."""
 
     @property
     def file_version(self) -> FileVersion | None:

@@ -16,7 +16,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.blob_columns import in_target, with_ranges
+from lance_spark.spark.blobs.columns import in_target, with_ranges
 from lance_spark.spark.partitions import SizedFragment
 from lance_spark.spark.plugin.datasource import LanceDataSource
 from lance_spark.storage.meter import READS

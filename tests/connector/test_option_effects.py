@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark.spark import catalog_options, options
-from lance_spark.spark import option_names as known
+from lance_spark.spark.options import catalog as catalog_options
+from lance_spark.spark.options import names as known
+from lance_spark.spark.options import options
 from lance_spark.spark.session import CATALOG_CLASS
 from tests.connector.option_checks import (
     catalog_settings,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lance_spark.spark.catalog_options import CatalogOptions
+from lance_spark.spark.options.catalog import CatalogOptions
 from tests.docs.blocks import Block, blocks, run, statements
 
 ROOT = Path(__file__).parents[2]

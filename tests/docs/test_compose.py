@@ -13,8 +13,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from lance_spark.spark import session
-from lance_spark.spark.catalog_options import CatalogOptions
 from lance_spark.spark.jvm.build import JAR
+from lance_spark.spark.options.catalog import CatalogOptions
 from lance_spark.spark.session import CATALOG_CLASS, LOCAL_SOCKETS
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"

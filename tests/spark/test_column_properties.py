@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import table_types
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.types.schemas import table_types
 
 GIVEN = pa.schema(
     [

@@ -14,7 +14,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql import parse
-from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.options.options import ReadOptions, WriteOptions
 
 
 def read(**options: str) -> ReadOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.property_names import check_properties, check_set_properties, nearest_property
+from lance_spark.spark.options.property_names import check_properties, check_set_properties, nearest_property
 
 
 @pytest.mark.parametrize(

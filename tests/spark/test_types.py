@@ -14,15 +14,8 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.spark.types import (
-    exchanged_schema,
-    from_spark_batch,
-    is_lossless,
-    table_types,
-    to_spark_batch,
-    to_spark_schema,
-    written_schema,
-)
+from lance_spark.spark.types.schemas import exchanged_schema, is_lossless, table_types, to_spark_schema, written_schema
+from lance_spark.spark.types.values import from_spark_batch, to_spark_batch
 
 MICROS = datetime.timedelta(microseconds=1)
 

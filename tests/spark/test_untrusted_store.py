@@ -25,8 +25,8 @@ from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_changes, plan_partitioned_write
 from lance_spark.spark.jobs.plain_target import plan_plain_changes, plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.storage import exclusive_create
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.dataset import Dataset

@@ -13,7 +13,7 @@ from pyspark.sql.variant_utils import VariantBuilder
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import PathTree, json_document, json_text
-from lance_spark.spark.variant_paths import narrowed_variants, path_tree
+from lance_spark.spark.types.variant_paths import narrowed_variants, path_tree
 
 KEYS = ["a", "b", "é", "long key", "z" * 40, "a.b", ""]
 STRUCT = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])

@@ -35,8 +35,8 @@ from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult, addresses_of, deleted_rows
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import address_scan

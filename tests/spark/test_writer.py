@@ -17,7 +17,7 @@ import lance_spark
 from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, InvalidInputError, LanceError
 from lance_spark.spark.jobs import plain_target, target
 from lance_spark.spark.jobs.task_result import TaskResult
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.plugin.writer import LanceWriter
 
 SCHEMA = StructType([StructField("id", LongType())])

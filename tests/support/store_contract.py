@@ -14,6 +14,7 @@ import pytest
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
+from lance_spark.storage.copies import read_copies
 
 ODD_NAMES = [
     "with space",
@@ -138,6 +139,8 @@ class StoreContract:
         assert [buffer.to_pybytes() for buffer in found] == [data[start : start + n] for start, n in ranges]
         assert store.read_range("a", ByteRange(7, 9)).to_pybytes() == data[7:16]
         assert store.read_ranges("a", []) == []
+        copies = read_copies(store, "a", [ByteRange(*range_) for range_ in ranges])
+        assert copies == [data[start : start + n] for start, n in ranges]
 
     def test_reads_ranges_of_an_object_of_many_requests(self, store: ObjectStore) -> None:
         data = pa.py_buffer(bytes(range(251)) * 100_000)
@@ -157,6 +160,8 @@ class StoreContract:
             store.read_range("a", ByteRange(*range_))
         with pytest.raises(CorruptFileError):
             store.read_ranges("a", [ByteRange(0, 4), ByteRange(*range_), ByteRange(6, 2)])
+        with pytest.raises(CorruptFileError):
+            read_copies(store, "a", [ByteRange(0, 4), ByteRange(*range_)])
 
     def test_a_missing_object_is_not_found(self, store: ObjectStore) -> None:
         store.put("folder/a", b"1")
@@ -167,6 +172,8 @@ class StoreContract:
                 store.read_range(path, ByteRange(0, 1))
             with pytest.raises(NotFoundError):
                 store.read_ranges(path, [ByteRange(0, 1), ByteRange(1_000_000, 1)])
+            with pytest.raises(NotFoundError):
+                read_copies(store, path, [ByteRange(0, 1)])
             with pytest.raises(NotFoundError):
                 store.size(path)
 

@@ -45,7 +45,8 @@ def random_texts(count: int) -> list[str]:
 def test_documents_are_those_of_the_reference(tmp_path: Path) -> None:
     texts = random_texts(1000)
     lance.write_dataset(pa.table({"j": pa.array(texts, pa.json_())}), str(tmp_path))
-    stored = lance_spark.open(str(tmp_path)).to_table()["j"].to_pylist()
+    _, batches = lance_spark.open(str(tmp_path)).stored_rows(["j"])
+    stored = pa.Table.from_batches(batches)["j"].to_pylist()
     shown = lance.dataset(str(tmp_path)).to_table()["j"].to_pylist()
     assert [json_document(text) for text in texts] == stored
     assert [json.loads(json_text(data)) for data in stored] == [json.loads(text) for text in shown]
@@ -91,7 +92,7 @@ def test_verbs_take_text(tmp_path: Path) -> None:
     lance_spark.write(pa.table({"id": [4], "j": pa.array(["4"], pa.large_string())}), uri, mode="append")
     dataset = lance_spark.open(uri)
     dataset.merge(pa.table({"id": [3, 5], "j": pa.array(["[3]", "5"], pa.json_())}), "id")
-    # The binary documents of a read can be written again.
+    # What was read can be written again.
     lance_spark.write(lance_spark.open(uri).to_table(filter="id = 1"), str(tmp_path / "copy"))
     lance.write_dataset(pa.table({"id": [6], "j": pa.array(["6"], pa.json_())}), uri, mode="append")
     lance_spark.open(uri).compact()
@@ -116,5 +117,5 @@ def test_added_and_nested_columns(tmp_path: Path) -> None:
     assert dataset.to_table(["j"])["j"].to_pylist() == ["[1]", None]
     assert dataset.schema.field("empty").type == pa.json_()
     found = lance_spark.open(uri).to_table()
-    assert [None if data is None else json_text(data) for data in found["l"].to_pylist()[0]] == ['{"a":1}', "2"]
-    assert [json_text(row["j"]) for row in found["s"].to_pylist()] == ['{"a":1}', "2"]
+    assert found["l"].to_pylist()[0] == ['{"a":1}', "2"]
+    assert [row["j"] for row in found["s"].to_pylist()] == ['{"a":1}', "2"]

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.backfill import plan_partitioned_columns, plan_partitioned_values
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.spark.blob_references import check_no_references
-from lance_spark.spark.types import from_spark_batch
+from lance_spark.spark.blobs.references import check_no_references
+from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.columns.backfill import plan_new_columns, plan_new_values
 from lance_spark.table.columns.backfill_writer import Backfill, BackfilledSplit, BackfillWriter, PlainBackfill
 from lance_spark.table.dataset import Dataset

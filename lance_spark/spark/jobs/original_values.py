@@ -17,7 +17,8 @@ import pyarrow.types as pt
 
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take
-from lance_spark.spark.types import from_spark_batch, is_lossless, to_spark_batch
+from lance_spark.spark.types.schemas import is_lossless
+from lance_spark.spark.types.values import from_spark_batch, to_spark_batch
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan

@@ -21,8 +21,8 @@ from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.target import Rows, RowSearch, Target, WriteMode
 from lance_spark.spark.jobs.task_result import NewFiles
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.types import exchanged_schema, table_types, with_comments, written_schema
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation

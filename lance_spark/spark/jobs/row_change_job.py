@@ -13,14 +13,14 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.spark.blob_references import with_references
+from lance_spark.spark.blobs.references import with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
 from lance_spark.spark.jobs.row_changes import RowChanges, RowIds
 from lance_spark.spark.jobs.target import Rows, Version
 from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, deleted_rows
-from lance_spark.spark.types import from_spark_batch
+from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.source import Split

@@ -16,7 +16,7 @@ from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.target import Version
 from lance_spark.spark.jobs.task_result import NewFiles, TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.types import from_spark_batch
+from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.key_index import KeyIndex
 
 

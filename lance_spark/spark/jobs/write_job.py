@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.spark.blob_references import with_references
+from lance_spark.spark.blobs.references import with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.task_result import NewFiles, TaskResult
-from lance_spark.spark.types import from_spark_batch
+from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.rows.row_address import UInt64Array
 

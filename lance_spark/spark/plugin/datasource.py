@@ -20,17 +20,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lance_spark.spark.connector.streaming.change_columns import columns_of_changes
-from lance_spark.spark.interval_types import refuse_months
-from lance_spark.spark.options import (
-    ReadOptions,
-    refuse_options_of_connector,
-    refuse_time_travel_of_spark,
-)
+from lance_spark.spark.options.options import ReadOptions, refuse_options_of_connector, refuse_time_travel_of_spark
 from lance_spark.spark.plugin.reader import LanceReader, PushdownReader, Snapshot
 from lance_spark.spark.plugin.stream_reader import LanceStreamReader
 from lance_spark.spark.plugin.stream_writer import LanceStreamWriter
 from lance_spark.spark.plugin.writer import LanceWriter, write_options
 from lance_spark.spark.streaming.options import reads_changes, without_source_options
+from lance_spark.spark.types.intervals import refuse_months
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 

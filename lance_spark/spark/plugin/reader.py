@@ -15,15 +15,16 @@ from lance_spark.expr.nodes import conjunction
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import blob_bytes, in_target
+from lance_spark.spark.blobs.columns import blob_bytes, in_target
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
-from lance_spark.spark.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.options.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, SizedFragment, plan_partitions, sized
 from lance_spark.spark.plugin.filters import split_filters
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import ShownAs, spark_view
-from lance_spark.spark.types import exchanged_schema, to_spark_batch, to_spark_schema
+from lance_spark.spark.types.schemas import exchanged_schema, to_spark_schema
+from lance_spark.spark.types.values import to_spark_batch
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format

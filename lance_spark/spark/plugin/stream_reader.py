@@ -24,7 +24,7 @@ from lance_spark.spark.connector.channel.warm_worker import errors_without_trace
 from lance_spark.spark.connector.streaming import source
 from lance_spark.spark.plugin.reader import Snapshot
 from lance_spark.spark.streaming.options import SourceOptions
-from lance_spark.spark.types import exchanged_schema
+from lance_spark.spark.types.schemas import exchanged_schema
 
 _MAX_ROWS = (1 << 63) - 1
 

@@ -19,7 +19,7 @@ from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.plugin.writer import plan_write, write_options
 from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions

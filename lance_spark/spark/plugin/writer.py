@@ -17,7 +17,7 @@ from lance_spark.spark.jobs.plain_target import PlainTarget, plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 

@@ -14,7 +14,7 @@ from typing import Any
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
-from lance_spark.spark.options import ReadOptions, WriteOptions
+from lance_spark.spark.options.options import ReadOptions, WriteOptions
 
 LATEST = "latest"
 """The value of startingVersion for changes that are still to come."""

@@ -118,7 +118,8 @@ class ColumnsToFill:
         for name in columns:
             if name.lower() in checked:
                 raise UnsupportedFeatureError(
-                    f"column {name!r} has a CHECK constraint, which filling in values does not check; use UPDATE",
+                    f"column {name!r} has a CHECK constraint, or is a generated one or one that such a column is made "
+                    "of, which filling in values does not check; use UPDATE",
                     feature="CHECK constraint",
                 )
         finder = FieldFinder(schema)

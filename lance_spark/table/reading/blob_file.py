@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedF
 from lance_spark.file.blob_writer import MAX_BLOB_BYTES, sidecar_path
 from lance_spark.schema.blob import SOURCE, BlobKind
 from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.copies import read_copies
 from lance_spark.storage.paths import split_object
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
@@ -24,8 +25,15 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 DEFAULT_BUFFER_BYTES = 512 << 10
+T = TypeVar("T")
+_Read: TypeAlias = Callable[[ObjectStore, str, Sequence[ByteRange]], "list[T]"]
+"""Reads ranges of an object."""
+
 _READ_BYTES = 64 << 20
 """Bytes of values that one call of a store is asked for."""
+
+_MAX_FILES = 1024
+"""Data files that a reader keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,7 @@ class BlobReader:
         self._bases_of = bases_only(bases) if isinstance(bases, Bases) else bases
         self._allow_external = allow_external
         self._stores: dict[str, ObjectStore] = {}
+        self._files: dict[str, tuple[Bases, ObjectStore, str]] = {}
 
     def locations(self, array: pa.StructArray) -> list[BlobLocation | None]:
         """Where the values are; None for a null.
@@ -151,11 +160,20 @@ class BlobReader:
         if size > MAX_BLOB_BYTES or position > MAX_BLOB_BYTES:
             raise CorruptFileError(f"a blob of {size} bytes at {position} lies behind the end of any file")
         if kind == BlobKind.EXTERNAL:
-            return self._external(position, size, blob_id, uri, file_of(source, self._bases_of)[0])
+            return self._external(position, size, blob_id, uri, self._file_of(source)[0])
         if kind not in (BlobKind.INLINE, BlobKind.PACKED, BlobKind.DEDICATED):
             raise UnsupportedFeatureError(f"blobs of kind {kind} are not read", feature=f"blob kind {kind}")
-        _, store, path = file_of(source, self._bases_of)
+        _, store, path = self._file_of(source)
         return BlobLocation(store, path if kind == BlobKind.INLINE else sidecar_path(path, blob_id), position, size)
+
+    def _file_of(self, source: str) -> tuple[Bases, ObjectStore, str]:
+        """As `file_of`; that of the last sources is kept."""
+        known = self._files.get(source)
+        if known is None:
+            if len(self._files) >= _MAX_FILES:
+                self._files.clear()
+            known = self._files[source] = file_of(source, self._bases_of)
+        return known
 
     def _external(self, position: int, size: int, blob_id: int, uri: str, bases: Bases) -> BlobLocation:
         if blob_id:
@@ -201,14 +219,18 @@ _NO_BYTES = pa.py_buffer(b"")
 
 def read_values(locations: Sequence[BlobLocation | None]) -> Iterator[bytes | None]:
     """The bytes at `locations`, in order; those of one request, or one value, are in memory at a time."""
-    return (None if value is None else value.to_pybytes() for value in _buffers(locations))
+    return _values(locations, read_copies, b"")
 
 
 def _buffers(locations: Sequence[BlobLocation | None]) -> Iterator[pa.Buffer | None]:
+    return _values(locations, lambda store, path, ranges: store.read_ranges(path, ranges), _NO_BYTES)
+
+
+def _values(locations: Sequence[BlobLocation | None], read: _Read[T], empty: T) -> Iterator[T | None]:
     for group in _groups(locations):
-        found = _read_together(group)
+        found = _read_together(group, read)
         for number, location in enumerate(group):
-            yield None if location is None else found.pop(number, _NO_BYTES)
+            yield None if location is None else found.pop(number, empty)
 
 
 def _groups(locations: Iterable[BlobLocation | None]) -> Iterator[list[BlobLocation | None]]:
@@ -224,17 +246,17 @@ def _groups(locations: Iterable[BlobLocation | None]) -> Iterator[list[BlobLocat
     yield group
 
 
-def _read_together(group: Sequence[BlobLocation | None]) -> dict[int, pa.Buffer]:
+def _read_together(group: Sequence[BlobLocation | None], read: _Read[T]) -> dict[int, T]:
     """The non-empty values by their numbers; those of one object in as few requests as they need."""
     by_object: dict[tuple[int, str], list[tuple[int, BlobLocation]]] = {}
     for number, location in enumerate(group):
         if location is not None and location.size:
             by_object.setdefault((id(location.store), location.path), []).append((number, location))
-    found: dict[int, pa.Buffer] = {}
+    found: dict[int, T] = {}
     for members in by_object.values():
         first = members[0][1]
-        buffers = first.store.read_ranges(first.path, [location.range(0, location.size) for _, location in members])
-        found.update((number, data) for (number, _), data in zip(members, buffers, strict=True))
+        values = read(first.store, first.path, [ByteRange(location.start, location.size) for _, location in members])
+        found.update((number, data) for (number, _), data in zip(members, values, strict=True))
     return found
 
 

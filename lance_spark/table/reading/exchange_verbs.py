@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
-from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.read_verbs import ReadVerbs
 
 if TYPE_CHECKING:
@@ -128,8 +126,9 @@ class ExchangeVerbs(ReadVerbs):
 
     def _repr_html_(self) -> str:
         """The columns as a table, for notebooks. Reads no data file."""
-        schema = to_arrow_schema(with_blob_descriptors(self.lance_schema, self.file_version))
-        rows = "".join(f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>" for field in schema)
+        rows = "".join(
+            f"<tr><td>{escape(field.name)}</td><td>{escape(str(field.type))}</td></tr>" for field in self.schema
+        )
         return f"<p><code>{escape(repr(self))}</code></p><table><tr><th>column</th><th>type</th></tr>{rows}</table>"
 
 

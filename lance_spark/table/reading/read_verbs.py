@@ -17,6 +17,7 @@ from lance_spark.table.reading.binary_scan import binary_schema, wants_bytes, wi
 from lance_spark.table.reading.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.json_text import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.take import take_of_splits
@@ -67,6 +68,16 @@ class ReadVerbs(ABC):
     def file_version(self) -> FileVersion | None:
         """Of new data files; None if the table does not say."""
 
+    @property
+    @abstractmethod
+    def stored_schema(self) -> pa.Schema:
+        """The columns in the Arrow types in which they are stored, as plans read them."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in Arrow's types, as `scan` returns them."""
+        return shown_schema(self.stored_schema)
+
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -80,7 +91,7 @@ class ReadVerbs(ABC):
         blob_handling: str | None = None,
         allow_external_blobs: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as batches, in the order of the table.
+        """The rows as batches, in the order of the table. JSON columns are text (`arrow.json`).
 
         Args:
             columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns.
@@ -99,14 +110,14 @@ class ReadVerbs(ABC):
             NotFoundError: no such column.
             InvalidInputError: an argument is invalid, or the filter fails on a value.
         """
-        _, parts = self._planned(
-            columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
-        )
+        options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+        _, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
         if wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
-            batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
-            return with_bytes(batches, blob_reader(parts, allow_external=allow_external_blobs))
-        return _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
+        batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
+        if wants_bytes(blob_handling):
+            batches = with_bytes(batches, blob_reader(parts, allow_external=allow_external_blobs))
+        return shown_batches(batches)
 
     def to_table(
         self,
@@ -132,12 +143,26 @@ class ReadVerbs(ABC):
             batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
             reader = blob_reader(parts, allow_external=allow_external_blobs)
             schema = binary_schema(with_sources(plan, self._schema_with_sources).arrow_schema)
-            return pa.Table.from_batches(with_bytes(batches, reader), schema=schema)
+            return shown_table(pa.Table.from_batches(with_bytes(batches, reader), schema=schema))
         batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return pa.Table.from_batches(batches)
-        return pa.Table.from_batches(batches, schema=plan.arrow_schema)
+        return shown_table(pa.Table.from_batches(batches, schema=plan.arrow_schema))
+
+    def stored_rows(
+        self,
+        columns: Sequence[str],
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Rows in the form in which they are stored, for those who compute with them or write them, and their schema.
+
+        Arguments and errors as `scan`.
+        """
+        plan, parts = self._planned(columns, batch_rows=batch_size)
+        return plan.arrow_schema, _limited(parts, limit, offset, use_scalar_index=True)
 
     def count_rows(self, filter: str | Expr | None = None, *, use_scalar_index: bool = True) -> int:
         """The number of rows; without a filter from metadata alone, if that has the numbers.
@@ -159,7 +184,7 @@ class ReadVerbs(ABC):
             NotFoundError: no such column.
         """
         plan, parts = self._planned(columns)
-        return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
+        return shown_table(take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices))
 
 
 def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:

@@ -20,6 +20,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.binary_scan import BINARY, wants_bytes, with_bytes
 from lance_spark.table.reading.blob_file import BlobReader
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.json_text import shown_batches
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 
 DEFAULT_WINDOW_ROWS = 16384
@@ -146,9 +147,8 @@ class ShardRows:
         table = pa.concat_tables(tables).combine_chunks()
         columns = [column.chunk(0) for column in table.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=table.schema)
-        if reader is None:
-            return batch
-        parts = list(with_bytes([batch], reader))
+        rows = [batch] if reader is None else with_bytes([batch], reader)
+        parts = list(shown_batches(rows))
         return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
     def _read(self, number: int) -> pa.Table:

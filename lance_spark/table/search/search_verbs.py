@@ -12,6 +12,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.search.text_search import SCORE_FIELD, SearchedPart, SearchRequest, search_parts
 
@@ -69,11 +70,22 @@ class SearchVerbs(ABC):
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
+        return shown_table(self.searched_texts(request, columns, filter, with_row_id, with_row_address))
+
+    def searched_texts(
+        self,
+        request: SearchRequest,
+        columns: Sequence[str] | None,
+        filter: str | Expr | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """The result of `search` in the form in which columns are stored. Raises as it does."""
         parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
         return search_parts(request, parts, schema)
 
     def search_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
-        """The schema of the result of `search`, with ``_score``, without a search.
+        """The schema of the result of `searched_texts`, with ``_score``, without a search.
 
         Raises:
             NotFoundError: no such column.

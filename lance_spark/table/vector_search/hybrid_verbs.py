@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchedPart
@@ -131,7 +132,9 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             **options,
         )
         joined = Fusion(fusion, rrf_k, vector_weight)
-        return self.found_by_both(self.plan_hybrid_search(nearest, query, search_columns, candidates, joined))
+        return shown_table(
+            self.found_by_both(self.plan_hybrid_search(nearest, query, search_columns, candidates, joined))
+        )
 
     def plan_hybrid_search(
         self,
@@ -165,11 +168,11 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         return self._searched_parts(wanted.columns, wanted.filter, wanted.with_row_id, False)
 
     def found_by_both(self, hybrid: HybridSearch) -> pa.Table:
-        """The result of a hybrid search. Raises as `hybrid_search`."""
+        """The result of `hybrid_search` in the form in which columns are stored. Raises as it does."""
         parts, schema = self.hybrid_parts(hybrid)
         return hybrid.run(parts, schema)
 
     def hybrid_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
-        """The columns of the result of `hybrid_search`. Raises as it does."""
+        """The columns of the result of `found_by_both`. Raises as `hybrid_search`."""
         _, schema = self._searched_parts(columns, None, with_row_id, False)
         return hybrid_schema(schema)

@@ -92,7 +92,7 @@ class IndexRecallVerbs(VectorVerbs, ABC):
                 f"index {name!r} is not a vector index, or has no rows; name a vector index with rows"
             )
         column = quoted(tuple(self._path(name).split(".")))
-        if searched_column(column, self.schema).is_multivector:
+        if searched_column(column, self.stored_schema).is_multivector:
             raise InvalidInputError(f"index {name!r} is over lists of vectors, which are searched without it")
         return column, metric
 

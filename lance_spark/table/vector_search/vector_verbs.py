@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
+from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.vector_search.query import DEFAULT_K
 from lance_spark.table.vector_search.request import NearestRequest
@@ -21,7 +22,7 @@ class VectorVerbs(ABC):
 
     @property
     @abstractmethod
-    def schema(self) -> pa.Schema:
+    def stored_schema(self) -> pa.Schema:
         """The columns in Arrow's types."""
 
     @abstractmethod
@@ -119,7 +120,7 @@ class VectorVerbs(ABC):
             use_scalar_index=use_scalar_index,
             ef=ef,
         )
-        return self.searched(self.plan_nearest(request))
+        return shown_table(self.searched(self.plan_nearest(request)))
 
     def to_table_of_nearest(
         self, nearest: Mapping[str, Any], *, with_row_address: bool = False, **arguments: Any
@@ -136,13 +137,13 @@ class VectorVerbs(ABC):
         """
         if with_row_address:
             raise InvalidInputError("the result of a vector search has no _rowaddr; ask for with_row_id")
-        return self.searched(self.plan_nearest(NearestRequest.of_reference(nearest, **arguments)))
+        return shown_table(self.searched(self.plan_nearest(NearestRequest.of_reference(nearest, **arguments))))
 
     def searched(self, search: Search) -> pa.Table:
-        """The result of a search. Raises as `nearest`."""
+        """The result of a search, in the form in which columns are stored. Raises as `nearest`."""
         found = search.found(self.searched_parts(search))
         return search.run([], self.unread(search)) if found is None else found
 
     def plan_nearest(self, request: NearestRequest) -> Search:
         """The search that `nearest` does, checked. Raises as there."""
-        return request.search(self.schema)
+        return request.search(self.stored_schema)

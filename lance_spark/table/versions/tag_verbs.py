@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.json_text import shown_batches
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 
@@ -82,7 +83,7 @@ class TagVerbs(ABC):
         feed = self.plan_changes(
             from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
         )
-        return feed.batches()
+        return shown_batches(feed.batches())
 
     def tags(self) -> dict[str, Tag]:
         """The table's tags by name."""

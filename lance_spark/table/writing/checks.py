@@ -1,4 +1,6 @@
-"""Enforces CHECK constraints on rows that are written: a condition may be TRUE or NULL, as in SQL.
+"""Enforces CHECK constraints and generated columns on rows that are written.
+
+The condition of a constraint may be TRUE or NULL, as in SQL.
 
 A table can come from anywhere, and Spark evaluates the conditions too. So a condition must be one that our own
 expressions know, without quotes or comments that the two could read differently.
@@ -7,18 +9,20 @@ expressions know, without quotes or comments that the two could read differently
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter, evaluate
-from lance_spark.expr.nodes import Column, Expr
+from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr
 from lance_spark.expr.sql import parse
 from lance_spark.expr.values import as_boolean
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import checks_of, without_checks
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.generated import generated_of
 
 _UNSAFE = re.compile(r"[\"\\]|--|/\*")
 
@@ -43,6 +47,47 @@ def parsed_check(name: str, condition: str) -> Expr:
         ) from error
 
 
+def parsed_generation(column: str, text: str) -> Expr:
+    """The expression of a generated column.
+
+    Raises:
+        UnsupportedFeatureError: it is not one that all writers can evaluate alike.
+    """
+    refused = f"the generated column {column!r} ({text}) cannot be enforced"
+    if _UNSAFE.search(text) is not None:
+        raise UnsupportedFeatureError(
+            f"{refused}: write its expression without double quotes, backslashes and comments",
+            feature="generated column",
+        )
+    try:
+        return parse(text)
+    except InvalidInputError as error:
+        raise UnsupportedFeatureError(
+            f"{refused}: {error}. Use arithmetic, CAST, concat and comparisons of other columns",
+            feature="generated column",
+        ) from error
+
+
+def _generations(schema: LanceSchema) -> dict[str, Expr]:
+    """What must be true of generated columns, by the column."""
+    return {
+        name: Comparison(ComparisonOp.NULL_SAFE_EQ, Column((name,)), parsed_generation(name, text))
+        for name, text in generated_of(schema).items()
+    }
+
+
+def nullable_rows(batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> pa.RecordBatch:
+    """The columns `fields` of rows; those that the batch lacks are NULL."""
+    if not fields:
+        return batch
+    present = set(batch.schema.names)
+    arrays = [
+        batch.column(field.name) if field.name in present else pa.nulls(batch.num_rows, field.type) for field in fields
+    ]
+    found = [field.with_type(array.type).with_nullable(True) for field, array in zip(fields, arrays, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(found))
+
+
 def require_columns_of_checks(schema: LanceSchema) -> None:
     """Passes if all columns that constraints name are there, in types that their conditions accept.
 
@@ -50,10 +95,18 @@ def require_columns_of_checks(schema: LanceSchema) -> None:
         InvalidInputError: one is not; the message names the constraint.
         UnsupportedFeatureError: a condition is not supported.
     """
-    checks = checks_of(schema)
-    if not checks:
+    checks, generations = checks_of(schema), _generations(schema)
+    if not checks and not generations:
         return
     columns = to_arrow_schema(without_checks(schema))
+    for name, generation in generations.items():
+        try:
+            check_filter(generation, columns)
+        except LanceError as error:
+            raise InvalidInputError(
+                f"the generated column {name!r} ({generation}) does not fit the columns: {error}. Drop it first "
+                f"(ALTER TABLE ... DROP COLUMN {name})"
+            ) from error
     for name, condition in checks.items():
         expression = parsed_check(name, condition)
         try:
@@ -77,41 +130,48 @@ class RowChecks:
 
     def __init__(self, schema: LanceSchema) -> None:
         self._checks = {name: parsed_check(name, condition) for name, condition in checks_of(schema).items()}
+        self._generations = _generations(schema)
         used = self.columns()
         arrow = to_arrow_schema(schema) if used else ()
         self._columns = [field for field in arrow if field.name.lower() in used]
 
     def columns(self) -> set[str]:
-        """The names of the columns in conditions, in lower case."""
-        nodes = (node for check in self._checks.values() for node in check.walk())
+        """The names of the columns in conditions, and of generated ones and what they are made of, in lower case."""
+        conditions = (*self._checks.values(), *self._generations.values())
+        nodes = (node for check in conditions for node in check.walk())
         return {node.path[0].lower() for node in nodes if isinstance(node, Column)}
 
     def __call__(self, batch: pa.RecordBatch) -> None:
-        """Passes if no row makes a condition FALSE; columns that the batch lacks are NULL.
+        """Passes if no row makes a condition FALSE, and all have the values of generated columns. Columns that the
+        batch lacks are NULL.
 
         Raises:
-            InvalidInputError: a row does, or a condition fails on it; the message has the constraint.
+            InvalidInputError: a row does not pass, or a condition fails on it; the message has the constraint.
         """
-        if not self._checks or not batch.num_rows:
+        if not batch.num_rows or not (self._checks or self._generations):
             return
-        present = set(batch.schema.names)
-        arrays = [
-            batch.column(field.name) if field.name in present else pa.nulls(batch.num_rows, field.type)
-            for field in self._columns
-        ]
-        fields = [
-            field.with_type(array.type).with_nullable(True) for field, array in zip(self._columns, arrays, strict=True)
-        ]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)) if fields else batch
+        rows = nullable_rows(batch, self._columns)
         for name, check in self._checks.items():
-            truth = as_boolean(evaluate(check, rows), f"CHECK constraint {name}")
-            violated = pc.index(truth, pa.scalar(False)).as_py()
-            if violated >= 0:
-                values = {
-                    column: str(array[violated]) for column, array in zip((f.name for f in fields), arrays, strict=True)
-                }
-                shown = ", ".join(f"{column} = {value}" for column, value in values.items())
+            shown = _first_false(check, rows, f"CHECK constraint {name}")
+            if shown is not None:
                 raise InvalidInputError(
-                    f"a row violates the CHECK constraint {name!r} ({check}): {shown[:200]}. Correct the row, or drop "
+                    f"a row violates the CHECK constraint {name!r} ({check}): {shown}. Correct the row, or drop "
                     "the constraint"
                 )
+        for name, check in self._generations.items():
+            shown = _first_false(check, rows, f"generated column {name}")
+            if shown is not None:
+                raise InvalidInputError(
+                    f"a row has another value in the generated column {name!r} than its expression has ({check}): "
+                    f"{shown}. Leave the column out of inserts, or write the value of the expression"
+                )
+
+
+def _first_false(check: Expr, rows: pa.RecordBatch, name: str) -> str | None:
+    """The values of the first row for which a condition is FALSE; None if there is no such row."""
+    violated = pc.index(as_boolean(evaluate(check, rows), name), pa.scalar(False)).as_py()
+    if violated < 0:
+        return None
+    used = {node.path[0].lower() for node in check.walk() if isinstance(node, Column)}
+    values = (f"{field.name} = {rows[field.name][violated]}" for field in rows.schema if field.name.lower() in used)
+    return ", ".join(values)[:200]

@@ -20,6 +20,7 @@ from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.writing.checks import RowChecks
+from lance_spark.table.writing.generated import GeneratedValues
 from lance_spark.table.writing.text_lengths import check_lengths, has_length
 
 _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
@@ -45,17 +46,19 @@ class Conformer:
         _check_names(table.names(), given.names, "")
         fields = {field.name: field for field in table.fields}
         present = set(given.names)
+        self._generated = GeneratedValues(table, present)
         for field in table.fields:
-            if field.name not in present and not field.nullable:
+            if field.name not in present and not field.nullable and field.name not in self._generated.names:
                 raise InvalidInputError(f"column {field.name!r} is missing, and the table does not let it be null")
         targets = {name: to_arrow_field(field) for name, field in fields.items() if name in present}
         for column in given:
             _check_type(column.type, targets[column.name], column.name)
-        self.schema = LanceSchema(tuple(field for field in table.fields if field.name in present), dict(table.metadata))
-        """The part of the table's schema that the batches have."""
+        written = present | set(self._generated.names)
+        self.schema = LanceSchema(tuple(field for field in table.fields if field.name in written), dict(table.metadata))
+        """The part of the table's schema that converted batches have."""
         self._given = given
         self._checks = RowChecks(table)
-        self._targets = [targets[field.name] for field in self.schema.fields]
+        self._targets = [targets[field.name] for field in self.schema.fields if field.name in present]
         self._limited = [target for target in self._targets if has_length(target)]
         self._fits = not any(map(has_blob_type, self._targets)) and given.equals(
             pa.schema(self._targets, metadata=given.metadata), check_metadata=True
@@ -76,6 +79,7 @@ class Conformer:
         rows = batch if self._fits and batch.schema.equals(self._given) else self._converted(batch)
         for target in self._limited:
             check_lengths(rows.column(target.name), target, target.name)
+        rows = self._generated(rows)
         self._checks(rows)
         return rows
 

@@ -13,6 +13,7 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2, has_blobs
 from lance_spark.schema.check import checks_of, has_new_checks
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.generated import generated_of
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
@@ -131,7 +132,7 @@ def plan_write(
         if file_version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
             schema = as_blob_v2(schema)
             conform = Conformer(schema, source.schema)
-        elif checks_of(schema):
+        elif checks_of(schema) or generated_of(schema):
             conform = Conformer(schema, source.schema)
         plan = WritePlan(base, False, schema, file_version, conform)
     require_writable(plan.schema, plan.file_version)

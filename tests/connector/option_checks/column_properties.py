@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
-from lance_spark.spark.column_properties import SUFFIXES, metadata_key
+from lance_spark.spark.types.column_properties import SUFFIXES, metadata_key
 from tests.connector.option_checks.registry import (
     Tables,
     datasets,

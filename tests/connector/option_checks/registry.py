@@ -9,9 +9,10 @@ from pathlib import Path
 import lance
 from pyspark.sql import DataFrame, SparkSession
 
-from lance_spark.spark import catalog_options, property_names
-from lance_spark.spark import option_names as known
-from lance_spark.spark.column_properties import SUFFIXES
+from lance_spark.spark.options import catalog as catalog_options
+from lance_spark.spark.options import names as known
+from lance_spark.spark.options import property_names
+from lance_spark.spark.types.column_properties import SUFFIXES
 
 KNOWN: Mapping[str, frozenset[str]] = {
     "read": frozenset(known.READ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException
 
-from lance_spark.spark import property_names
+from lance_spark.spark.options import property_names
 from tests.connector.option_checks.registry import (
     LARGE,
     LARGE_TYPES,

@@ -6,7 +6,7 @@ import lance
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-from lance_spark.spark import option_names as known
+from lance_spark.spark.options import names as known
 from tests.connector.option_checks.registry import (
     LARGE,
     LARGE_TYPES,

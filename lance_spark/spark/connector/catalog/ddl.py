@@ -25,7 +25,6 @@ from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.check import checks_of
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.spark.column_properties import apply, metadata_key, split_name
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.catalog.table import (
     LoadReply,
@@ -38,12 +37,13 @@ from lance_spark.spark.connector.catalog.table import (
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
 from lance_spark.spark.constraints import TableConstraint
-from lance_spark.spark.defaults import DEFAULT, checked_default
-from lance_spark.spark.options import StateOptions, TableDefaults
+from lance_spark.spark.options.options import StateOptions, TableDefaults
+from lance_spark.spark.options.property_names import check_set_properties
 from lance_spark.spark.predicates import SparkExpression, to_literal
-from lance_spark.spark.property_names import check_set_properties
-from lance_spark.spark.text_types import with_longer_text
-from lance_spark.spark.types import is_same_for_spark, table_types, written_schema
+from lance_spark.spark.types.column_properties import apply, metadata_key, split_name
+from lance_spark.spark.types.defaults import DEFAULT, checked_default
+from lance_spark.spark.types.schemas import is_same_for_spark, table_types, written_schema
+from lance_spark.spark.types.texts import with_longer_text
 from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.columns.check_constraints import add_check, drop_check

@@ -52,18 +52,18 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged,
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.write.tables import table_of
 from lance_spark.spark.constraints import TableConstraint
-from lance_spark.spark.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.spark.jobs.plain_target import plan_plain_write
 from lance_spark.spark.jobs.target import WriteMode
-from lance_spark.spark.options import StateOptions, WriteOptions
+from lance_spark.spark.options.options import StateOptions, WriteOptions
+from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.table_properties import TableProperties
+from lance_spark.spark.types.defaults import CURRENT_DEFAULT, checked_default
+from lance_spark.spark.types.generated import check_generated
 from lance_spark.table.manifests.manifest import Manifest
 
 _log = logging.getLogger(__name__)
 
 _PROVIDERS = ("lance", "io.lancespark.lancesource")
-_GENERATED = "GENERATION_EXPRESSION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,17 +235,14 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
 
 
 def _check_definitions(columns: StructType) -> None:
-    """Rejects columns with a DEFAULT or generated values, which Spark's catalog accepts and the table would ignore.
+    """Rejects a DEFAULT or generated values that cannot be kept.
 
     Raises:
-        UnsupportedFeatureError: there is such a column.
+        InvalidInputError: a DEFAULT is no literal.
+        UnsupportedFeatureError: an expression cannot be enforced.
     """
+    check_generated(columns)
     for column in columns.fields:
-        if _GENERATED in column.metadata:
-            raise UnsupportedFeatureError(
-                f"column {column.name!r}: columns have no generated values; compute the value in each INSERT",
-                feature="generated columns",
-            )
         if CURRENT_DEFAULT in column.metadata:
             checked_default(column.name, column.metadata[CURRENT_DEFAULT])
 
@@ -263,6 +260,7 @@ def _check_provider(request: MakeRequest) -> None:
 
 def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     _check_provider(request)
+    check_generated(request.schema)
     table = request.table_name()
     if request.by_path:
         WriteOptions.parse({**request.options, "path": request.name}).check_makes_table(None)

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
 from lance_spark.spark.connector.scan.partition_keys import texts
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.rest import RestNamespace
 from lance_spark.partitioned.table import is_partitioned_table
-from lance_spark.spark.catalog_options import CatalogOptions
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
-from lance_spark.spark.options import StateOptions
+from lance_spark.spark.options.catalog import CatalogOptions
+from lance_spark.spark.options.options import StateOptions
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 

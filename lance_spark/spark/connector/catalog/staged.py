@@ -16,14 +16,14 @@ from lance_spark.errors import AlreadyExistsError, NotFoundError
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.namespace.table_files import delete_tables_in
-from lance_spark.spark.catalog_options import CatalogOptions
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, directory
 from lance_spark.spark.connector.catalog.table import TableDescription
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.connector.write.job_task import unpickle_results
 from lance_spark.spark.jobs.target import Version
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.catalog import CatalogOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.storage import open_store
 
 

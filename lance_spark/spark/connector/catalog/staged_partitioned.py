@@ -36,9 +36,9 @@ from lance_spark.spark.constraints import with_constraints
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.table_properties import TableProperties
-from lance_spark.spark.types import table_types, with_comments, written_schema
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.options.table_properties import TableProperties
+from lance_spark.spark.types.schemas import table_types, with_comments, written_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
         )
     types = table_types(
         written_schema(staged.columns),
-        table.schema,
+        table.stored_schema,
         parsed.options.column_properties,
         replaces=True,
         large=parsed.options.use_large_var_types,
@@ -197,7 +197,9 @@ def _new_location(names: DirectoryNamespace, identifier: tuple[str, ...], proper
 
 
 def _check_large(made: PartitionedTable, options: WriteOptions) -> None:
-    if options.use_large_var_types and table_types(made.schema, None, large=True) != table_types(made.schema, None):
+    if options.use_large_var_types and table_types(made.stored_schema, None, large=True) != table_types(
+        made.stored_schema, None
+    ):
         raise UnsupportedFeatureError(
             "option use_large_var_types: the columns of a partitioned table are made before Spark hands over the "
             "options of the write; make the table with this property, such as by writeTo(...).tableProperty(...)",

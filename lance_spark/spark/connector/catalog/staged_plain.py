@@ -14,7 +14,7 @@ from lance_spark.spark.connector.catalog.table import READS, WRITES, TableDescri
 from lance_spark.spark.jobs.plain_target import plan_plain_write
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.table_properties import TableProperties
+from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.table.manifests.manifest import Manifest
 
 

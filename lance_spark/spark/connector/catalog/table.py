@@ -23,7 +23,7 @@ from lance_spark.partitioned.table import (
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blob_columns import BINARY, metadata_columns
+from lance_spark.spark.blobs.columns import BINARY, metadata_columns
 from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
@@ -32,9 +32,10 @@ from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.constraints import TableConstraint, constraints_of
-from lance_spark.spark.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
+from lance_spark.spark.options.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.table_view import spark_view
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.generated import expressions_of
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import without_marks
 from lance_spark.table.manifests.manifest import Manifest
@@ -46,6 +47,7 @@ READS = ("BATCH_READ", "MICRO_BATCH_READ")
 WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
+_COMPUTES = ("GENERATE_COLUMN_VALUES_ON_WRITE",)
 _ALL_COLUMNS = ColumnOptions()
 _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
@@ -108,6 +110,7 @@ class TableDescription:
     metadata_columns: tuple[MetadataColumn, ...]
     partitioning: tuple[SparkTransform, ...] = ()
     constraints: tuple[TableConstraint, ...] = ()
+    generated: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     # Rows that are only inserted come with bytes; those that are changed keep their descriptions.
     inserts = set(request.privileges) <= {"INSERT", "DELETE"} and "INSERT" in request.privileges
     blobs = BINARY if inserts else None
+    computes = inserts and not options.merge_schema
     columns = ColumnOptions(blob_handling=blobs)
     if newest is None and location.branch is None:
         whole = open_partitioned_table(place, StateOptions())
@@ -165,15 +169,24 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
                 found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
-            return LoadReply(True, found)
+            return LoadReply(True, found if computes else _without_generated(found))
     if newest is None:
         # A path is enough for the first write; a name must have been created by CREATE TABLE.
         return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
-        description = describe(place, location, newest, WRITES + _ANY_SCHEMA, columns)
+        description = _without_generated(describe(place, location, newest, WRITES + _ANY_SCHEMA, columns))
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
-    return LoadReply(True, describe(place, location, newest, capabilities, columns))
+    described = describe(place, location, newest, capabilities, columns)
+    return LoadReply(True, described if computes else _without_generated(described))
+
+
+def _without_generated(described: TableDescription) -> TableDescription:
+    """For writes whose rows tasks complete and check: of tables whose columns it computes, Spark refuses UPDATE and
+    MERGE, and it does not look at columns that are merged into the schema, or replace it.
+    """
+    capabilities = tuple(item for item in described.capabilities if item not in _COMPUTES)
+    return replace(described, generated={}, capabilities=capabilities)
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
@@ -219,6 +232,7 @@ def describe(
     asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     system = [StructField(name, LongType(), False) for name, on in asked if on]
     columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *system])
+    generated = expressions_of(manifest.schema)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -236,12 +250,13 @@ def describe(
             "provider": "lance",
             "location": location.uri,
         },
-        capabilities=capabilities,
+        capabilities=capabilities + (_COMPUTES if generated else ()),
         metadata_columns=(
             *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
             *_of_blobs(manifest.schema, data_format(manifest), shown.blobs),
         ),
         constraints=constraints_of(manifest.schema),
+        generated=generated,
     )
 
 
@@ -274,13 +289,14 @@ def describe_partitioned(
     place: ResolvedTable, whole: PartitionedTable, *, writable: bool, options: ColumnOptions = _ALL_COLUMNS
 ) -> TableDescription:
     """A version of a partitioned table as Spark sees it, in the types that `options` ask for."""
-    schema = whole.schema
+    schema = whole.stored_schema
     columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
     if PARTITION_COLUMN not in schema.names:
         columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
     current = whole.specs.current
     shown = options.shown_as(whole.properties)
     view = spark_view(whole.lance_schema, whole.file_version, shown)
+    generated = expressions_of(whole.lance_schema)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -298,10 +314,11 @@ def describe_partitioned(
             "provider": "lance",
             "location": place.uri,
         },
-        capabilities=READS + (WRITES + EVOLVES if writable else ()),
+        capabilities=READS + (WRITES + EVOLVES if writable else ()) + (_COMPUTES if generated else ()),
         metadata_columns=(*columns, *_of_blobs(whole.lance_schema, whole.file_version, shown.blobs)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
         constraints=constraints_of(whole.lance_schema),
+        generated=generated,
     )
 
 

@@ -21,7 +21,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.constraints import TableConstraint
-from lance_spark.spark.option_names import storage_options_of
+from lance_spark.spark.options.names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.bases import removed_meanwhile
 from lance_spark.table.dataset import Dataset
@@ -158,7 +158,7 @@ class TableHandle:
 
     def filterable(self) -> pa.Schema:
         """What a filter may name: the columns, and system columns that they do not hide. Raises as `source`."""
-        return filterable(self.source().schema)
+        return filterable(self.source().stored_schema)
 
     def open_partitioned(self) -> PartitionedTable:
         """Opens the version of a partitioned table, with the columns that the statement adds.

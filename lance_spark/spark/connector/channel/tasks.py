@@ -15,13 +15,13 @@ from pyspark.sql.types import BinaryType, DataType, StructType
 
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.spark.blob_columns import in_target
+from lance_spark.spark.blobs.columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
-from lance_spark.spark.interval_types import type_with_months
 from lance_spark.spark.partitions import FragmentSlice
-from lance_spark.spark.variant_paths import with_members
+from lance_spark.spark.types.intervals import type_with_months
+from lance_spark.spark.types.variant_paths import with_members
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
 from lance_spark.table.reading.scan import Scan

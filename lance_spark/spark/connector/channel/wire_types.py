@@ -8,7 +8,8 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.expr.decimal_expr import unscaled
-from lance_spark.spark.types import convert_batch, exchanged_schema, to_spark_value
+from lance_spark.spark.types.schemas import exchanged_schema
+from lance_spark.spark.types.values import convert_batch, to_spark_value
 
 _LONG_DIGITS = 18
 """Decimals with up to this many digits fit into 64 bits; Spark stores them this way."""

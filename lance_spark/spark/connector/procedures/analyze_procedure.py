@@ -34,7 +34,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.dataset import Dataset
 
 _ANALYZED = row_type(
@@ -54,7 +54,7 @@ class _State:
 def _analyze(call: Invocation) -> LocalRows | ColumnStatisticsQuery:
     opened = call.table()
     table = PartitionedDataset.of(opened) if isinstance(opened, PartitionedTable) else opened
-    known = {item.name: item.dataType for item in to_spark_schema(table.schema).fields}
+    known = {item.name: item.dataType for item in to_spark_schema(table.stored_schema).fields}
     if call.arguments.values.get("columns") is None:
         names = [name for name, kind in known.items() if can_be_analyzed(kind)]
     else:
@@ -84,7 +84,7 @@ def _commit(state: bytes, results: Sequence[bytes]) -> LocalRows:
     dropped = [
         name
         for name in planned.table.properties
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in planned.table.schema.names
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in planned.table.stored_schema.names
     ]
     entries: dict[str, str | None] = dict.fromkeys(dropped)
     for name, stats in columns.items():

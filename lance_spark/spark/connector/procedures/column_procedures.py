@@ -15,7 +15,7 @@ from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.blob_references import decoded_mark
+from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -34,7 +34,7 @@ from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_partitioned_changeable
 from lance_spark.spark.jobs.backfill_job import AnyTable, BackfillJob, plan_columns, plan_values
 from lance_spark.spark.jobs.compaction_job import AnyDataset
-from lance_spark.spark.types import table_types, written_schema
+from lance_spark.spark.types.schemas import table_types, written_schema
 from lance_spark.table.columns.backfill_writer import Backfill
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation

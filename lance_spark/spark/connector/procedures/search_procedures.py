@@ -25,29 +25,28 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT
-from lance_spark.spark.json_types import with_json_texts
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.json_columns import with_json_texts
+from lance_spark.spark.types.schemas import to_spark_schema
+from lance_spark.table.search.text_search import SearchRequest
 
 
 def _search(call: Invocation) -> LocalRows:
     table, arguments = call.table(), call.arguments
     dataset = PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
     limit = arguments.integer("limit")
-    found = dataset.search(
+    request = SearchRequest(
         arguments.text("query") or "",
-        arguments.texts("columns") or None,
+        arguments.texts("search_columns") or None,
         DEFAULT_LIMIT if limit is None else limit,
         arguments.integer("offset"),
-        arguments.text("filter"),
-        search_columns=arguments.texts("search_columns") or None,
-        with_row_id=bool(arguments.flag("with_row_id")),
     )
-    found = with_json_texts(found)
+    columns, with_row_id = arguments.texts("columns") or None, bool(arguments.flag("with_row_id"))
+    found = with_json_texts(dataset.searched_texts(request, columns, arguments.text("filter"), with_row_id))
     schema = to_spark_schema(found.schema)
     for field in schema.fields:
         _check_has_text(field.name, field.dataType)
-    columns = [_texts(found.column(field.name), field.name) for field in schema.fields]
-    rows = tuple(list(row) for row in zip(*columns, strict=True)) if columns else ()
+    values = [_texts(found.column(field.name), field.name) for field in schema.fields]
+    rows = tuple(list(row) for row in zip(*values, strict=True)) if values else ()
     return LocalRows(schema, rows)
 
 

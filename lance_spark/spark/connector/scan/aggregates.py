@@ -18,9 +18,9 @@ from lance_spark.expr.decimal_expr import MAX_PRECISION, Number
 from lance_spark.spark.connector.channel.tasks import bound_parts
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.decimal_terms import to_number
-from lance_spark.spark.interval_types import without_months
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.types import is_lossless, to_spark_schema
+from lance_spark.spark.types.intervals import without_months
+from lance_spark.spark.types.schemas import is_lossless, to_spark_schema
 from lance_spark.table.reading.groups import Grouping, Slot
 from lance_spark.table.reading.scan import Scan
 

@@ -20,8 +20,8 @@ from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.tasks import command
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.requests import ScanPlan
-from lance_spark.spark.options import check_options_of_changes
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.options.options import check_options_of_changes
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.change_feed.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -175,7 +175,7 @@ def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[pa.Schema, bool]:
     """The columns of the last version of a range, and whether its rows have stable ids."""
     _, _, versions = _resolved(handle, asked)
     end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
-    return end.schema, end.has_stable_row_ids
+    return end.stored_schema, end.has_stable_row_ids
 
 
 def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:

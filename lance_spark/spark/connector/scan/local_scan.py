@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance_spark.errors import LanceError
 from lance_spark.spark.connector.channel.task_metrics import cost_since
 from lance_spark.spark.connector.channel.tasks import TaskFunction
-from lance_spark.spark.options import DEFAULT_PARTITION_BYTES, ReadOptions
+from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES, ReadOptions
 from lance_spark.spark.partitions import SizedFragment, estimated_bytes
 from lance_spark.storage.meter import READS
 

@@ -27,7 +27,7 @@ from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.schema.field import LanceSchema
-from lance_spark.spark.types import is_lossless, to_spark_schema
+from lance_spark.spark.types.schemas import is_lossless, to_spark_schema
 
 PERIODS = ("years", "months", "days", "hours")
 """Names of the keys that stand for a hierarchy of time, the longest period first."""

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
 from lance_spark.schema.blob import has_blobs
-from lance_spark.spark.blob_columns import (
+from lance_spark.spark.blobs.columns import (
     blob_bytes,
     check_blob_handling,
     columns_with_bytes,
@@ -62,11 +62,11 @@ from lance_spark.spark.connector.scan.task_packing import (
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
-from lance_spark.spark.options import BATCH_BYTES
+from lance_spark.spark.options.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import check_text_options, with_same_values
-from lance_spark.spark.variant_paths import with_paths
+from lance_spark.spark.types.variant_paths import with_paths
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
@@ -131,7 +131,7 @@ class ScanPlanner:
         self._options = request.read_options()
         self._session = call.session
         self._source = request.handle.source()
-        self._filterable = filterable(self._source.schema)
+        self._filterable = filterable(self._source.stored_schema)
         self._filter = conjunction(tuple(term for term in (request.condition(), extremes) if term is not None))
         choosing = self._choosing_columns
         self.runtime_filter = runtime_filter(request.runtime_filters, call.attachments, self._filterable, choosing)
@@ -152,7 +152,7 @@ class ScanPlanner:
         self._partitioning = partitioning_of(
             self._source,
             opened,
-            with_same_values(self._source.schema, self._columns),
+            with_same_values(self._source.stored_schema, self._columns),
             self._filter,
             is_narrowed=self.runtime_filter is not None,
             time_zone=self._session.time_zone,
@@ -255,7 +255,7 @@ class ScanPlanner:
         top_n = self._request.top_n
         if top_n is None or self._limit is not None or not uses_top_n(self._options, self._session):
             return ()
-        return top_n.sort_keys(self._source.schema) or ()
+        return top_n.sort_keys(self._source.stored_schema) or ()
 
     def _distance_search(self) -> DistanceSearch | None:
         """How the rows that are nearest to a vector are found, if the order is by their distance."""

@@ -21,7 +21,7 @@ from lance_spark.spark.connector.scan.runtime_filters import (
     KeyFilter,
 )
 from lance_spark.spark.connector.scan.top_n import TopN
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.options.options import ReadOptions
 from lance_spark.spark.partitions import BYTES_PER_ROW
 
 

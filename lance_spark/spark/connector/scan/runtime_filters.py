@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType
 from lance_spark.expr.literals import FALSE
 from lance_spark.expr.nodes import Column, Expr, InArray, conjunction
 from lance_spark.spark.predicates import SparkExpression, to_filter
-from lance_spark.spark.types import is_lossless
+from lance_spark.spark.types.schemas import is_lossless
 
 MAX_CHOOSING_VALUES = 10_000
 """Partitions and fragments are not chosen by more values."""

@@ -17,7 +17,7 @@ from lance_spark.spark.connector.scan.planner import ScanPlanner
 from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanPlan, ScanRequest, encoded_filter
 from lance_spark.spark.connector.scan.settings import inline_bytes, uses_aggregates
 from lance_spark.spark.connector.scan.text_searches import pushed_filter
-from lance_spark.spark.options import log_read_options_without_effect
+from lance_spark.spark.options.options import log_read_options_without_effect
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.table.source import known_row_counts
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.connector.channel.registry import Session
-from lance_spark.spark.options import ReadOptions
+from lance_spark.spark.options.options import ReadOptions
 
 
 def uses_zone_maps(options: ReadOptions, session: Session) -> bool | None:

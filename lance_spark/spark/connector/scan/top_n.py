@@ -14,7 +14,7 @@ from lance_spark.index.vector.metrics import Metric
 from lance_spark.index.vector.sql_distance import SqlDistance
 from lance_spark.spark.connector.channel.tasks import ReadTask, SplitWork
 from lance_spark.spark.predicates import LANCE_DISTANCE, SparkExpression, to_literal, to_numbers, type_at
-from lance_spark.spark.types import is_lossless
+from lance_spark.spark.types.schemas import is_lossless
 from lance_spark.table.reading.first_rows import FirstRows, SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS

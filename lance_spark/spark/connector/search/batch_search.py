@@ -23,7 +23,7 @@ from lance_spark.spark.connector.search.vector_search import (
     searched_vector_column,
 )
 from lance_spark.spark.jobs.compaction_job import AnyDataset
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.vector_search.divided import searched_with
 from lance_spark.table.vector_search.query import QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.search import Search, searched_column
@@ -59,7 +59,7 @@ class BatchSearch:
     def schema(self) -> pa.Schema:
         """The columns of the result: those of the query, then those of the found row."""
         found = self.search.run([], self.dataset.unread(self.search)).schema
-        asked = [self.queries.schema.field(name) for name in self.query_columns]
+        asked = [self.queries.stored_schema.field(name) for name in self.query_columns]
         twice = sorted({field.name for field in asked} & set(found.names))
         if twice:
             raise InvalidInputError(
@@ -89,7 +89,8 @@ class BatchSearch:
         names = [*self.query_columns, self.query_column]
         columns = [quote_name(name) for name in dict.fromkeys(names)]
         for start in range(first, first + count, AT_ONCE):
-            rows = self.queries.to_table(columns, limit=min(AT_ONCE, first + count - start), offset=start)
+            schema, batches = self.queries.stored_rows(columns, min(AT_ONCE, first + count - start), start)
+            rows = pa.Table.from_batches(batches, schema=schema)
             rows = rows.filter(rows.column(self.query_column).is_valid())
             if rows.num_rows:
                 yield self._nearest(rows)
@@ -129,24 +130,24 @@ def plan_batch_search(dataset: AnyDataset, queries: AnyDataset, call: SearchCall
         InvalidInputError: an argument is unknown, missing or invalid.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
-    where = searched_vector_column(arguments, dataset.schema)
-    column = searched_column(where, dataset.schema)
+    where = searched_vector_column(arguments, dataset.stored_schema)
+    column = searched_column(where, dataset.stored_schema)
     if column.is_multivector:
         raise InvalidInputError(f"column {column.name} has lists of vectors, which are searched by one query at a time")
     placeholder = np.zeros(column.dimension, np.uint8)
     search = plan_with(dataset, arguments, where, placeholder)
     name = arguments.text("query_column") or _only_vectors(queries)
-    if name not in queries.schema.names:
+    if name not in queries.stored_schema.names:
         raise NotFoundError(f"the queries have no column {name!r}")
-    asked = VectorColumn.of(name, queries.schema.field(name).type)
+    asked = VectorColumn.of(name, queries.stored_schema.field(name).type)
     if asked.dimension != column.dimension or asked.is_multivector:
         raise InvalidInputError(
             f"the queries have {asked.dimension} values, the vectors of column {column.name} have {column.dimension}"
         )
     chosen = arguments.names("query_columns")
-    others = [field.name for field in queries.schema if field.name != name] if chosen is None else chosen
+    others = [field.name for field in queries.stored_schema if field.name != name] if chosen is None else chosen
     for other in others:
-        if other not in queries.schema.names:
+        if other not in queries.stored_schema.names:
             raise NotFoundError(f"the queries have no column {other!r}")
     planned = BatchSearch(dataset, queries, search, name, tuple(others))
     planned.schema()
@@ -154,7 +155,7 @@ def plan_batch_search(dataset: AnyDataset, queries: AnyDataset, call: SearchCall
 
 
 def _only_vectors(queries: AnyDataset) -> str:
-    found = [field.name for field in queries.schema if pa.types.is_fixed_size_list(field.type)]
+    found = [field.name for field in queries.stored_schema if pa.types.is_fixed_size_list(field.type)]
     if len(found) != 1:
         known = ", ".join(found) or "none"
         raise InvalidInputError(f"vector_search_batch needs the argument query_column; columns of vectors are: {known}")

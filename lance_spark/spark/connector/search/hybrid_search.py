@@ -97,7 +97,7 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
         "rrf_k": arguments.number("rrf_k"),
         "vector_weight": arguments.number("vector_weight"),
     }
-    column, vector = searched_vector_column(arguments, dataset.schema), arguments.required("query_vector")
+    column, vector = searched_vector_column(arguments, dataset.stored_schema), arguments.required("query_vector")
     search = dataset.plan_hybrid_search(
         nearest_request(dataset, arguments, column, vector),
         words if words is not None else arguments.required("query"),

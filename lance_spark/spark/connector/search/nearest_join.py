@@ -20,7 +20,8 @@ from lance_spark.spark.connector.scan.text_searches import pushed_filter
 from lance_spark.spark.connector.search.batch_search import AT_ONCE
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.predicates import SparkExpression
-from lance_spark.spark.types import convert_batch, exchanged_schema, to_spark_value
+from lance_spark.spark.types.schemas import exchanged_schema
+from lance_spark.spark.types.values import convert_batch, to_spark_value
 from lance_spark.table.search.text_filters import has_text_search
 from lance_spark.table.vector_search.divided import searched_with
 from lance_spark.table.vector_search.query import QUERY_INDEX
@@ -76,7 +77,7 @@ class JoinRequest:
         if not all(_is_plain(field.dataType) for field in self.columns.fields):
             raise InvalidInputError("a column is of a type that Spark does not take from functions")
         column = quote_name(self.vector_column)
-        dimension = searched_column(column, dataset.schema).dimension
+        dimension = searched_column(column, dataset.stored_schema).dimension
         request = NearestRequest(
             column,
             np.zeros((1, dimension), np.uint8),

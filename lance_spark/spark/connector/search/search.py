@@ -23,7 +23,7 @@ from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Sear
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
 from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
 from lance_spark.spark.jobs.compaction_job import AnyDataset
-from lance_spark.spark.types import to_spark_schema
+from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
 
 

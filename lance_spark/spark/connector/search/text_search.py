@@ -11,7 +11,7 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.search_verbs import SearchVerbs
-from lance_spark.table.search.text_search import SCORE
+from lance_spark.table.search.text_search import SCORE, SearchRequest
 
 NAMES = ("search", "lance_search")
 DEFAULT_LIMIT = 10
@@ -50,16 +50,10 @@ class TextSearch:
         """The result, with these of its columns. Raises as `SearchVerbs.search`."""
         # A path into a struct stays as it is: the column then has only these fields.
         read = self.columns or [quote_name(name) for name in columns if name not in (SCORE, ROW_ID)]
-        return self.dataset.search(
-            self.query,
-            read,
-            self.limit,
-            self.offset,
-            self.filter,
-            search_columns=self.search_columns,
-            with_row_id=self.with_row_id,
-            fast_search=self.fast_search,
-        ).select(columns)
+        request = SearchRequest(
+            self.query, self.search_columns, self.limit, self.offset, use_index=True, fast_search=self.fast_search
+        )
+        return self.dataset.searched_texts(request, read, self.filter, self.with_row_id).select(columns)
 
     def explained(self) -> str:
         """Nothing."""

@@ -109,7 +109,7 @@ def plan_vector_search(dataset: VectorVerbs, call: SearchCall) -> VectorSearch:
         InvalidInputError: an argument is unknown, missing, or invalid.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
-    column = searched_vector_column(arguments, dataset.schema)
+    column = searched_vector_column(arguments, dataset.stored_schema)
     return VectorSearch(dataset, plan_with(dataset, arguments, column, arguments.required("query_vector")))
 
 
@@ -141,7 +141,7 @@ def nearest_request(dataset: VectorVerbs, arguments: Arguments, column: str, que
         DEFAULT_K if k is None else k,
         arguments.text("distance_type"),
         arguments.text("filter"),
-        columns=spelt_columns(arguments.names("columns"), dataset.schema),
+        columns=spelt_columns(arguments.names("columns"), dataset.stored_schema),
         prefilter=arguments.flag("prefilter", True),
         distance_range=None if bounds == (None, None) else bounds,
         offset=offset,

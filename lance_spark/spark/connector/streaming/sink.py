@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
-from lance_spark.spark.blob_references import decoded_mark
+from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
@@ -27,7 +27,7 @@ from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import STATIC
-from lance_spark.spark.options import StateOptions, WriteOptions
+from lance_spark.spark.options.options import StateOptions, WriteOptions
 from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.spark.table_view import written_columns

@@ -25,8 +25,8 @@ from lance_spark.spark.connector.scan.changelog import ChangelogRange, ChangesTa
 from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
 from lance_spark.spark.connector.scan.task_packing import coalesced, pieces_of, split_parts, total_bytes, work_of
 from lance_spark.spark.connector.streaming.change_columns import CHANGE_COLUMNS
-from lance_spark.spark.option_names import OPTIONS_OF_CHANGES
-from lance_spark.spark.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.options.names import OPTIONS_OF_CHANGES
+from lance_spark.spark.options.options import BATCH_BYTES, ReadOptions
 from lance_spark.spark.partitions import ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.streaming.admission import StreamReader

@@ -11,7 +11,7 @@ from lance_spark.spark.connector.catalog.table import LoadReply, LoadRequest, lo
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.channel.registry import Call, operation
 from lance_spark.spark.connector.streaming.change_columns import with_change_columns
-from lance_spark.spark.options import StateOptions
+from lance_spark.spark.options.options import StateOptions
 from lance_spark.spark.streaming.options import SourceOptions
 
 _CATALOG = "lance_path"

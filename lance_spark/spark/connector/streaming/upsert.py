@@ -15,10 +15,10 @@ from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.write.tables import AskedMode, table_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.option_values import STATIC
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.spark.table_view import written_columns
-from lance_spark.spark.types import exchanged_schema
+from lance_spark.spark.types.schemas import exchanged_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.row_level.upsert import key_schema

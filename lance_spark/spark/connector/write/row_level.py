@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.spark.blob_references import decoded_mark
+from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
@@ -24,7 +24,7 @@ from lance_spark.spark.connector.write.statement_reads import isolation_of, read
 from lance_spark.spark.connector.write.tables import table_of
 from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.row_change_job import RowChangeJob, properties_of
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.writing.save import CommitOptions

@@ -18,7 +18,7 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, ReadWork, Sp
 from lance_spark.spark.connector.write.search_cost import CHEAP_SPLITS, is_cheap_to_search, sizes_to_match
 from lance_spark.spark.jobs.task_result import TaskResult, addresses_of
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import DEFAULT_PARTITION_BYTES
+from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES
 from lance_spark.spark.partitions import (
     SizedFragment,
     estimated_bytes,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lance_spark.expr.nodes import Expr
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.scan.requests import ScanRequest
-from lance_spark.spark.options import StateOptions
+from lance_spark.spark.options.options import StateOptions
 from lance_spark.table.row_level.isolation import IsolationLevel
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.search.text_filters import has_text_search

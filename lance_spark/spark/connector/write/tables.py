@@ -36,7 +36,7 @@ from lance_spark.spark.jobs.plain_target import check_plain_changeable, plan_pla
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
-from lance_spark.spark.options import TableDefaults, WriteOptions
+from lance_spark.spark.options.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_view import written_columns
 from lance_spark.table.manifests.manifest import Manifest
@@ -259,7 +259,7 @@ class _Partitioned(WritableTable):
 
     def delete_columns(self) -> pa.Schema:
         # Not system columns: whether all rows of a partition match is decided by its values alone.
-        return self.handle.open_partitioned().schema
+        return self.handle.open_partitioned().stored_schema
 
     def check_changeable(self) -> None:
         check_partitioned_changeable(self.handle.open_partitioned())
@@ -325,7 +325,7 @@ def check_partitioned_changeable(table: PartitionedTable) -> None:
     Raises:
         InvalidInputError: a column of the table hides one that identifies rows.
     """
-    hidden = set(PARTITION_ROW_ID) & set(table.schema.names)
+    hidden = set(PARTITION_ROW_ID) & set(table.stored_schema.names)
     if hidden:
         raise InvalidInputError(
             f"rows of a table with a column {min(hidden)!r} cannot be identified; rename the column"

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.spark.blob_references import decoded_mark
+from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.catalog.make_table import staged_table
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -30,9 +30,9 @@ from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import deleted_rows
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import DYNAMIC, STATIC
-from lance_spark.spark.options import WriteOptions
+from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
-from lance_spark.spark.text_types import with_declared_types
+from lance_spark.spark.types.texts import with_declared_types
 
 _log = logging.getLogger(__name__)
 

@@ -126,8 +126,13 @@ public class LanceTable
     for (int index = 0; index < columns.length; index++) {
       StructField field = declared.fields()[index];
       String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+      String generated = description.path("generated").path(field.name()).asText(null);
       // With the DEFAULT of the column, where Spark keeps it.
-      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, field.metadata().json());
+      String metadata = field.metadata().json();
+      columns[index] =
+          generated == null
+              ? Column.create(field.name(), field.dataType(), field.nullable(), comment, metadata)
+              : Column.create(field.name(), field.dataType(), field.nullable(), comment, generated, metadata);
     }
     return columns;
   }

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.StringType;
  * {@code blob_uri(uri[, offset, length])} and {@code blob_ingest(...)}: what INSERT into a blob column takes for an object,
  * or a part of it, that it refers to or copies.
  *
- * <p>The result is BINARY: a mark, then offset, length and URI ({@code lance_spark/spark/blob_references.py}). The mark is
+ * <p>The result is BINARY: a mark, then offset, length and URI ({@code lance_spark/spark/blobs/references.py}). The mark is
  * random in each driver and known to the tasks of its writes only, so no bytes of anybody's data can be taken for a
  * reference.
  */

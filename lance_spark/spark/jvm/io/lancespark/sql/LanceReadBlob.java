@@ -21,7 +21,7 @@ public final class LanceReadBlob {
   public static final String USAGE =
       "_FUNC_(column[, offset, length]) - The bytes of a blob column of a Lance table, or a part of them, as BINARY.";
 
-  /** As in {@code lance_spark/spark/blob_columns.py}. */
+  /** As in {@code lance_spark/spark/blobs/columns.py}. */
   private static final String SUFFIX = "__blob_bytes";
 
   private LanceReadBlob() {}

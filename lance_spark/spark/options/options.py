@@ -14,8 +14,7 @@ from datetime import datetime
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.spark.column_properties import Properties
-from lance_spark.spark.option_names import (
+from lance_spark.spark.options.names import (
     OF_SPARK,
     OPTIONS_OF_CHANGES,
     READ,
@@ -29,6 +28,7 @@ from lance_spark.spark.option_names import (
     split_options,
 )
 from lance_spark.spark.table_view import ShownAs
+from lance_spark.spark.types.column_properties import Properties
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES
 from lance_spark.table.refs.refs import MAIN

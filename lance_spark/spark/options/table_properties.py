@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.column_properties import split_name
-from lance_spark.spark.option_names import STORAGE_PREFIX, WITHOUT_EFFECT, WRITE, known_option
-from lance_spark.spark.options import WriteOptions
-from lance_spark.spark.property_names import OF_ONE_WRITE, check_properties
+from lance_spark.spark.options.names import STORAGE_PREFIX, WITHOUT_EFFECT, WRITE, known_option
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.options.property_names import OF_ONE_WRITE, check_properties
+from lance_spark.spark.types.column_properties import split_name
 
 _OPTION_PREFIX = "option."
 _OF_HIVE = ("hive.", "serialization.", "field.delim", "line.delim", "collection.delim", "mapkey.delim", "escape.delim")

@@ -16,8 +16,8 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.blob import BLOB_KEY, DEDICATED_SIZE, INLINE_SIZE, PACK_SIZE
 from lance_spark.schema.extension import JSON_METADATA
-from lance_spark.spark.json_types import is_written_as_json
-from lance_spark.spark.uuid_types import STORED_UUID, UUID_METADATA
+from lance_spark.spark.types.json_columns import is_written_as_json
+from lance_spark.spark.types.uuids import STORED_UUID, UUID_METADATA
 
 Properties: TypeAlias = Mapping[str, Mapping[str, str]]
 """Property and value by column; names of columns are in lower case, as in Spark's options."""

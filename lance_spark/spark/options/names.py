@@ -8,9 +8,7 @@ from typing import Any
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql import parse as parse_filter
-from lance_spark.spark.blob_columns import parse_blob_handling
-from lance_spark.spark.column_properties import split_name
-from lance_spark.spark.json_types import parse_json_as
+from lance_spark.spark.blobs.columns import parse_blob_handling
 from lance_spark.spark.option_values import (
     Option,
     boolean_value,
@@ -22,7 +20,9 @@ from lance_spark.spark.option_values import (
     text_value,
     timestamp_value,
 )
-from lance_spark.spark.uuid_types import parse_uuid_as
+from lance_spark.spark.types.column_properties import split_name
+from lance_spark.spark.types.json_columns import parse_json_as
+from lance_spark.spark.types.uuids import parse_uuid_as
 
 STORAGE_PREFIX = "storage."
 _COMMON = {

@@ -1,4 +1,4 @@
-"""Converts between the Arrow types of a table and the types of Spark (the table is in docs/types.md).
+"""Maps between the Arrow types of a table and the types of Spark (the table is in docs/types.md).
 
 Spark has no unsigned integers, half floats, dictionaries, fixed-size lists or units other than microseconds. Reads map
 them to the next type that holds their values; writes to an existing column map back, so that a column keeps its type
@@ -7,12 +7,9 @@ however often Spark rewrites it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 import pyspark
 from pyspark.errors import PySparkTypeError
@@ -20,22 +17,22 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.temporal import to_unit
 from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.extension import is_json_field
+from lance_spark.schema.generated import GENERATED
 from lance_spark.schema.text_type import TEXT_TYPE
-from lance_spark.spark.column_properties import Properties, apply
-from lance_spark.spark.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
-from lance_spark.spark.geo_types import (
+from lance_spark.spark.types.column_properties import Properties, apply
+from lance_spark.spark.types.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
+from lance_spark.spark.types.generated import GENERATION_EXPRESSION, checked_generation
+from lance_spark.spark.types.geometry import (
     check_geo_type,
     check_same_geo,
-    convert_geo,
     geo_metadata,
     geo_type,
     is_geo_type,
     stored_geo_field,
 )
-from lance_spark.spark.interval_types import (
+from lance_spark.spark.types.intervals import (
     ANY_INTERVAL,
     INTERVAL,
     interval_metadata,
@@ -44,22 +41,11 @@ from lance_spark.spark.interval_types import (
     with_months,
     year_month_of,
 )
-from lance_spark.spark.json_types import convert_json, is_written_as_json
-from lance_spark.spark.ml_types import UDT, ml_name, ml_type
-from lance_spark.spark.text_types import (
-    SPARK_TEXT_TYPE,
-    declared_type,
-    has_text_types,
-    with_text_type_of,
-)
-from lance_spark.spark.uuid_types import convert_uuids, is_uuid_field
-from lance_spark.spark.variant_types import (
-    VARIANT_METADATA,
-    convert_variant,
-    is_variant_field,
-    stored_variant_field,
-)
-from lance_spark.table.reading.scan import no_columns
+from lance_spark.spark.types.json_columns import is_written_as_json
+from lance_spark.spark.types.ml_vectors import UDT, ml_name, ml_type
+from lance_spark.spark.types.texts import SPARK_TEXT_TYPE, declared_type, has_text_types, with_text_type_of
+from lance_spark.spark.types.uuids import is_uuid_field
+from lance_spark.spark.types.variants import VARIANT_METADATA, is_variant_field, stored_variant_field
 from lance_spark.table.writing.conform import is_blob_type
 
 _MAX_PRECISION = 38
@@ -168,14 +154,18 @@ def written_schema(columns: st.StructType) -> pa.Schema:
     ]
     stored = st.StructType(fields)
     pairs = zip(exchanged_schema(stored), columns.fields, strict=True)
-    return pa.schema([_with_default(with_spark_types(field, spark), spark) for field, spark in pairs])
+    return pa.schema([_with_values(with_spark_types(field, spark), spark) for field, spark in pairs])
 
 
-def _with_default(field: pa.Field, spark: st.StructField) -> pa.Field:
-    text = spark.metadata.get(CURRENT_DEFAULT)
-    if text is None:
-        return field
-    return field.with_metadata({**(field.metadata or {}), DEFAULT: checked_default(spark.name, text).encode()})
+def _with_values(field: pa.Field, spark: st.StructField) -> pa.Field:
+    """`field` with the DEFAULT, or the expression, of the column."""
+    default, generation = spark.metadata.get(CURRENT_DEFAULT), spark.metadata.get(GENERATION_EXPRESSION)
+    entries = dict(field.metadata or {})
+    if default is not None:
+        entries[DEFAULT] = checked_default(spark.name, default).encode()
+    if generation is not None:
+        entries[GENERATED.encode()] = checked_generation(spark.name, generation).encode()
+    return field.with_metadata(entries) if default or generation else field
 
 
 def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
@@ -298,24 +288,6 @@ def has_nanoseconds(dtype: pa.DataType) -> bool:
     return bool((pt.is_timestamp(dtype) or pt.is_duration(dtype)) and dtype.unit == "ns")
 
 
-def to_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """`batch` in the Arrow types that Spark expects for its schema (`target`, the same names in the same order).
-
-    Raises:
-        InvalidInputError: a value out of the range of Spark's type, such as a second beyond the range of microseconds.
-    """
-    return convert_batch(batch, target, to_spark_value)
-
-
-def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """`batch` from Spark in the types of the table (`target` has the same names, in any order).
-
-    Raises:
-        InvalidInputError: a value out of the range of the table's type; the message names the column.
-    """
-    return convert_batch(batch.select(target.names), target, _to_table)
-
-
 def table_types(
     given: pa.Schema,
     table: pa.Schema | None,
@@ -344,7 +316,7 @@ def table_types(
     if replaces:
         kept = pa.schema(
             [
-                _with_default_of(
+                _with_values_of(
                     plain.field(i),
                     with_text_type_of(plain.field(i), field.with_type(_declared_as(plain.field(i).type, field.type))),
                 )
@@ -363,10 +335,11 @@ def table_types(
     return kept
 
 
-def _with_default_of(source: pa.Field, field: pa.Field) -> pa.Field:
-    kept = {key: value for key, value in (field.metadata or {}).items() if key != DEFAULT}
-    default = (source.metadata or {}).get(DEFAULT)
-    return field.with_metadata(kept if default is None else {**kept, DEFAULT: default})
+def _with_values_of(source: pa.Field, field: pa.Field) -> pa.Field:
+    """`field` with the DEFAULT, or the expression, that `source` has."""
+    keys = (DEFAULT, GENERATED.encode())
+    kept = {key: value for key, value in (field.metadata or {}).items() if key not in keys}
+    return field.with_metadata(kept | {key: value for key, value in (source.metadata or {}).items() if key in keys})
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
@@ -433,164 +406,3 @@ def _with_lance_names(dtype: pa.DataType) -> pa.DataType:
     if pt.is_map(dtype):
         return pa.map_(_plain_field(dtype.key_field), _plain_field(dtype.item_field))
     return pa.list_(_plain_field(dtype.value_field).with_name("item")) if pt.is_list(dtype) else dtype
-
-
-Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
-"""Converts an array that is not nested."""
-
-
-def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.RecordBatch:
-    """`batch` in the types of `target`, leaves converted by `leaf`.
-
-    Raises:
-        InvalidInputError: a value out of the range of the type of `target`; the message names the column.
-    """
-    arrays = []
-    for index, field in enumerate(target):
-        try:
-            arrays.append(convert(batch.column(index), field.type, leaf))
-        except _WrongLengthError as error:
-            raise InvalidInputError(
-                f"column {field.name} takes lists of {error.size} items, and a row has one of {error.length}; write "
-                f"lists of {error.size}, or NULL"
-            ) from None
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            given = batch.column(index).type
-            raise InvalidInputError(
-                f"column {field.name} has a value of type {given} that {field.type} cannot hold: {error}"
-            ) from error
-    if not arrays:
-        return no_columns(batch.num_rows)
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
-
-
-def to_spark_value(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Values as in Spark: nanoseconds as microseconds (rounded down), date64 as days."""
-    if has_nanoseconds(array.type):
-        micros = pa.timestamp("us", array.type.tz) if pt.is_timestamp(array.type) else pa.duration("us")
-        return to_unit(array, micros).cast(target)
-    if pt.is_time64(array.type) and array.type.unit == "ns":
-        return to_unit(to_unit(array, pa.time64("us")), target)
-    if pt.is_date64(array.type):
-        return pc.floor_temporal(array, unit="day").cast(target)
-    return array if array.type == target else array.cast(target)
-
-
-def _to_table(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Values in the table's type; nothing is truncated."""
-    if array.type == target:
-        return array
-    if pt.is_dictionary(target):
-        # Arrow only casts to dictionaries of strings.
-        encoded = _to_table(array, target.value_type).dictionary_encode()
-        indices = encoded.indices.cast(target.index_type)
-        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
-    if pt.is_float16(target):
-        return _to_float16(array)
-    return array.cast(target)
-
-
-def _to_float16(array: pa.Array) -> pa.Array:
-    halves = array.cast(pa.float16())
-    # Arrow converts numbers that are too large to infinities.
-    too_large = pc.and_(pc.is_finite(array), pc.is_inf(halves.cast(pa.float32())))
-    if pc.any(too_large).as_py():
-        value = array.filter(too_large)[0].as_py()
-        raise pa.ArrowInvalid(f"{value!r} is beyond the range of float16")
-    return halves
-
-
-def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
-    """`array` as `target`, at every level of nesting.
-
-    Raises:
-        pyarrow.ArrowInvalid: a value out of the range of `target`.
-    """
-    if array.type == target and (leaf is _to_table or is_lossless(target)):
-        return array
-    if pt.is_dictionary(array.type):
-        return convert(array.dictionary_decode(), target, leaf)
-    geometries = convert_geo(array, target)
-    if geometries is not None:
-        return geometries
-    texts = convert_json(array, target)
-    if texts is None:
-        texts = convert_uuids(array, target)
-    if texts is not None:
-        return texts
-    variants = convert_variant(array, target)
-    if variants is not None:
-        return variants
-    if pt.is_struct(target):
-        children = [convert(array.field(child.name), child.type, leaf) for child in target]
-        mask = array.is_null() if array.null_count else None
-        if not children:
-            return array.cast(target)
-        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
-    if pt.is_map(target):
-        return _convert_map(array, target, leaf)
-    if pt.is_list(target) or pt.is_large_list(target):
-        return _convert_list(array, target, leaf)
-    if pt.is_fixed_size_list(target):
-        return _with_fixed_size(_convert_list(array, pa.list_(target.value_field), leaf), target)
-    return leaf(array, target)
-
-
-class _WrongLengthError(Exception):
-    """A list of `length` items for a type with lists of `size` items."""
-
-    def __init__(self, size: int, length: int) -> None:
-        super().__init__(size, length)
-        self.size, self.length = size, length
-
-
-def _with_fixed_size(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A list array as fixed-size lists; Arrow's own cast crashes on arrays whose lists are all null.
-
-    Raises:
-        _WrongLengthError: a list that is not null has another length.
-    """
-    size, offsets = target.list_size, array.offsets.to_numpy().astype(np.int64)
-    is_valid = array.is_valid().to_numpy(zero_copy_only=False)
-    lengths = np.diff(offsets)
-    wrong = np.flatnonzero(is_valid & (lengths != size))
-    if len(wrong):
-        raise _WrongLengthError(size, int(lengths[wrong[0]]))
-    items = array.values
-    if array.null_count:
-        # Every list, also a null one, has slots for its items.
-        places = offsets[:-1, None] + np.arange(size)
-        items = items.take(pa.array(places.ravel(), pa.int64(), mask=np.repeat(~is_valid, size)))
-    return pa.Array.from_buffers(target, len(array), [_validity(array)], children=[items])
-
-
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    return array.is_valid().buffers()[1] if array.null_count else None
-
-
-def _convert_map(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
-    offsets = array.offsets.to_numpy()
-    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
-    children = [
-        convert(array.keys.slice(start, length), target.key_type, leaf),
-        convert(array.items.slice(start, length), target.item_type, leaf),
-    ]
-    entries = pa.StructArray.from_arrays(children, fields=[target.key_field, target.item_field])
-    buffers = [_validity(array), pa.py_buffer((offsets - start).astype(np.int32))]
-    return pa.Array.from_buffers(target, len(array), buffers, children=[entries])
-
-
-def _convert_list(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
-    if pt.is_fixed_size_list(array.type):
-        size = array.type.list_size
-        offsets = np.arange(len(array) + 1, dtype=np.int64) * size
-        items = array.values.slice(array.offset * size, len(array) * size)
-    else:
-        offsets = array.offsets.to_numpy()
-        items = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-        offsets = offsets - offsets[0]
-    width = np.int64 if pt.is_large_list(target) else np.int32
-    if offsets[-1] > np.iinfo(width).max:
-        raise pa.ArrowInvalid(f"{offsets[-1]} items in one batch; read or write fewer rows at a time")
-    buffers = [_validity(array), pa.py_buffer(offsets.astype(width))]
-    return pa.Array.from_buffers(target, len(array), buffers, children=[convert(items, target.value_type, leaf)])

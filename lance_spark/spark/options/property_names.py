@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.blob_columns import BLOB_HANDLING, parse_blob_handling
-from lance_spark.spark.column_properties import SUFFIXES, split_name
-from lance_spark.spark.json_types import JSON_AS, parse_json_as
-from lance_spark.spark.uuid_types import UUID_AS, parse_uuid_as
+from lance_spark.spark.blobs.columns import BLOB_HANDLING, parse_blob_handling
+from lance_spark.spark.types.column_properties import SUFFIXES, split_name
+from lance_spark.spark.types.json_columns import JSON_AS, parse_json_as
+from lance_spark.spark.types.uuids import UUID_AS, parse_uuid_as
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
 from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction

@@ -18,7 +18,7 @@ from lance_spark.expr.json_path.documents import json_documents, json_texts
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field
 from lance_spark.spark.option_values import word_value
-from lance_spark.spark.variant_types import is_exchanged_variant, is_variant_field
+from lance_spark.spark.types.variants import is_exchanged_variant, is_variant_field
 
 JSON_AS = "lance.json_as"
 """The table property."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.option_names import parse_options
 from lance_spark.spark.option_values import DIRECTORY, REST, Option, boolean_value, implementation_value, text_value
+from lance_spark.spark.options.names import parse_options
 
 _HEADER = "header."
 CATALOG = {

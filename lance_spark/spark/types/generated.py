@@ -1,0 +1,64 @@
+"""Generated columns in Spark: CREATE TABLE gives the SQL text of their values, and Spark computes and checks these.
+
+Spark evaluates the text, and a table can come from anywhere. So only expressions that the engine's own parser knows are
+taken and handed over; the engine checks all rows again (`table/writing/checks.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType, TimestampType
+
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.expr.nodes import Column
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.generated import generated_of
+from lance_spark.table.writing.checks import parsed_generation
+
+GENERATION_EXPRESSION = "GENERATION_EXPRESSION"
+"""Spark's metadata of a generated column."""
+
+_log = logging.getLogger(__name__)
+
+
+def checked_generation(column: str, text: str) -> str:
+    """The SQL text of a generated column that a user gives.
+
+    Raises:
+        UnsupportedFeatureError: the engine cannot enforce it.
+    """
+    parsed_generation(column, text)
+    return text.strip()
+
+
+def check_generated(columns: StructType) -> None:
+    """Passes if the generated columns of a new table can be enforced.
+
+    Raises:
+        UnsupportedFeatureError: one cannot.
+    """
+    types = {field.name.lower(): field.dataType for field in columns.fields}
+    for field in columns.fields:
+        if GENERATION_EXPRESSION not in field.metadata:
+            continue
+        expression = parsed_generation(field.name, field.metadata[GENERATION_EXPRESSION])
+        names = [field.name, *(node.path[0] for node in expression.walk() if isinstance(node, Column))]
+        if any(isinstance(types.get(name.lower()), TimestampType) for name in names):
+            raise UnsupportedFeatureError(
+                f"the generated column {field.name!r} is made of TIMESTAMP values, whose meaning depends on the time "
+                "zone of the session; use TIMESTAMP_NTZ",
+                feature="generated columns of TIMESTAMP",
+            )
+
+
+def expressions_of(schema: LanceSchema) -> Mapping[str, str]:
+    """The expressions that Spark may evaluate, by column; others stop writes, when the rows are checked."""
+    found = {}
+    for column, text in generated_of(schema).items():
+        try:
+            found[column] = checked_generation(column, text)
+        except UnsupportedFeatureError as error:
+            _log.warning("%s", error)
+    return found
