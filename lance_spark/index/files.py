@@ -36,8 +36,8 @@ class IndexFiles:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the table's metadata lists no file: the segment only records what is to be indexed."""
-        return not self._sizes
+        """Whether the segment has no file, and only records what is to be indexed. Not all writers list their files."""
+        return not self._sizes and next(iter(self._store.list(self._folder)), None) is None
 
     def open(self, name: str) -> IndexFile:
         """The file called `name`.

@@ -20,6 +20,7 @@ from pyspark.sql import types as st
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_path
 from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.geo.nodes import GEO_CALLS, GeometryConstant, intersects_call
 from lance_spark.expr.json_path.nodes import JSON_CALLS, JsonValue
 from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, JSON_TESTS
 from lance_spark.expr.json_path.values import JsonKind
@@ -36,9 +37,11 @@ from lance_spark.expr.nodes import (
     Or,
     StringMatch,
     StringMatchOp,
+    conjunction,
 )
 from lance_spark.expr.sql_text import TEXT_CALLS
 from lance_spark.schema.extension import is_json_field
+from lance_spark.spark.types.geometry import is_geo_type
 from lance_spark.spark.types.schemas import has_nanoseconds, is_lossless
 from lance_spark.spark.types.uuids import STORED_UUID, canonical_bytes
 
@@ -51,6 +54,14 @@ TEXT_SEARCHES = frozenset(FUNCTION_PREFIX + name for name in TEXT_CALLS if name 
 
 _JSON_CALLS = JSON_CALLS | JSON_TESTS
 _JSON_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("json_get_bool", EXISTS, CONTAINS))
+
+_GEO_TEXT = FUNCTION_PREFIX + "st_geomfromtext"
+_GEO_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("st_intersects", "st_disjoint"))
+_MEETING = frozenset(
+    FUNCTION_PREFIX + f"st_{name}"
+    for name in ("contains", "within", "covers", "coveredby", "touches", "crosses", "overlaps", "equals")
+)
+"""The functions that only geometries with a common point fulfil, and that Spark alone evaluates."""
 
 _VARIANT_GET = "VARIANT_GET"
 """Its arguments are the column and, as texts, the path."""
@@ -109,6 +120,37 @@ def to_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
     return translated
 
 
+def implied_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
+    """A filter that keeps all rows for which Spark's expression is true, and others; None if none is known.
+
+    For a geometry within a constant one the filter is that both have a point in common.
+    """
+    exact = to_filter(expression, schema)
+    if exact is not None:
+        return exact
+    terms = [implied_filter(child, schema) for child in expression.children]
+    known = tuple(term for term in terms if term is not None)
+    if expression.name in ("AND", "BOOLEAN_EXPRESSION"):
+        return conjunction(known)
+    if expression.name == "OR":
+        return Or(known) if len(known) == len(terms) > 0 else None
+    if expression.name not in _MEETING:
+        return None
+    try:
+        return _meeting(expression.children, schema)
+    except LanceError:
+        return None  # Spark complains.
+
+
+def _meeting(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    arguments = _geometries(children)
+    if arguments is None:
+        return None
+    met = intersects_call("st_intersects", arguments)
+    check_filter(met, schema)
+    return met
+
+
 def _predicate(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
     if expression.column is not None:
         return Column(expression.column) if type_at(schema, expression.column) == pa.bool_() else None
@@ -163,6 +205,28 @@ def _arguments(children: tuple[SparkExpression, ...]) -> tuple[Expr, ...] | None
 
 def _json_predicate(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
     return _json_call(name, children)
+
+
+def _geo_predicate(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
+    arguments = _geometries(children)
+    return None if arguments is None else GEO_CALLS[name.removeprefix(FUNCTION_PREFIX)][1](name, arguments)
+
+
+def _geometries(children: tuple[SparkExpression, ...]) -> tuple[Expr, ...] | None:
+    """Columns and constant geometries; None if an argument is neither."""
+    found = [Column(child.column) if child.column is not None else _geometry(child) for child in children]
+    known = tuple(argument for argument in found if argument is not None)
+    return known if len(known) == len(found) else None
+
+
+def _geometry(expression: SparkExpression) -> GeometryConstant | None:
+    if expression.name == _GEO_TEXT:
+        (text,) = expression.children
+        return GeometryConstant(text.literal) if text.literal is not None and text.cast is None else None
+    is_known = is_geo_type(expression.type) or isinstance(expression.type, st.BinaryType)
+    if not is_known or expression.cast is not None or expression.literal is None:
+        return None
+    return GeometryConstant(base64.b64decode(expression.literal))
 
 
 def _is_not_null(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
@@ -301,6 +365,7 @@ _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None
     "CONTAINS": partial(_match, StringMatchOp.CONTAINS),
     "BOOLEAN_EXPRESSION": _boolean,
     **{FUNCTION_PREFIX + name: partial(_text_call, name) for name in TEXT_CALLS},
+    **{name: partial(_geo_predicate, name) for name in _GEO_PREDICATES},
     **{name: partial(_json_predicate, name) for name in _JSON_PREDICATES},
 }
 

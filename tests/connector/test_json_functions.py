@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, LENGTH, JsonTest
+from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, EXTRACT, LENGTH, JsonTest
 from lance_spark.expr.json_path.values import JsonKind, json_steps, json_values
 from lance_spark.expr.nodes import Column
 from tests.connector.conftest import plan
@@ -79,7 +79,7 @@ def test_values_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str, k
 def test_tests_in_the_jvm_are_those_of_scans(spark: SparkSession, table: str) -> None:
     documents = stored(spark, table)
     paths = [path for path in PATHS if path.startswith("$")]
-    tests = [JsonTest(name, Column(("j",)), path) for name in (EXISTS, LENGTH) for path in paths]
+    tests = [JsonTest(name, Column(("j",)), path) for name in (EXISTS, LENGTH, EXTRACT) for path in paths]
     tests += [JsonTest(CONTAINS, Column(("j",)), path, item) for path in ("$", "$.a") for item in ITEMS]
     rows = spark.table(table).orderBy("id").selectExpr(*(test.to_sql() for test in tests)).collect()
     for number, test in enumerate(tests):
@@ -103,6 +103,9 @@ CONDITIONS = [
     "json_exists(j, '$.a[1]')",
     "json_array_length(j, '$.a') > 1",
     "json_array_contains(j, '$.a', 'null') OR id < 2",
+    "json_extract(j, '$.a') = '\"text\"'",
+    "json_extract(j, '$') IN ('0.00001', '[1]', '{}', 'null')",
+    "json_extract(j, '$.a') IS NULL",
 ]
 
 

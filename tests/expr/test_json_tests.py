@@ -1,7 +1,9 @@
-"""`json_exists`, `json_array_length` and `json_array_contains`, compared with the reference library."""
+"""`json_exists`, `json_array_length`, `json_array_contains` and `json_extract`, compared with the reference library."""
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 
 import lance
@@ -10,6 +12,8 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.json_path.path_tests import EXTRACT, JsonTest
+from lance_spark.expr.nodes import Column
 from lance_spark.expr.sql import parse
 
 DOCUMENTS = [
@@ -21,6 +25,16 @@ DOCUMENTS = [
     '{"b": [true, "1", 1, -7, [2]]}',
     '{"$.b": [1], "b": {"c": [7]}}',
     "null",
+    '{"b": 1, "a": "\\u0001\\t\\"\\u007f\\u2028\u00e9\U0001f600", "": [[], {}]}',
+]
+EXTRACTED = [
+    "IS NULL",
+    "= 'null'",
+    "= '{\"c\":1}'",
+    "= '5'",
+    "> '[1'",
+    "= '\"nope\"'",
+    '= \'[1,"x",null,2.5,{"c":1},"12"]\'',
 ]
 CONDITIONS = [
     *(f"json_exists(j, '{path}')" for path in ("$.b", "$.n", "$", "$[0]", "$.b[4]", "$.b[9]", "$.a.b", "$.b[4].c")),
@@ -31,6 +45,25 @@ CONDITIONS = [
     "json_array_contains(j, '$.b', 1)",
     "json_array_contains(j, '$', '2')",
     "json_array_contains(j, '$.b.c', '7')",
+    *(f"json_extract(j, '{path}') {test}" for path in ("$", "$.b", "$.b[4]", "$.n", "$.a") for test in EXTRACTED),
+]
+NUMBERS = [
+    0.00001,
+    -1.5e-5,
+    9.9e-5,
+    1e-6,
+    1e-7,
+    1.25e-10,
+    1e15,
+    1e16,
+    1e22,
+    0.1,
+    -0.0,
+    1.0,
+    123456.5,
+    1e400,
+    1 << 63,
+    -7,
 ]
 
 
@@ -45,9 +78,22 @@ def test_rows_are_those_of_the_reference(tmp_path: Path) -> None:
         assert parse(str(parse(condition))) == parse(condition)
 
 
+def test_texts_are_those_of_the_reference(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    numbers = [*NUMBERS, *(rng.uniform(-10, 10) * 10.0 ** rng.randint(-25, 25) for _ in range(300))]
+    texts = [json.dumps({"n": number, "m": [number]}).replace("Infinity", "1e400") for number in numbers]
+    table = pa.table({"j": pa.array([*texts, *(item for item in DOCUMENTS if item is not None)], pa.json_())})
+    reference = lance.write_dataset(table, str(tmp_path))
+    documents = lance_spark.open(str(tmp_path)).to_table()["j"].combine_chunks()
+    for path in ("$", "$.n", "$.m[0]", "$.a", "$.b[4]"):
+        expected = reference.scanner(columns={"x": f"json_extract(j, '{path}')"}).to_table()["x"].to_pylist()
+        assert JsonTest(EXTRACT, Column(("j",)), path).evaluated(documents).to_pylist() == expected, path
+
+
 @pytest.mark.parametrize(
     "query",
     [
+        "json_extract(j, 'a') = '1'",
         "json_exists(j, 'b.c')",
         "json_exists(j, '$.b[*]')",
         "json_exists(j, k)",

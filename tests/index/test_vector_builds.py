@@ -324,6 +324,25 @@ def test_segments_share_one_model(tmp_path: Path) -> None:
     assert recall(uri, clustered(20)) >= 0.95
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_segments_of_writers_that_list_no_files_are_merged(tmp_path: Path, count: int) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1000)
+    write(uri, values)
+    lance_spark.open(uri).create_index("v", **parameters("IVF_SQ"))
+    append(uri, values[:300], 1000)
+    (index,) = lance_spark.open(uri).indices()
+    index.message.files.clear()
+    unlisted = lance_spark.open(uri).commit_indices([index])
+    assert not unlisted.indices()[0].message.files
+    assert unlisted.index_statistics("v_idx")["num_unindexed_rows"] == 300
+    merged = unlisted.optimize_indices(num_indices_to_merge=count)
+    sizes = merged.index_statistics("v_idx")["segments"][0]["partitions"]
+    assert sum(partition["size"] for partition in sizes) == 1300
+    found = merged.nearest("v", values[700], fast_search=True, columns=["id"], k=1)["id"].to_pylist()
+    assert found == [700]
+
+
 def test_retraining_replaces_the_model(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     write(uri, clustered(600))

@@ -1,9 +1,10 @@
-"""The jobs of OPTIMIZE INDEX and REFRESH INDEX beside other writers: plan, tasks and commit are called one by one."""
+"""The jobs of CREATE, OPTIMIZE and REFRESH INDEX beside other writers: plan, tasks and commit are called one by one."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import NotFoundError, RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.channel.tasks import TaskFunction
+from lance_spark.spark.connector.procedures import index_procedures
 from lance_spark.spark.connector.procedures.index_optimization import PROCEDURES
 from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation, Tasks
 from lance_spark.table.dataset import Dataset
@@ -143,6 +145,45 @@ def test_another_writer_before_the_commit(uri: str, procedure: str, writer: str)
     check(uri)
 
 
+@pytest.mark.parametrize("writer", OTHER_WRITERS)
+@pytest.mark.parametrize("kind", ["btree", "zonemap"])
+def test_an_index_is_built_beside_another_writer(uri: str, kind: str, writer: str) -> None:
+    if writer == "compaction":
+        lance_spark.open(uri).drop_index("by_x")  # It keeps the fragments apart that it covers.
+    job = _procedure("create_index").call(_creation(uri, kind))
+    made = _procedure("create_index").finish
+    results = run(job)
+    OTHER_WRITERS[writer](uri)
+    expected = sorted(map(str, lance_spark.open(uri).to_table(["x", "p"], use_scalar_index=False).to_pylist()))
+    found = made(job.state, results)
+    assert isinstance(found, Tasks) or writer not in ("compaction", "rebuilt")
+    if isinstance(found, Tasks):
+        found = made(found.state, run(found))
+    assert not isinstance(found, Tasks)
+    assert statistics(uri)["num_indexed_rows"] > 0
+    assert sorted(map(str, lance_spark.open(uri).to_table(["x", "p"]).to_pylist())) == expected
+    check(uri)
+
+
+def test_an_index_is_not_built_without_end(uri: str) -> None:
+    procedure = _procedure("create_index")
+    job = procedure.call(_creation(uri, "btree"))
+    for _ in range(4):
+        results = _outrun(uri, job)
+        job = procedure.finish(job.state, results)
+    results = _outrun(uri, job)
+    with pytest.raises(RetryableConflictError):
+        procedure.finish(job.state, results)
+    check(uri)
+
+
+def _outrun(uri: str, job: Tasks) -> list[bytes]:
+    """The results of a job, during which another writer has built the index."""
+    results = run(job)
+    lance_spark.open(uri).create_scalar_index("x", "BITMAP", name="by_x", replace=True)
+    return results
+
+
 def test_an_index_that_was_dropped_before_the_commit_is_not_brought_back(uri: str) -> None:
     tasks = planned(uri, "optimize_index")
     results = run(tasks)
@@ -167,13 +208,18 @@ def test_a_partition_without_the_index_gets_it(tmp_path: Path) -> None:
 
 
 def _procedure(name: str) -> Any:
-    (found,) = [procedure for procedure in PROCEDURES if procedure.name == name]
+    (found,) = [procedure for procedure in (*PROCEDURES, *index_procedures.PROCEDURES) if procedure.name == name]
     return found
 
 
 def _call(uri: str, **options: str) -> Invocation:
     arguments = Arguments({"table": (uri,), "name": ("by_x",), **{name: (text,) for name, text in options.items()}})
     return Invocation(CatalogSettings("lance", {"root": str(Path(uri).parent)}), arguments)
+
+
+def _creation(uri: str, kind: str) -> Invocation:
+    call = _call(uri, kind=kind, columns="x")
+    return replace(call, arguments=Arguments({**call.arguments.values, "options": ("num_segments=2",)}))
 
 
 def _results(function: Callable[..., object], item: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""`st_intersects(column, geometry)` in filter text, with a constant geometry."""
+"""`st_intersects(column, geometry)` and `st_disjoint` in filter text, with a constant geometry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lance_spark.expr.geo.shape import Shape
 from lance_spark.expr.geo.wkb import parse_wkb
 from lance_spark.expr.geo.wkt import parse_wkt
 from lance_spark.expr.literals import Literal
-from lance_spark.expr.nodes import Expr, quote_string
+from lance_spark.expr.nodes import Expr, Not, quote_string
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ def _constant(name: str, values: tuple[Expr, ...]) -> Expr:
     return GeometryConstant(value.value)
 
 
-def _intersects(name: str, values: tuple[Expr, ...]) -> Expr:
+def intersects_call(name: str, values: tuple[Expr, ...]) -> Intersects:
+    """The node for a column and a constant geometry, in any order; raises InvalidInputError for other arguments."""
     one, other = values
     if isinstance(one, GeometryConstant):
         one, other = other, one
@@ -81,6 +82,7 @@ def _intersects(name: str, values: tuple[Expr, ...]) -> Expr:
 GEO_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
     "st_geomfromtext": (1, _constant),
     "st_geomfromwkb": (1, _constant),
-    "st_intersects": (2, _intersects),
+    "st_intersects": (2, intersects_call),
+    "st_disjoint": (2, lambda name, values: Not(intersects_call(name, values))),
 }
 """The number of arguments, and what makes the node of name and arguments."""

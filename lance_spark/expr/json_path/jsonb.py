@@ -50,7 +50,7 @@ def exists_at(data: bytes, steps: tuple[Step, ...]) -> bool:
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
-    return checked(data, lambda: _found(data, steps) is not None)
+    return checked(data, lambda: found_at(data, steps) is not None)
 
 
 def length_at(data: bytes, steps: tuple[Step, ...]) -> int | None:
@@ -78,14 +78,14 @@ def checked(data: bytes, read: Callable[[], Result]) -> Result:
 
 
 def _scalar(data: bytes, steps: tuple[Step, ...]) -> tuple[bool, Scalar]:
-    found = _found(data, steps)
+    found = found_at(data, steps)
     if found is None or found[0] == CONTAINER:
         return False, None
     return True, decoded(data, *found)
 
 
 def _length(data: bytes, steps: tuple[Step, ...]) -> int | None:
-    found = _found(data, steps)
+    found = found_at(data, steps)
     if found is None:
         return None
     header = _header(data, found[1]) if found[0] == CONTAINER else 0
@@ -142,7 +142,7 @@ def members(data: bytes, start: int, stop: int) -> tuple[list[str] | None, list[
     return [data[first : first + size].decode() for _, first, size in found[:count]], found[count:]
 
 
-def _found(data: bytes, steps: tuple[Step, ...]) -> Member | None:
+def found_at(data: bytes, steps: tuple[Step, ...]) -> Member | None:
     """(kind, first byte, bytes) of what is at a path; None if there is nothing."""
     found: Member | None = root(data)
     for step in steps:

@@ -1,4 +1,4 @@
-"""`json_exists`, `json_array_length` and `json_array_contains` of filter text."""
+"""`json_exists`, `json_array_length`, `json_array_contains` and `json_extract` of filter text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.json_path.documents import json_part
 from lance_spark.expr.json_path.jsonb import Scalar, exists_at, length_at, scalars_at
 from lance_spark.expr.json_path.values import json_steps
 from lance_spark.expr.literals import Literal
@@ -16,6 +17,7 @@ from lance_spark.expr.nodes import Expr, quote_string
 from lance_spark.expr.values import Operand
 
 EXISTS, LENGTH, CONTAINS = "json_exists", "json_array_length", "json_array_contains"
+EXTRACT = "json_extract"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,12 @@ class JsonTest(Expr):
         if isinstance(documents, pa.Scalar) or not (pt.is_binary(documents.type) or pt.is_large_binary(documents.type)):
             raise InvalidInputError(f"{self.name} takes a JSON column, got {documents.type}")
         steps = json_steps(self.path)
-        dtype = pa.int64() if self.name == LENGTH else pa.bool_()
-        read: dict[str, Callable[[bytes], int | bool | None]] = {
+        dtype = {LENGTH: pa.int64(), EXTRACT: pa.string()}.get(self.name, pa.bool_())
+        read: dict[str, Callable[[bytes], int | bool | str | None]] = {
             EXISTS: lambda data: exists_at(data, steps),
             LENGTH: lambda data: length_at(data, steps),
             CONTAINS: lambda data: any(_is_item(value, self.item or "") for value in scalars_at(data, steps)),
+            EXTRACT: lambda data: json_part(data, steps),
         }
         values = (None if data is None else read[self.name](data) for data in documents.to_pylist())
         return pa.array(values, dtype)
@@ -93,5 +96,6 @@ JSON_TESTS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]
     EXISTS: (2, _json_test),
     LENGTH: (2, _json_test),
     CONTAINS: (3, _json_test),
+    EXTRACT: (2, _json_test),
 }
 """The number of arguments, and what makes the node of name and arguments."""

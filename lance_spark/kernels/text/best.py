@@ -325,6 +325,62 @@ def _score_term(table, term, doc, weight, norms):
     return weight * weight_of(pointer_i32(table[row + FREQS])[place], norms[doc])
 
 
+@inlined
+def _start_leading(table, num_terms, start, block, has_varints, num_docs):
+    """Puts the leading terms to their first documents at or after `start`; how many others there are, or an error."""
+    others = np.int64(0)
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        table[row + IS_HIT] = 0
+        if table[row + IS_HERE] == 0:
+            continue
+        if table[row + IS_LEADING] == 0:
+            others += 1
+            continue
+        if _decode(table, term, block, has_varints, num_docs) < 0:
+            return np.int64(OUT_OF_RANGE)
+        _advance(table, term, start)
+    return others
+
+
+@inlined
+def _score_leading(table, num_terms, doc, weights, scores, norms):
+    """The scores of the leading terms in a document, which go on behind it, and bounds of those of the others."""
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        scores[term] = np.float32(0)
+        if table[row + IS_HERE] == 0:
+            continue
+        if table[row + IS_LEADING] == 1:
+            scores[term] = _score_term(table, term, doc, weights[term], norms)
+            table[row + PLACE] += table[row + IS_HIT]
+        else:
+            scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[table[row + BLOCK]]
+
+
+@inlined
+def _score_others(table, num_terms, doc, weights, scores, norms, block, has_varints, num_docs):
+    """The scores of the terms that do not lead in a document; 0 or an error."""
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 0:
+            if _decode(table, term, block, has_varints, num_docs) < 0:
+                return np.int64(OUT_OF_RANGE)
+            _advance(table, term, doc)
+            scores[term] = _score_term(table, term, doc, weights[term], norms)
+    return np.int64(0)
+
+
+@inlined
+def _counts(table, num_terms, doc, needs_all, is_live_at, is_phrase, slop, ends):
+    """1 if a document with some of the terms is a result, 0 if not, or an error."""
+    if needs_all == 1 and not _has_each_word(table, num_terms, IS_HIT):
+        return np.int64(0)
+    if is_live_at != 0 and pointer_u8(is_live_at)[doc] == 0:
+        return np.int64(0)
+    return _is_phrase(table, num_terms, slop, ends) if is_phrase == 1 else np.int64(1)
+
+
 @kernel("int64(int64, int64, int64, int64, int64)")
 def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at):
     """The documents of a part of an index with the highest scores, in the order of a heap.
@@ -356,7 +412,6 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     num_docs = numbers[7]
     limit = numbers[8]
     norms = pointer_f32(numbers[9])
-    is_live = pointer_u8(numbers[10])
     order = pointer_u64(numbers[11])
     has_order = np.int64(0) if numbers[11] == 0 else np.int64(1)
     ends = pointer_i32(numbers[12])
@@ -381,53 +436,26 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
             continue
         lowest = floor if found < limit else max(floor, out_scores[0])
         _choose_leading(table, num_terms, leading_word, scores, boost, lowest)
-        all_lead = True
-        for term in range(num_terms):
-            row = term * NUM_FIELDS
-            table[row + IS_HIT] = 0
-            if table[row + IS_HERE] == 1:
-                all_lead = all_lead and table[row + IS_LEADING] == 1
-                if table[row + IS_LEADING] == 1:
-                    if _decode(table, term, block, has_varints, num_docs) < 0:
-                        return OUT_OF_RANGE
-                    _advance(table, term, start)
+        others = _start_leading(table, num_terms, start, block, has_varints, num_docs)
+        if others < 0:
+            return others
         while True:
             candidate = _next(table, num_terms, last)
             if candidate < 0:
                 break
-            for term in range(num_terms):
-                row = term * NUM_FIELDS
-                scores[term] = np.float32(0)
-                if table[row + IS_HERE] == 0:
-                    continue
-                if table[row + IS_LEADING] == 1:
-                    scores[term] = _score_term(table, term, candidate, weights[term], norms)
-                    table[row + PLACE] += table[row + IS_HIT]
-                else:
-                    scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[table[row + BLOCK]]
+            _score_leading(table, num_terms, candidate, weights, scores, norms)
             score = _sum(table, num_terms, scores) * boost
             if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
                 continue
-            if not all_lead:
-                for term in range(num_terms):
-                    row = term * NUM_FIELDS
-                    if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 0:
-                        if _decode(table, term, block, has_varints, num_docs) < 0:
-                            return OUT_OF_RANGE
-                        _advance(table, term, candidate)
-                        scores[term] = _score_term(table, term, candidate, weights[term], norms)
+            if others > 0:
+                if _score_others(table, num_terms, candidate, weights, scores, norms, block, has_varints, num_docs) < 0:
+                    return OUT_OF_RANGE
                 score = _sum(table, num_terms, scores) * boost
                 if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
                     continue
-            if needs_all == 1 and not _has_each_word(table, num_terms, IS_HIT):
-                continue
-            if numbers[10] != 0 and is_live[candidate] == 0:
-                continue
-            if is_phrase == 1:
-                matches = _is_phrase(table, num_terms, slop, ends)
-                if matches < 0:
-                    return matches
-                if matches == 0:
-                    continue
-            found = _put(candidate, score, found, limit, out_docs, out_scores, order, has_order)
+            counts = _counts(table, num_terms, candidate, needs_all, numbers[10], is_phrase, slop, ends)
+            if counts < 0:
+                return counts
+            if counts == 1:
+                found = _put(candidate, score, found, limit, out_docs, out_scores, order, has_order)
     return found

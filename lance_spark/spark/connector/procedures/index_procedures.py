@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.spark.connector.channel.tasks import messages
 from lance_spark.spark.connector.procedures.index_targets import (
@@ -35,6 +36,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.build import build_segment
+from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.definition import define
 from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
@@ -54,6 +56,11 @@ _SHOWN = row_type(
 _RECALL = row_type(index_name=StringType(), recall=DoubleType(), least_recall=DoubleType(), num_queries=LongType())
 
 _NUM_SEGMENTS = "num_segments"
+
+_MAX_JOBS = 5
+"""How often an index is built at most, if other writers move or change its values meanwhile."""
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,12 @@ class _Work:
 
 @dataclass(frozen=True)
 class _State:
+    """The version that the job reads, what it builds from it, and how many jobs other writers have outrun."""
+
     table: Dataset | PartitionedDataset
-    name: str
+    index: _Index
+    num_segments: int | None
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,27 +126,43 @@ def _create(call: Invocation) -> LocalRows | Tasks:
     num_segments = parameters.pop(_NUM_SEGMENTS, None)
     if num_segments is not None and (type(num_segments) is not int or num_segments < 1):
         raise InvalidInputError(f"{_NUM_SEGMENTS} is {num_segments}; it is a whole number of at least 1")
-    index = _Index(name, given.required("kind"), columns[0], parameters)
-    work = list(_work(table, index, num_segments))
+    return _built(_State(table, _Index(name, given.required("kind"), columns[0], parameters), num_segments))
+
+
+def _built(state: _State) -> LocalRows | Tasks:
+    table, index = state.table, state.index
+    work = list(_work(table, index, state.num_segments))
     if not work:
         if isinstance(table, Dataset):
-            table.create_scalar_index(index.column, index.kind, name, True, **index.parameters)
-        return LocalRows.of(_CREATED, [(0, name)])
-    return Tasks(BuildTask(index), [pickle.dumps(item) for item in work], pickle.dumps(_State(table, name)))
+            table.create_scalar_index(index.column, index.kind, index.name, True, **index.parameters)
+        return LocalRows.of(_CREATED, [(0, index.name)])
+    return Tasks(BuildTask(index), [pickle.dumps(item) for item in work], pickle.dumps(state))
 
 
-def _commit_created(state: bytes, results: Sequence[bytes]) -> LocalRows:
+def _commit_created(state: bytes, results: Sequence[bytes]) -> LocalRows | Tasks:
     planned: _State = pickle.loads(state)  # Pickled by this package, on this driver.
     by_key: dict[str | None, list[IndexMetadata]] = {}
     for result in results:
         key, segment = pickle.loads(result)
         by_key.setdefault(key, []).append(IndexMetadata.from_bytes(segment))
-    if isinstance(planned.table, Dataset):
-        planned.table.commit_indices(by_key[None])
-    else:
-        planned.table.commit_index_segments({key: items for key, items in by_key.items() if key is not None})
+    try:
+        _committed(planned.table, by_key)
+    except RetryableConflictError as error:
+        if planned.lost + 1 >= _MAX_JOBS:
+            raise
+        _LOGGER.warning("another writer was first, index %s is built again: %s", planned.index.name, error)
+        return _built(replace(planned, table=planned.table.newest(), lost=planned.lost + 1))
     num_fragments = sum(len(item.fragment_ids()) for items in by_key.values() for item in items)
-    return LocalRows.of(_CREATED, [(num_fragments, planned.name)])
+    return LocalRows.of(_CREATED, [(num_fragments, planned.index.name)])
+
+
+def _committed(table: Dataset | PartitionedDataset, by_key: Mapping[str | None, Sequence[IndexMetadata]]) -> None:
+    if isinstance(table, PartitionedDataset):
+        # If this fails, files are left to a clean-up: an abandoned version of a partition may name them.
+        table.commit_index_segments({key: items for key, items in by_key.items() if key is not None})
+        return
+    with removing_on_failure(table.location, by_key[None]):
+        table.commit_indices(by_key[None])
 
 
 def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int | None) -> Iterator[_Work]:

@@ -250,6 +250,8 @@ class Source:
 class Procedure:
     """A procedure. It returns its result directly, or by a job whose results, in any order, are passed to `finish`.
 
+    `finish` returns the result, or another job of this kind where other writers were first.
+
     Attributes:
         plan: for procedures that return a `Query`.
         abort: removes the files of the tasks of a failed job.
@@ -261,7 +263,7 @@ class Procedure:
     parameters: tuple[Parameter, ...]
     call: Callable[[Invocation], LocalRows | Tasks | Query | ColumnStatisticsQuery]
     plan: Callable[[Invocation, Source], QueryPlan] | None = None
-    finish: Callable[[bytes, Sequence[bytes]], LocalRows] | None = None
+    finish: Callable[[bytes, Sequence[bytes]], LocalRows | Tasks] | None = None
     abort: Callable[[bytes], None] | None = None
     changes_rows: bool = False
 

@@ -134,13 +134,17 @@ def call(request: CallRequest, call: Call) -> Reply:
     result = procedure.call(invocation)
     changed = invocation.identifier() if procedure.changes_rows else None
     if isinstance(result, Tasks):
-        attachments = (command(result.function, MESSAGE_TYPE), result.state, *result.work)  # type: ignore[arg-type]
-        return Reply(CallReply("tasks", changed=changed), attachments)
+        return _tasks(result, changed)
     if isinstance(result, Query):
         return Reply(CallReply("query", query=result.text, changed=changed))
     if isinstance(result, ColumnStatisticsQuery):
         return Reply(CallReply("statistics", query=result.text, changed=changed), (result.state,))
     return Reply(CallReply("done", result, changed=changed))
+
+
+def _tasks(job: Tasks, changed: tuple[str, ...] | None = None) -> Reply:
+    attachments = (command(job.function, MESSAGE_TYPE), job.state, *job.work)  # type: ignore[arg-type]
+    return Reply(CallReply("tasks", changed=changed), attachments)
 
 
 @operation("procedure.plan")
@@ -154,11 +158,12 @@ def plan(request: CallRequest, call: Call) -> Reply:
 
 
 @operation("procedure.finish")
-def finish(request: CallRequest, call: Call) -> LocalRows:
-    """The result of a procedure after its job; the attachments are its state and the results of its tasks."""
+def finish(request: CallRequest, call: Call) -> Reply:
+    """The result of a procedure after its job, or its next job; attached are its state and the results of its tasks."""
     procedure = _procedure(request)
     assert procedure.finish is not None, "the procedure has had a job"
-    return procedure.finish(call.attachments[0], call.attachments[1:])
+    result = procedure.finish(call.attachments[0], call.attachments[1:])
+    return _tasks(result) if isinstance(result, Tasks) else Reply(CallReply("done", result))
 
 
 @operation("procedure.abort")

@@ -18,11 +18,11 @@ from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanPlan
 from lance_spark.spark.connector.scan.settings import inline_bytes, uses_aggregates
 from lance_spark.spark.connector.scan.text_searches import pushed_filter
 from lance_spark.spark.options.options import log_read_options_without_effect
-from lance_spark.spark.predicates import SparkExpression
+from lance_spark.spark.predicates import SparkExpression, implied_filter
 from lance_spark.table.source import known_row_counts
 
-EXACT, NO = 2, 0
-"""Answers about a filter: no row that the scan returns needs another look; or Spark keeps it to itself."""
+EXACT, CHECK_AGAIN, NO = 2, 1, 0
+"""Answers about a filter: no row that the scan returns needs another look; each needs one; Spark keeps it to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PushReply:
     """Which filters the scan applies.
 
     Attributes:
-        answers: for each filter EXACT or NO.
+        answers: for each filter EXACT, CHECK_AGAIN or NO.
         filter: all that it applies, for the later requests of the scan; None if there is none.
     """
 
@@ -84,10 +84,16 @@ def push(request: PushRequest, _call: Call) -> PushReply:
         return PushReply(tuple(NO for _ in request.predicates))
     names = request.handle.filterable()
     found = [pushed_filter(item, names, request.handle) for item in request.predicates]
-    condition = conjunction(tuple(term for term in found if term is not None))
-    return PushReply(
-        tuple(NO if term is None else EXACT for term in found), None if condition is None else encoded_filter(condition)
+    implied = [
+        implied_filter(item, names) if term is None else None
+        for item, term in zip(request.predicates, found, strict=True)
+    ]
+    condition = conjunction(tuple(term for term in (*found, *implied) if term is not None))
+    answers = (
+        EXACT if exact is not None else CHECK_AGAIN if superset is not None else NO
+        for exact, superset in zip(found, implied, strict=True)
     )
+    return PushReply(tuple(answers), None if condition is None else encoded_filter(condition))
 
 
 @operation("scan.offset")

@@ -2,6 +2,7 @@ package io.lancespark;
 
 import io.lancespark.functions.LanceBlobUri;
 import io.lancespark.functions.LanceDistance;
+import io.lancespark.functions.LanceGeoFunctions;
 import io.lancespark.functions.LanceJsonFunctions;
 import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.optimizer.LanceRules;
@@ -85,6 +86,14 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           LanceJsonFunctions.usage(name),
           "json_funcs",
           arguments -> call(LanceJsonFunctions.bind(name, types(arguments)), arguments));
+    }
+    for (String name : LanceGeoFunctions.NAMES) {
+      injectFunction(
+          extensions,
+          name,
+          LanceGeoFunctions.usage(name),
+          "st_funcs",
+          arguments -> call(LanceGeoFunctions.bind(name, types(arguments)), arguments));
     }
     for (String name : LanceBlobUri.NAMES) {
       injectFunction(

@@ -194,6 +194,8 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
         PythonChannel.call("procedure.abort", request, attachments);
       }
     }
-    return PythonChannel.call("procedure.finish", request, attachments).body();
+    PythonChannel.Reply reply = PythonChannel.call("procedure.finish", request, attachments);
+    boolean isRepeated = reply.body().get("step").asText().equals("tasks");
+    return isRepeated ? afterTasks(request, reply.attachments()) : reply.body().get("result");
   }
 }

@@ -6,9 +6,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.Reducer;
@@ -29,8 +31,8 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The functions of the catalog: those of {@link LanceTextFunctions} and {@link LanceJsonFunctions}, {@link LanceDistance},
- * and the partition transforms of the partitioning specification, for clustering and storage-partitioned joins. They
+ * The functions of the catalog: those of {@link LanceTextFunctions}, {@link LanceJsonFunctions} and {@link
+ * LanceGeoFunctions}, {@link LanceDistance}, and the partition transforms of the partitioning specification, for clustering and storage-partitioned joins. They
  * compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
  * hierarchy.
  */
@@ -49,6 +51,7 @@ public final class LanceFunctions {
     names.addAll(LanceTextFunctions.NAMES);
     names.add(LanceDistance.NAME);
     names.addAll(LanceJsonFunctions.NAMES);
+    names.addAll(LanceGeoFunctions.NAMES);
     names.addAll(LanceBlobUri.NAMES);
     return names.toArray(new String[0]);
   }
@@ -81,12 +84,12 @@ public final class LanceFunctions {
         return transform(lower, types -> new DatePart(period, only(lower, types, period)));
       }
     }
-    UnboundFunction ofJson = LanceJsonFunctions.find(lower);
-    if (ofJson != null) {
-      return ofJson;
-    }
-    UnboundFunction ofBlobs = LanceBlobUri.find(lower);
-    return ofBlobs != null ? ofBlobs : LanceTextFunctions.find(lower);
+    return Stream.<Function<String, UnboundFunction>>of(
+            LanceJsonFunctions::find, LanceGeoFunctions::find, LanceBlobUri::find, LanceTextFunctions::find)
+        .map(kind -> kind.apply(lower))
+        .filter(Objects::nonNull)
+        .findFirst()
+        .orElse(null);
   }
 
   private static UnboundFunction transform(String name, Function<DataType[], BoundFunction> binding) {

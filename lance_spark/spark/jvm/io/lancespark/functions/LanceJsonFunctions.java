@@ -10,6 +10,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -34,6 +36,7 @@ public final class LanceJsonFunctions {
   private static final String EXISTS = "json_exists";
   private static final String LENGTH = "json_array_length";
   private static final String CONTAINS = "json_array_contains";
+  private static final String EXTRACT = "json_extract";
   private static final Pattern STEP =
       Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_]*)|\\.\"([^\"]*)\"|\\[(\\d+)\\]|\\[\"([^\"]*)\"\\]");
   private static final Pattern WHOLE = Pattern.compile("[+-]?[0-9]+");
@@ -41,7 +44,7 @@ public final class LanceJsonFunctions {
   private static final Pattern WORD = Pattern.compile("([+-]?)(inf|infinity|nan)", Pattern.CASE_INSENSITIVE);
 
   public static final List<String> NAMES =
-      List.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS);
+      List.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS, EXTRACT);
 
   private LanceJsonFunctions() {}
 
@@ -51,6 +54,7 @@ public final class LanceJsonFunctions {
       case EXISTS -> name + "(json, '$.path') - whether a JSON document has something at a path";
       case LENGTH -> name + "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
       case CONTAINS -> name + "(json, '$.path', 'item') - whether the array at a path has an item";
+      case EXTRACT -> name + "(json, '$.path') - what is at a path of a JSON document, as JSON text";
       default -> name + "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"
           + " a path that does not begin with $ is one key";
     };
@@ -88,7 +92,7 @@ public final class LanceJsonFunctions {
       return switch (name) {
         case "json_get_int", LENGTH -> DataTypes.LongType;
         case "json_get_float" -> DataTypes.DoubleType;
-        case "json_get_string" -> DataTypes.StringType;
+        case "json_get_string", EXTRACT -> DataTypes.StringType;
         default -> DataTypes.BooleanType;
       };
     }
@@ -119,6 +123,8 @@ public final class LanceJsonFunctions {
           return found != null;
         case LENGTH:
           return found == null ? null : (Object) (long) (found.getType() == Type.ARRAY ? found.arraySize() : 0);
+        case EXTRACT:
+          return found == null ? null : UTF8String.fromString(written(found));
         case CONTAINS:
           return contains(found, row.getUTF8String(2).toString());
         default:
@@ -205,7 +211,7 @@ public final class LanceJsonFunctions {
       case "json_get_float":
         return number(value);
       case "json_get_string":
-        return UTF8String.fromString(value instanceof Double number ? text(number) : value.toString());
+        return UTF8String.fromString(value instanceof Double number ? text(number, -4) : value.toString());
       default:
         boolean isWord = value.equals("true") || value.equals("false");
         return value instanceof Boolean ? value : isWord ? (Object) value.equals("true") : null;
@@ -250,8 +256,51 @@ public final class LanceJsonFunctions {
     return word.group(1).equals("-") ? -found : found;
   }
 
-  /** The fewest digits that are read back as the same number, as Python writes them: 1.5, 1e+16, 1e-7. */
-  private static String text(double value) {
+  /** A part of a document as JSON text without spaces, with keys in the order of their bytes. */
+  private static String written(Variant value) {
+    if (value.getType() == Type.OBJECT) {
+      Map<UTF8String, String> members = new TreeMap<>();
+      for (int place = 0; place < value.objectSize(); place++) {
+        Variant.ObjectField field = value.getFieldAtIndex(place);
+        members.put(UTF8String.fromString(field.key), quoted(field.key) + ":" + written(field.value));
+      }
+      return "{" + String.join(",", members.values()) + "}";
+    }
+    if (value.getType() == Type.ARRAY) {
+      List<String> items = new ArrayList<>();
+      for (int place = 0; place < value.arraySize(); place++) {
+        items.add(written(value.getElementAtIndex(place)));
+      }
+      return "[" + String.join(",", items) + "]";
+    }
+    Object scalar = scalar(value);
+    if (scalar instanceof Double number) {
+      return Double.isFinite(number) ? text(number, -5) : "null";
+    }
+    return scalar instanceof String text ? quoted(text) : String.valueOf(scalar);
+  }
+
+  private static String quoted(String text) {
+    StringBuilder quoted = new StringBuilder("\"");
+    for (char unit : text.toCharArray()) {
+      int escaped = "\"\\\b\f\n\r\t".indexOf(unit);
+      if (escaped >= 0) {
+        quoted.append('\\').append("\"\\bfnrt".charAt(escaped));
+      } else if (unit < ' ') {
+        quoted.append(String.format("\\u%04x", (int) unit));
+      } else {
+        quoted.append(unit);
+      }
+    }
+    return quoted.append('"').toString();
+  }
+
+  /**
+   * The fewest digits that are read back as the same number, as Python writes them: 1.5, 1e+16, 1e-7.
+   *
+   * @param least the exponent below which there is one
+   */
+  private static String text(double value, int least) {
     if (value == 0 || Double.isNaN(value) || Double.isInfinite(value)) {
       return value == 0 ? String.valueOf(value) : Double.isNaN(value) ? "NaN" : value > 0 ? "inf" : "-inf";
     }
@@ -265,7 +314,7 @@ public final class LanceJsonFunctions {
     }
     found = found.stripTrailingZeros();
     int exponent = found.precision() - found.scale() - 1;
-    if (exponent >= -4 && exponent < 16) {
+    if (exponent >= least && exponent < 16) {
       return found.scale() <= 0 ? found.toPlainString() + ".0" : found.toPlainString();
     }
     String digits = found.unscaledValue().abs().toString();

@@ -21,6 +21,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.STUtils;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -48,6 +49,7 @@ import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Converts Spark's expressions, types and values to JSON and back. */
@@ -295,6 +297,9 @@ public final class Json {
   private static String literal(Object value) {
     if (value == null) {
       return null;
+    }
+    if (value instanceof BinaryView geometry) {
+      return literal(STUtils.stGeomAsBinary(geometry));
     }
     return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
   }
