@@ -59,7 +59,7 @@ from lance_spark.spark.variant_types import (
     is_variant_field,
     stored_variant_field,
 )
-from lance_spark.table.reading.scan import no_columns
+from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.writing.conform import is_blob_type
 
 _MAX_PRECISION = 38
