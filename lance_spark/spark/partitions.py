@@ -97,12 +97,12 @@ class SizedFragment(NamedTuple):
 
 
 def sized(fragments: FragmentList, fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
-    """`fragment`, one of `fragments`, for the planner of a scan."""
+    """`fragment`, mostly one of `fragments`, for the planner of a scan."""
     rows = fragment.physical_rows
     if rows is None:
         rows = FragmentReader(fragment, bases).num_rows
     blob_bytes = int(rows * sizes.blobs.total)
-    return SizedFragment(fragments.to_bytes(fragment.id), rows, sizes.of(fragment), blob_bytes=blob_bytes)
+    return SizedFragment(fragments.to_bytes(fragment), rows, sizes.of(fragment), blob_bytes=blob_bytes)
 
 
 class ProjectedSizes:

@@ -15,7 +15,7 @@ import lance_spark
 from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from lance_spark.spark.connector.channel.tasks import ReadWork
 from lance_spark.spark.connector.scan.selection import SelectedFragment
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFragment, FragmentList
 from tests.connector.scan_requests import loaded
 
 FRAGMENTS = 50
@@ -63,6 +63,14 @@ def test_a_plan_sends_the_messages_of_the_manifest(uri: str, monkeypatch: pytest
     fragments = lance_spark.open(uri).manifest.fragments
     assert list(map(DataFragment.from_bytes, sent)) == list(fragments)
     assert sent == [fragment.to_bytes() for fragment in fragments]
+
+
+def test_a_fragment_of_another_version_keeps_its_own_message(uri: str) -> None:
+    before, after = (lance_spark.open(uri, version=version).manifest.fragments for version in (1, 2))
+    assert before[0] != after[0]
+    assert DataFragment.from_bytes(after.to_bytes(before[0])) == before[0]
+    assert DataFragment.from_bytes(after.to_bytes(after[0])) == after[0]
+    assert FragmentList().to_bytes(after[3]) == after[3].to_bytes()
 
 
 def test_tasks_read_the_rows_of_all_fragments(uri: str) -> None:

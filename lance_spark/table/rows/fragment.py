@@ -359,10 +359,13 @@ class FragmentList(Sequence[DataFragment]):
         """The fragment with this id, which is in the list."""
         return self[self._places_by_id()[fragment_id]]
 
-    def to_bytes(self, fragment_id: int) -> bytes:
-        """The serialized message of a fragment that is in the list, for `DataFragment.from_bytes`."""
-        # That of the manifest: to make one of a fragment takes ten times as long.
-        return self._messages[self._places_by_id()[fragment_id]].SerializeToString(deterministic=True)
+    def to_bytes(self, fragment: DataFragment) -> bytes:
+        """`fragment.to_bytes()`, in a tenth of the time for a fragment that this list has returned."""
+        place = self._places_by_id().get(fragment.id, -1)
+        # Of the same object only: one with the same id can be of another version.
+        if self._parsed.get(place) is not fragment:
+            return fragment.to_bytes()
+        return self._messages[place].SerializeToString(deterministic=True)
 
     def _places_by_id(self) -> dict[int, int]:
         if self._places is None:
