@@ -58,6 +58,8 @@ def cases(folder: Path, num_columns: int) -> dict[str, tuple[Callable[[], Any], 
             lambda: theirs.to_table(limit=1000).to_pandas(),
         ),
         "1,000 rows": (lambda: ours.to_table(limit=1000), lambda: theirs.to_table(limit=1000)),
+        "all rows": (ours.to_table, theirs.to_table),
+        "to_pandas of all rows": (lambda: ours.to_table().to_pandas(), lambda: theirs.to_table().to_pandas()),
         "append 1,000 rows": (
             lambda: lance_spark.write(more, mine, mode="append"),
             lambda: lance.write_dataset(more, other, mode="append"),

@@ -63,6 +63,11 @@ class IndexAnswers:
         answers.num_rows = sum(known) if len(known) == len(counts) else None
         return answers
 
+    @property
+    def know_rows(self) -> bool:
+        """Whether the rows of any fragment are known."""
+        return any(self._found)
+
     def candidates(self, split: int, fragment: DataFragment) -> pyroaring.BitMap | None:
         """The rows of a fragment that can match, deleted ones possibly among them; None if they are not known, or if
         it is cheaper to read all.

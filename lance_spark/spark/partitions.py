@@ -7,8 +7,8 @@ credentials) is sent once, with the reader.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import live_rows
 from lance_spark.table.reading.scan import FragmentRows
 from lance_spark.table.reading.selectivity import BlobBytes
-from lance_spark.table.rows.fragment import DataFile, DataFragment
+from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentList
 
 BYTES_PER_ROW = 4
 """The smallest row size reported to Spark, however well columns are packed: Spark decides by it what to broadcast."""
@@ -49,8 +49,7 @@ UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files of unknown size (those of old writers)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizedFragment:
+class SizedFragment(NamedTuple):
     """A fragment, or a range of its rows, in the planner.
 
     Attributes:
@@ -97,12 +96,13 @@ class SizedFragment:
         return SizedFragment(self.fragment, rows, size, start, blob_bytes=blobs)
 
 
-def sized(fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
-    """`fragment` for the planner of a scan."""
+def sized(fragments: FragmentList, fragment: DataFragment, bases: Bases, sizes: ProjectedSizes) -> SizedFragment:
+    """`fragment`, mostly one of `fragments`, for the planner of a scan."""
     rows = fragment.physical_rows
     if rows is None:
         rows = FragmentReader(fragment, bases).num_rows
-    return SizedFragment(fragment.to_bytes(), rows, sizes.of(fragment), blob_bytes=int(rows * sizes.blobs.total))
+    blob_bytes = int(rows * sizes.blobs.total)
+    return SizedFragment(fragments.to_bytes(fragment), rows, sizes.of(fragment), blob_bytes=blob_bytes)
 
 
 class ProjectedSizes:
@@ -142,8 +142,9 @@ class ProjectedSizes:
 
     def _inline_bytes(self, fragment: DataFragment, file: DataFile) -> float:
         """About how much of `file` is values of blobs, which are counted by themselves where they are read."""
-        has_blob = not self._blob_ids.isdisjoint(file.fields)
-        return (fragment.physical_rows or 0) * self.blobs.inline if has_blob else 0.0
+        if not self.blobs.inline or self._blob_ids.isdisjoint(file.fields):
+            return 0.0
+        return (fragment.physical_rows or 0) * self.blobs.inline
 
     def _widths_of(self, file: DataFile) -> tuple[float, float]:
         """The widths of the values of a row that are read of `file`, and of all in it."""
@@ -169,9 +170,8 @@ def _width(field: Field) -> float:
         return _OTHER_WIDTH
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentSlice:
-    """Physical rows [start, stop) of a fragment, counting deleted ones.
+class FragmentSlice(NamedTuple):
+    """Physical rows [start, stop) of a fragment, counting deleted ones. Tuples, for there can be 100,000 in a plan.
 
     Attributes:
         candidates: which of them to read, as a serialized bitmap of offsets; None for all.
@@ -236,10 +236,13 @@ def plan_partitions(fragments: Iterable[SizedFragment], target_bytes: int) -> li
 
 def _pieces(fragments: Iterable[SizedFragment], target_bytes: int) -> Iterator[tuple[FragmentSlice, int]]:
     for fragment in fragments:
-        rows = fragment.physical_rows
+        rows, start = fragment.physical_rows, fragment.start
         size = estimated_bytes(fragment)
         count = max(1, min(rows, round(size / target_bytes)))
-        bounds = [fragment.start + rows * index // count for index in range(count + 1)]
+        if count == 1:
+            yield FragmentSlice(fragment.fragment, start, start + rows, fragment.candidates), size
+            continue
+        bounds = [start + rows * index // count for index in range(count + 1)]
         for start, stop in pairwise(bounds):
             yield FragmentSlice(fragment.fragment, start, stop, fragment.candidates), size // count
 

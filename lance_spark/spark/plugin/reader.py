@@ -149,8 +149,9 @@ class LanceReader(DataSourceReader):
         """What indexes leave of the fragments."""
         asks = asked_scalar_index(snapshot.options.use_scalar_index, None)
         answers = IndexAnswers.of([(snapshot.manifest, self._scan)]) if asks else IndexAnswers()
-        for fragment in snapshot.manifest.fragments:
-            found, rows = answers.candidates(0, fragment), sized(fragment, self._scan.bases, sizes)
+        fragments = snapshot.manifest.fragments
+        for fragment in fragments:
+            found, rows = answers.candidates(0, fragment), sized(fragments, fragment, self._scan.bases, sizes)
             if found is None:
                 yield rows
             elif found:

@@ -16,7 +16,7 @@ from lance_spark.spark.types.json_columns import convert_json
 from lance_spark.spark.types.schemas import has_nanoseconds, is_lossless
 from lance_spark.spark.types.uuids import convert_uuids
 from lance_spark.spark.types.variants import convert_variant
-from lance_spark.table.reading.scan import no_columns
+from lance_spark.table.reading.decoding.rows import no_columns
 
 Leaf = Callable[[pa.Array, pa.DataType], pa.Array]
 """Converts an array that is not nested."""

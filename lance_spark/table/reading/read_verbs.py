@@ -137,7 +137,7 @@ class ReadVerbs(ABC):
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
         if batch_size is None:
-            parts = [(scan.as_decoded, manifest) for scan, manifest in parts]
+            parts = [(scan.all_in_memory, manifest) for scan, manifest in parts]
         if wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
             batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))

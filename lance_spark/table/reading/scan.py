@@ -17,26 +17,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.columns import compared_columns, resolve_names
-from lance_spark.expr.evaluate import check_filter, evaluate_filter
-from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
+from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import to_expr
-from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
-from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
-from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import FieldFinder, project, prune
-from lance_spark.storage.cache import cached_part
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import FieldFinder, project
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
-from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.decoding.columns import ReadColumns
+from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
-from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import (
@@ -44,10 +39,8 @@ from lance_spark.table.reading.system_columns import (
     ROW_ID,
     SYSTEM_FIELDS,
     RowLineage,
-    SystemColumns,
-    filterable,
 )
-from lance_spark.table.reading.window import Window, fits_one_window, fixed_width, window_bytes_of
+from lance_spark.table.reading.window import Window, fits_one_window, window_bytes_of
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 _SCATTERED_WINDOWS = 8
@@ -59,8 +52,8 @@ _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, Unsuppor
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
 
-_BYTES_PER_FIELD = 512
-"""About what the Arrow form of a field takes in memory."""
+_KEPT_WINDOW_BYTES = 256 << 20
+"""Each part of a page decodes its dictionary again: 20,000 rows of 2,000 columns take half the time in one window."""
 
 DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 64 << 20
@@ -146,7 +139,7 @@ class Scan:
             time_zone=time_zone,
         )
         if scan.filter is not None:
-            check_filter(scan.filter, scan._filterable, time_zone=time_zone)
+            check_filter(scan.filter, scan._columns.filterable, time_zone=time_zone)
         return scan
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,7 +157,7 @@ class Scan:
         # What is kept keeps its condition alive, so that no other can have its identity.
         if kept is not None and kept.filter is condition:
             return kept
-        check_filter(condition, self._filterable, time_zone=self.time_zone)
+        check_filter(condition, self._columns.filterable, time_zone=self.time_zone)
         if len(self._filtered) >= _MAX_FILTERED:
             self._filtered.clear()
         scan = self._filtered[id(condition)] = replace(self, filter=condition)
@@ -180,16 +173,29 @@ class Scan:
         return replace(self, uncut=True)
 
     @cached_property
+    def all_in_memory(self) -> Scan:
+        """`as_decoded`, for a reader that keeps all rows, where larger windows take no more memory in the end."""
+        # The rows that a filter leaves out are not kept.
+        least = _KEPT_WINDOW_BYTES if self.filter is None else 0
+        return replace(self.as_decoded, window_bytes=max(self.window_bytes, least))
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""
-        fields = {field.name: to_arrow_field(field) for field in self.projection.fields}
-        metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
-        return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
+        return self._columns.arrow_schema
 
-    @cached_property
+    @property
     def decoded(self) -> LanceSchema:
         """The data columns that are read: those of the output and of the filter."""
-        return LanceSchema((*self._filter_fields, *self._later_fields))
+        return self._columns.decoded
+
+    @cached_property
+    def _columns(self) -> ReadColumns:
+        return ReadColumns(self.schema, self.projection, self.output, self.filter)
+
+    @cached_property
+    def _decoder(self) -> RowDecoder:
+        return RowDecoder(self._columns, self.time_zone, self.batch_rows, self.batch_bytes, self.uncut)
 
     def read_fragment(
         self, fragment: DataFragment, *, start: int = 0, stop: int | None = None, offsets: Int64Array | None = None
@@ -209,23 +215,19 @@ class Scan:
             end = reader.num_rows if stop is None else min(stop, reader.num_rows)
             if start >= end:
                 return
-            source = _Source(
-                tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
-                reader.columns(self._later_fields, self.schema.fields),
-                RowLineage(fragment, reader, self.stable_row_ids),
-            )
+            source = Source.of(reader, self._columns, RowLineage(fragment, reader, self.stable_row_ids))
             window = self._window(fragment, source, reader.num_rows if offsets is None else len(offsets))
 
-            def decode(item: tuple[RowRanges, bool]) -> _Decoded:
+            def decode(item: tuple[RowRanges, bool]) -> Decoded:
                 rows, is_last = item
-                decoded = self._decode(source, rows, measured=not is_last)
+                decoded = self._decoder.decode(source, rows, measured=not is_last)
                 if not is_last:
                     window.adapt(rows.num_rows, decoded.num_bytes)
                 return decoded
 
             windows = self._windows(reader, window, start, end, offsets)
             for decoded in read_ahead(decode, windows, is_remote=self.bases.reads_at_once > 1):
-                yield from self._batches(decoded)
+                yield from self._decoder.batches(decoded)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
@@ -278,11 +280,7 @@ class Scan:
         known = [size for size in sizes if size is not None]
         if fragment.physical_rows is None or len(known) < len(sizes):
             return inf
-        return window_bytes_of(self._fixed_widths, fragment.physical_rows, sum(known))
-
-    @cached_property
-    def _fixed_widths(self) -> list[float | None]:
-        return [fixed_width(field) for field in self.decoded.fields]
+        return window_bytes_of(self._columns.fixed_widths, fragment.physical_rows, sum(known))
 
     def _read_group(self, group: Sequence[DataFragment]) -> Iterator[pa.RecordBatch]:
         if len(group) == 1:
@@ -296,17 +294,13 @@ class Scan:
                 yield from self.read_fragment(fragment)
         else:
             if decoded.num_rows:
-                yield from self._batches(decoded)
+                yield from self._decoder.batches(decoded)
 
-    def _decode_group(self, fragments: Sequence[DataFragment]) -> _Decoded:
+    def _decode_group(self, fragments: Sequence[DataFragment]) -> Decoded:
         """The rows of small fragments of one shape."""
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)
-        source = _Source(
-            tuple(reader.columns(stage.fields, self.schema.fields) for stage in self._stages),
-            reader.columns(self._later_fields, self.schema.fields),
-            reader,
-        )
-        return self._decode(source, reader.deletions.live_rows(0, reader.num_rows))
+        source = Source.of(reader, self._columns, reader)
+        return self._decoder.decode(source, reader.deletions.live_rows(0, reader.num_rows))
 
     def _row_spans(self, reader: FragmentReader) -> list[tuple[int, int]]:
         """The rows that statistics of the data files do not rule out, as (start, stop) in ascending order."""
@@ -347,9 +341,8 @@ class Scan:
         with self.bases.reading():
             reader = FragmentReader(fragment, self.bases)
             rows = row_ranges(offsets)
-            columns = _named(self._filter_fields, reader.columns(self._filter_fields, self.schema.fields).read(rows))
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            kept: npt.NDArray[np.bool_] = self._matches(self.filter, columns, lineage, rows).to_numpy()
+            kept: npt.NDArray[np.bool_] = self._decoder.matches(self.filter, reader, lineage, rows).to_numpy()
         return kept
 
     def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
@@ -360,7 +353,7 @@ class Scan:
         with self.bases.reading():
             reader = FragmentReader(fragment, self.bases)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            return self._rows_of(reader, lineage, reader.deletions.offsets_of_live(positions))
+            return self._decoder.unfiltered(reader, lineage, row_ranges(reader.deletions.offsets_of_live(positions)))
 
     def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
         """`read_rows` of several fragments, in order; small ones are read together."""
@@ -387,190 +380,16 @@ class Scan:
 
     def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)
-        return self._rows_of(reader, reader, reader.offsets_of_live(positions))
+        return self._decoder.unfiltered(reader, reader, row_ranges(reader.offsets_of_live(positions)))
 
-    def _rows_of(self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, offsets: Int64Array) -> pa.Table:
-        rows = row_ranges(offsets)
-        fields = self.projection.fields
-        read = reader.columns(fields, self.schema.fields).read(rows)
-        return self._table(self._with_system(_named(fields, read), lineage, rows, self.output))
-
-    @cached_property
-    def _filter_fields(self) -> tuple[Field, ...]:
-        return () if self.filter is None else self._fields_of(self.filter)
-
-    @cached_property
-    def _stages(self) -> tuple[_Stage, ...]:
-        """The filter in steps, each of which reads columns only for the rows that those before have kept.
-
-        What compares numbers with constants comes first: it is cheap, and cannot fail. All other terms stay together,
-        so that one of them still keeps errors of the next one away.
-        """
-        if self.filter is None:
-            return ()
-        terms = self.filter.terms if isinstance(self.filter, And) else (self.filter,)
-        first = conjunction(tuple(term for term in terms if self._is_quick(term)))
-        later = conjunction(tuple(term for term in terms if not self._is_quick(term)))
-        if first is None or later is None:
-            return (_Stage(self.filter, self._filter_fields),)
-        read = self._fields_of(first)
-        names = {field.name for field in read}
-        return (
-            _Stage(first, read),
-            _Stage(later, tuple(field for field in self._fields_of(later) if field.name not in names)),
-        )
-
-    def _is_quick(self, term: Expr) -> bool:
-        columns = compared_columns(term)
-        return bool(columns) and all(self._is_number(column) for column in columns)
-
-    @cached_property
-    def _filterable(self) -> pa.Schema:
-        """What the filter may name; made once, for every term of the filter looks into it."""
-        schema = self.schema
-
-        def make() -> tuple[pa.Schema, int]:
-            return filterable(to_arrow_schema(schema)), _BYTES_PER_FIELD * len(schema.fields)
-
-        return cached_part(schema, "filterable", make)
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(self.schema.names())
-
-    def _is_number(self, column: Column) -> bool:
-        known = self._filterable
-        path = resolve_names(known, column.path)
-        return len(path) == 1 and not self._is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
-
-    def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
-        """The fields that a condition needs, each with what the output wants of it too."""
-        known = self._filterable
-        paths = [resolve_names(known, path) for path in referenced_columns(condition)]
-        filtered = project(self.schema, [path for path in paths if not self._is_system(path[0])]).fields
-        names = {field.name for field in filtered}
-        ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
-        return prune([field for field in self.schema.fields if field.name in names], ids)
-
-    @cached_property
-    def _later_fields(self) -> tuple[Field, ...]:
-        if self.filter is None:
-            # The same object in every plan of the projection, by which files know what they have prepared.
-            return self.projection.fields
-        first = {field.name for field in self._filter_fields}
-        return tuple(field for field in self.projection.fields if field.name not in first)
-
-    def _is_system(self, name: str) -> bool:
-        return name in SYSTEM_FIELDS and name not in self._names
-
-    def _window(self, fragment: DataFragment, source: _Source, num_rows: int) -> Window:
+    def _window(self, fragment: DataFragment, source: Source, num_rows: int) -> Window:
         sizes = [file.size_bytes for file in fragment.files]
         known = [size for size in sizes if size is not None]
-        if len(known) == len(sizes) and fits_one_window(self.window_bytes, self._fixed_widths, num_rows, sum(known)):
+        widths = self._columns.fixed_widths
+        if len(known) == len(sizes) and fits_one_window(self.window_bytes, widths, num_rows, sum(known)):
             # The widths of columns cost more than to read a few rows, and they need one window anyway.
             return Window(self.window_bytes, self.batch_rows, ())
-        return Window(self.window_bytes, self.batch_rows, self._widths(source))
-
-    def _widths(self, source: _Source) -> list[tuple[Field, float]]:
-        fields = [*(field for stage in self._stages for field in stage.fields), *self._later_fields]
-        sources = (*source.stages, source.later)
-        return list(zip(fields, (width for columns in sources for width in columns.encoded_widths()), strict=True))
-
-    def _decode(self, source: _Source, rows: RowRanges, *, measured: bool = False) -> _Decoded:
-        """The output columns for those of `rows` that the filter keeps.
-
-        Args:
-            measured: whether the size of what was decoded is needed; it takes some microseconds a column.
-        """
-        columns: dict[str, pa.ChunkedArray] = {}
-        num_bytes = 0
-        for stage, read in zip(self._stages, source.stages, strict=True):
-            found = _named(stage.fields, read.read(rows))
-            num_bytes += _num_bytes(found) if measured else 0
-            columns |= found
-            keep = self._matches(stage.condition, columns, source.lineage, rows)
-            kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
-            if len(kept) < rows.num_rows:
-                rows = row_ranges(kept)
-                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
-        later = _named(self._later_fields, source.later.read(rows))
-        columns = self._with_system(columns | later, source.lineage, rows, self.output)
-        return _Decoded(columns, rows.num_rows, num_bytes + (_num_bytes(later) if measured else 0))
-
-    def _matches(
-        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
-    ) -> pa.ChunkedArray:
-        """bool[rows.num_rows] without nulls: which rows a condition keeps."""
-        known = self._filterable
-        tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
-        whole = self._with_system(columns, lineage, rows, [name for name in tops if self._is_system(name)])
-        batches = _batches_of(whole) if whole else [no_columns(rows.num_rows)]
-        masks = [evaluate_filter(condition, batch, time_zone=self.time_zone) for batch in batches]
-        return pa.chunked_array(masks, pa.bool_())
-
-    def _with_system(
-        self, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges, names: Sequence[str]
-    ) -> dict[str, pa.ChunkedArray]:
-        missing = [name for name in names if name not in columns]
-        if not missing:
-            return columns
-        offsets = rows.indices()
-        return columns | {name: pa.chunked_array([lineage.column(name, offsets)]) for name in missing}
-
-    def _table(self, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
-        """The output columns in order and in their types."""
-        arrays = [columns[name] for name in self.output]
-        for place in self._wider:
-            arrays[place] = narrowed(arrays[place], self.arrow_schema.field(place).type)
-        return pa.Table.from_arrays(arrays, schema=self.arrow_schema)
-
-    @cached_property
-    def _wider(self) -> list[int]:
-        """The places of output columns of which the filter reads more than is returned."""
-        filtered = {field.name for field in self._filter_fields}
-        return [place for place, name in enumerate(self.output) if name in filtered]
-
-    def _batches(self, decoded: _Decoded) -> Iterator[pa.RecordBatch]:
-        table = self._table(decoded.columns) if self.output else None
-        if self.uncut and table is not None:
-            # The chunks as they were decoded: joining them would copy every value.
-            yield from table.to_batches()
-            return
-        batch_rows = self.batch_rows
-        if table is not None and self.batch_bytes is not None and table.num_rows:
-            batch_rows = min(batch_rows, max(1, self.batch_bytes * table.num_rows // max(1, table.nbytes)))
-        for start in range(0, decoded.num_rows, batch_rows):
-            num_rows = min(batch_rows, decoded.num_rows - start)
-            if table is None:
-                yield no_columns(num_rows)
-            else:
-                yield from table.slice(start, num_rows).combine_chunks().to_batches()
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """A step of the filter: `fields` are those that no step before has read."""
-
-    condition: Expr
-    fields: tuple[Field, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The columns of a fragment: those that each step of the filter reads, the others, and those that no file holds."""
-
-    stages: tuple[FragmentColumns, ...]
-    later: FragmentColumns
-    lineage: SystemColumns
-
-
-@dataclass(frozen=True, slots=True)
-class _Decoded:
-    """Columns of a window, after the filter; `num_bytes` were decoded to get them, 0 if not measured."""
-
-    columns: dict[str, pa.ChunkedArray]
-    num_rows: int
-    num_bytes: int
+        return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
 
 
 def _is_whole(piece: FragmentRows) -> bool:
@@ -589,28 +408,3 @@ def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) 
     tops = set(schema.names()) | set(system)
     finder = FieldFinder(schema)
     return [name if name in tops else finder.find(finder.names(name))[0].name for name in asked]
-
-
-def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
-    return {field.name: column for field, column in zip(fields, columns, strict=True)}
-
-
-def _batches_of(columns: dict[str, pa.ChunkedArray]) -> list[pa.RecordBatch]:
-    """The rows of columns, mostly as one batch; texts of more than 2 GiB do not fit into one."""
-    if all(column.num_chunks == 1 for column in columns.values()):
-        return [pa.RecordBatch.from_arrays([column.chunk(0) for column in columns.values()], list(columns))]
-    batches: list[pa.RecordBatch] = pa.table(columns).combine_chunks().to_batches()
-    return batches
-
-
-def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:
-    return sum(column.nbytes for column in columns.values())
-
-
-def _ids(fields: Iterable[Field]) -> set[FieldId]:
-    return {node.id for field in fields for node in field.walk()}
-
-
-def no_columns(num_rows: int) -> pa.RecordBatch:
-    """A batch that has rows but no columns."""
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), num_rows, [None]))

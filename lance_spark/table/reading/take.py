@@ -11,7 +11,8 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.arrow_take import take_chunked
-from lance_spark.table.reading.scan import Scan, no_columns
+from lance_spark.table.reading.decoding.rows import no_columns
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
 
 

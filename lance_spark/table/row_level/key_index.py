@@ -19,9 +19,19 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import family_of, plain
-from lance_spark.table.rows.row_address import distinct
+from lance_spark.table.rows.row_address import UInt64Array, distinct
 
 _NONE = -1
+
+_MARK_BITS = 16
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 divided by the golden ratio: neighbours get marks far from each other."""
+
+_MAX_MARKED = 1 << 13
+"""With more known keys too many others have one of their marks."""
+
+_MIN_SIFTED = 1 << 12
+"""To look up fewer keys takes less time than to make the table."""
 
 
 class KeyIndex:
@@ -136,6 +146,25 @@ def _whole(values: pa.Array) -> Int64Array:
 
 def _renumbered(keys: Int64Array, known: Int64Array) -> Int64Array:
     """int64[n]: the place of each key in `known` (ascending), -1 for none."""
+    if len(known) > _MAX_MARKED or len(keys) < _MIN_SIFTED:
+        return _places(keys, known)
+    # Mostly few rows have one of the keys: a table of bits leaves out most others, in a third of the time.
+    marked = np.zeros(1 << _MARK_BITS, np.bool_)
+    marked[_marks(known)] = True
+    rows = np.flatnonzero(marked[_marks(keys)])
+    places = np.full(len(keys), _NONE, np.int64)
+    places[rows] = _places(keys[rows], known)
+    return places
+
+
+def _marks(keys: Int64Array) -> UInt64Array:
+    """uint64[n], below 1 << _MARK_BITS: the same for equal keys, and mostly another for others."""
+    # Negative ones become large: the same number for the same key.
+    marks: UInt64Array = (keys.astype(np.uint64, copy=False) * _MULTIPLIER) >> np.uint64(64 - _MARK_BITS)
+    return marks
+
+
+def _places(keys: Int64Array, known: Int64Array) -> Int64Array:
     if len(known) == 0:
         return np.full(len(keys), _NONE, np.int64)
     places: Int64Array = np.searchsorted(known, keys)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -52,13 +53,15 @@ class KeyRows:
             self._plan = index_plan(filtered, manifest)
         self._candidates = Candidates(filtered, self._plan)
 
-    def read(self, fragment: DataFragment) -> Iterator[tuple[UInt64Array, Int64Array]]:
-        """(addresses, numbers of their keys, -1 for others) of rows of a fragment, in batches."""
-        is_answered = fragment.id in self._plan.matches
-        source = self._candidates.read_fragment(fragment) if is_answered else self._scan.read_fragment(fragment)
-        for batch in source:
-            addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
-            yield addresses, self._index.find([column_values(batch, path) for path in self._paths])
+    def read(self, fragments: Iterable[DataFragment]) -> Iterator[tuple[UInt64Array, Int64Array]]:
+        """(addresses, numbers of their keys, -1 for others) of rows of some fragments, in batches; small fragments are
+        read together.
+        """
+        for is_answered, run in groupby(fragments, lambda fragment: fragment.id in self._plan.matches):
+            source = self._candidates if is_answered else self._scan
+            for batch in source.read_fragments(run):
+                addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
+                yield addresses, self._index.find([column_values(batch, path) for path in self._paths])
 
 
 def _is_selective(manifest: Manifest, index: KeyIndex) -> bool:

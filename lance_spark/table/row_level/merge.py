@@ -172,15 +172,14 @@ class _Merge(Generic[Version, Written]):
         keys: list[Int64Array] = [np.empty(0, np.int64)]
         matched_only = self._actions.not_matched_by_source is None
         rows = key_rows(self._schema, split, self._paths, self._index, matched_only=matched_only)
-        for fragment in split.manifest.fragments:
-            for addresses, found in rows.read(fragment):
-                is_match = found >= 0
-                self._seen[found[is_match]] = True
-                if self._actions.matched is not None:
-                    matched.append(addresses[is_match])
-                    keys.append(found[is_match])
-                if self._actions.not_matched_by_source is not None:
-                    unmatched.append(addresses[~is_match])
+        for addresses, found in rows.read(split.manifest.fragments):
+            is_match = found >= 0
+            self._seen[found[is_match]] = True
+            if self._actions.matched is not None:
+                matched.append(addresses[is_match])
+                keys.append(found[is_match])
+            if self._actions.not_matched_by_source is not None:
+                unmatched.append(addresses[~is_match])
         addresses, numbers = np.concatenate(matched), np.concatenate(keys)
         order = np.argsort(addresses)
         return _Matches(addresses[order], self._index.first_rows()[numbers[order]], np.concatenate(unmatched))
@@ -276,18 +275,17 @@ class InsertedKeys(Generic[Version, Written]):
         paths = [path_to(newer.lance_schema, field_id) for field_id in self._fields]
         for split in splits:
             rows = key_rows(newer.lance_schema, split, paths, self._index)
-            for place, message in enumerate(split.manifest.fragments.messages):
-                known = (*_place(split), message.id)
-                if self._known.get(known) == message.files:
-                    continue
-                if any(bool((keys >= 0).any()) for _, keys in rows.read(split.manifest.fragments[place])):
-                    raise RetryableConflictError(
-                        f"another writer inserted a key that was about to be inserted into {newer.uri}. "
-                        "Read the new version and run the merge again",
-                        own=OperationKind.UPDATE.value,
-                        table_version=newer.version,
-                    )
-                self._known[known] = message.files
+            fragments = split.manifest.fragments
+            files = [((*_place(split), message.id), message.files) for message in fragments.messages]
+            unknown = (fragments[at] for at, (key, value) in enumerate(files) if self._known.get(key) != value)
+            if any(bool((keys >= 0).any()) for _, keys in rows.read(unknown)):
+                raise RetryableConflictError(
+                    f"another writer inserted a key that was about to be inserted into {newer.uri}. "
+                    "Read the new version and run the merge again",
+                    own=OperationKind.UPDATE.value,
+                    table_version=newer.version,
+                )
+            self._known.update(files)
         self._seen = newer
 
 

@@ -36,9 +36,8 @@ def replace_keys(
     deleted: dict[str | None, UInt64Array] = {}
     for split in splits:
         rows = key_rows(target.lance_schema, split, paths, index, matched_only=True)
-        found = [np.empty(0, np.uint64)]
-        for fragment in split.manifest.fragments:
-            found += [addresses[numbers >= 0] for addresses, numbers in rows.read(fragment)]
+        found = [addresses[numbers >= 0] for addresses, numbers in rows.read(split.manifest.fragments)]
+        found.append(np.empty(0, np.uint64))
         deleted[split.key] = np.sort(np.concatenate(found))
     check = InsertedKeys(target, splits, _columns(written_keys), paths)
     fields = [node.id for field in target.lance_schema.fields for node in field.walk()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NewType, overload
+from typing import NewType, cast, overload
 
 import pyroaring
 from google.protobuf.message import DecodeError
@@ -31,6 +31,8 @@ FragmentId = NewType("FragmentId", int)
 BaseId = NewType("BaseId", int)
 
 MAX_FRAGMENT_ID = (1 << 32) - 1
+
+_NO_FIELDS: frozenset[FieldId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class DataFile:
         """
         path = checked_relative(message.path, "data file")
         version = FileVersion.from_numbers(message.file_major_version, message.file_minor_version, path=path)
-        fields = tuple(FieldId(number) for number in message.fields)
+        fields = cast("tuple[FieldId, ...]", tuple(message.fields))
         column_indices = tuple(message.column_indices)
         if column_indices and len(column_indices) != len(fields):
             raise CorruptFileError(f"{len(fields)} fields have {len(column_indices)} column indices", path=path)
@@ -172,7 +174,7 @@ class DataFragment:
     row_ids: bytes | None = None
     created_at_versions: bytes | None = None
     last_updated_at_versions: bytes | None = None
-    lineage_fields: frozenset[FieldId] = frozenset()
+    lineage_fields: frozenset[FieldId] = _NO_FIELDS
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> DataFragment:
@@ -185,18 +187,14 @@ class DataFragment:
         _refuse_unsupported(message)
         check_counts(message)
         return cls(
-            id=FragmentId(message.id),
-            files=tuple(DataFile.from_proto(file) for file in message.files),
-            physical_rows=message.physical_rows or None,
-            deletion_file=DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None,
-            row_ids=message.inline_row_ids if message.HasField("inline_row_ids") else None,
-            created_at_versions=(
-                message.inline_created_at_versions if message.HasField("inline_created_at_versions") else None
-            ),
-            last_updated_at_versions=(
-                message.inline_last_updated_at_versions if message.HasField("inline_last_updated_at_versions") else None
-            ),
-            lineage_fields=lineage_fields(message),
+            FragmentId(message.id),
+            tuple(map(DataFile.from_proto, message.files)),
+            message.physical_rows or None,
+            DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None,
+            message.inline_row_ids if message.HasField("inline_row_ids") else None,
+            message.inline_created_at_versions if message.HasField("inline_created_at_versions") else None,
+            message.inline_last_updated_at_versions if message.HasField("inline_last_updated_at_versions") else None,
+            lineage_fields(message),
         )
 
     def to_proto(self) -> table_pb2.DataFragment:
@@ -268,11 +266,12 @@ def has_row_ids(message: table_pb2.DataFragment) -> bool:
 
 def lineage_fields(message: table_pb2.DataFragment) -> frozenset[FieldId]:
     """The row id and row version fields of a fragment that are columns of its data files."""
-    marks = (
-        (ROW_ID_FIELD, message.HasField("column_row_ids")),
-        (CREATED_AT_FIELD, message.HasField("column_created_at_versions")),
-        (LAST_UPDATED_AT_FIELD, message.HasField("column_last_updated_at_versions")),
-    )
+    has_row_ids = message.HasField("column_row_ids")
+    has_created = message.HasField("column_created_at_versions")
+    has_updated = message.HasField("column_last_updated_at_versions")
+    if not (has_row_ids or has_created or has_updated):
+        return _NO_FIELDS
+    marks = ((ROW_ID_FIELD, has_row_ids), (CREATED_AT_FIELD, has_created), (LAST_UPDATED_AT_FIELD, has_updated))
     return frozenset(field for field, is_marked in marks if is_marked)
 
 
@@ -359,6 +358,14 @@ class FragmentList(Sequence[DataFragment]):
     def with_id(self, fragment_id: int) -> DataFragment:
         """The fragment with this id, which is in the list."""
         return self[self._places_by_id()[fragment_id]]
+
+    def to_bytes(self, fragment: DataFragment) -> bytes:
+        """`fragment.to_bytes()`, in a tenth of the time for a fragment that this list has returned."""
+        place = self._places_by_id().get(fragment.id, -1)
+        # Of the same object only: one with the same id can be of another version.
+        if self._parsed.get(place) is not fragment:
+            return fragment.to_bytes()
+        return self._messages[place].SerializeToString(deterministic=True)
 
     def _places_by_id(self) -> dict[int, int]:
         if self._places is None:

@@ -15,7 +15,8 @@ from lance_spark.index.text.queries import MatchQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.scan import Scan, no_columns
+from lance_spark.table.reading.decoding.rows import no_columns
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.locate import by_fragment

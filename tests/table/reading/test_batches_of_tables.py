@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import lance
 import pyarrow as pa
 import pytest
@@ -40,3 +42,16 @@ def test_chunks_have_at_most_the_batch_size(uri: str) -> None:
     table = lance_spark.open(uri)
     assert max(map(len, table.to_table(batch_size=1000).column("n").chunks)) <= 1000
     assert max(map(len, table.to_table().column("n").chunks)) > 10_000
+
+
+def test_kept_rows_are_decoded_in_larger_windows(tmp_path: Path) -> None:
+    """80 MB of a fragment at once where all of it stays in memory, in windows of 64 MiB where a filter chooses rows."""
+    numbers = pa.array(range(50_000))
+    rows = pa.table({f"c{number}": numbers for number in range(200)})
+    lance.write_dataset(rows, tmp_path, data_storage_version="2.1")
+    table = lance_spark.open(tmp_path)
+    assert table.to_table().column("c0").num_chunks == 1
+    chosen = table.to_table(filter="c0 >= 0")
+    assert chosen.column("c0").num_chunks > 1
+    assert chosen.equals(rows)
+    assert len(list(table.scan())) > 1

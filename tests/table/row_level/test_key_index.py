@@ -7,12 +7,14 @@ import decimal
 import math
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.table.row_level import key_index
 from lance_spark.table.row_level.key_index import KeyIndex
 
 NAN = float("nan")
@@ -91,3 +93,27 @@ def test_sliced_arrays() -> None:
 def test_nested_values_are_no_keys(type_: pa.DataType) -> None:
     with pytest.raises(InvalidInputError, match="cannot be a key"):
         KeyIndex([pa.nulls(1, type_)], ["k"])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("num_keys", [1, 100, 9000])
+def test_many_rows_are_sifted_first(dtype: type[np.generic], num_keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows with other keys are mostly not searched, and the answers are those of a dictionary."""
+    rng = np.random.default_rng(num_keys)
+    limits = np.iinfo(dtype)
+    known = rng.integers(limits.min, limits.max, num_keys, dtype, endpoint=True)
+    rows = np.concatenate([rng.integers(limits.min, limits.max, 20_000, dtype, endpoint=True), known[:50]])
+    index = KeyIndex([pa.array(known)], ["k"])
+    searched: list[int] = []
+    search = key_index._places
+
+    def counted(values: Any, among: Any) -> Any:
+        searched.append(len(values))
+        return search(values, among)
+
+    monkeypatch.setattr(key_index, "_places", counted)
+    found = index.find([pa.array(rows)])
+    expected = {value: number for number, value in enumerate(sorted(set(known.tolist())))}
+    assert found.tolist() == [expected.get(value, -1) for value in rows.tolist()]
+    if limits.bits > 16 and num_keys == 100:
+        assert sum(searched) < len(rows) // 50

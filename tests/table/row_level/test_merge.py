@@ -27,7 +27,9 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Delete, Update
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.merge import MergeActions
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
 from tests.support.keyed_rows import read_by_both, rows
@@ -498,3 +500,25 @@ def test_it_gives_up_when_rivals_insert_our_key_again_and_again(memory: str) -> 
     with pytest.raises(RetryableConflictError):
         merge(with_faults(memory, Fault(PUT, Harm.NONE, times=100, run=rival)), rows(5, text="ours"))
     assert_nothing_left_over(memory)
+
+
+def test_small_fragments_are_searched_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge into 200 fragments reads the key column of many at a time, and changes what the reference changes."""
+    mine, other = str(tmp_path / "mine"), str(tmp_path / "other")
+    rows = pa.table({"k": range(2000), "v": [0] * 2000})
+    for uri in (mine, other):
+        lance.write_dataset(rows, uri, max_rows_per_file=10, max_rows_per_group=10).delete("k % 9 = 0")
+    single: list[int] = []
+    read_fragment = Scan.read_fragment
+
+    def counted(scan: Scan, fragment: DataFragment, **more: Any) -> Any:
+        single.append(fragment.id)
+        return read_fragment(scan, fragment, **more)
+
+    monkeypatch.setattr(Scan, "read_fragment", counted)
+    source = pa.table({"k": [1, 5, 9, 777, 1999, 3000], "v": [1] * 6})
+    lance_spark.open(mine).merge(source, "k")
+    assert not single
+    lance.dataset(other).merge_insert("k").when_matched_update_all().when_not_matched_insert_all().execute(source)
+    order = [("k", "ascending")]
+    assert lance_spark.open(mine).to_table().sort_by(order) == lance.dataset(other).to_table().sort_by(order)

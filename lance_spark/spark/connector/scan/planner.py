@@ -361,7 +361,7 @@ class ScanPlanner:
         parts = split_parts(pieces, self._options.target_partition_bytes)
         if self.runtime_filter is not None:
             # Spark compares the tasks with those of the plan without this filter: their rows have to stay apart alike.
-            parts = restricted(parts, {(item.split, item.fragment.to_bytes()) for item in self._selected})
+            parts = restricted(parts, {(piece.split, piece.rows.fragment) for piece in self._pieces})
         values = partitioning.values(item.split for item in self._splits)
         coalesced_tasks = coalesced(parts, self._target_bytes())
         return PlannedTasks(
@@ -455,10 +455,14 @@ class ScanPlanner:
         )
         return {shown: entry for shown, entry in columns if entry is not None}
 
+    @cached_property
+    def _most_rows(self) -> int | None:
+        return most_rows(self._selected)
+
     def _num_rows(self) -> int | None:
         if self.aggregation is not None and not self.aggregation.group_by:
             return self._session.parallelism
-        num_rows = most_rows(self._selected)
+        num_rows = self._most_rows
         return num_rows if num_rows is None or self._limit is None else min(num_rows, self._limit)
 
     def _samples_rows(self) -> bool:
@@ -466,7 +470,7 @@ class ScanPlanner:
         return uses_selectivity(self._session) and self._filters_many_rows()
 
     def _filters_many_rows(self) -> bool:
-        num_rows = most_rows(self._selected)
+        num_rows = self._most_rows
         has_many = num_rows is None or num_rows >= MANY_ROWS
         # As many groups as rows there can be, though mostly there are few.
         takes_all = self._takes_all_rows or (self.aggregation is not None and bool(self.aggregation.group_by))
@@ -492,7 +496,7 @@ class ScanPlanner:
         if not self._takes_all_rows:
             return ()
         columns = self._columns.fieldNames()
-        return filter_columns(self._choosing_columns, self._filterable, columns, most_rows(self._selected))
+        return filter_columns(self._choosing_columns, self._filterable, columns, self._most_rows)
 
     def _description(self, counts: ScanCounts, size: int | None) -> str:
         handle, partitioning = self._request.handle, self._partitioning

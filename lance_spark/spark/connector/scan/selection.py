@@ -67,9 +67,10 @@ class SelectedFragment:
         """How many rows it can have for the answer at most; None if that is not known."""
         if self.candidates is not None:
             return len(self.candidates)
-        if self.fragment.num_rows is None or self.ranges is None:
-            return self.fragment.num_rows
-        return min(self.fragment.num_rows, sum(stop - start for start, stop in self.ranges))
+        num_rows = self.fragment.num_rows
+        if num_rows is None or self.ranges is None:
+            return num_rows
+        return min(num_rows, sum(stop - start for start, stop in self.ranges))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,9 @@ def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexA
     found = list(_all(splits))
     if by_location:
         found = [item for item in found if _location_may_match(item, splits[item.split].scan)]
-    answered = (replace(item, candidates=answers.candidates(item.split, item.fragment)) for item in found)
-    found = [item for item in answered if item.candidates != _NO_ROWS]
+    if answers.know_rows:
+        answered = (replace(item, candidates=answers.candidates(item.split, item.fragment)) for item in found)
+        found = [item for item in answered if item.candidates != _NO_ROWS]
     if not uses_zone_maps:
         return found
     unanswered = [item for item in found if item.candidates is None]

@@ -12,7 +12,7 @@ from lance_spark.table.reading.selectivity import estimated_selectivity
 
 def most_rows(selected: Sequence[SelectedFragment]) -> int | None:
     """How many rows the selected fragments have for the answer at most; None if one count is not known."""
-    known = [item.num_rows for item in selected if item.num_rows is not None]
+    known = [rows for item in selected if (rows := item.num_rows) is not None]
     return sum(known) if len(known) == len(selected) else None
 
 

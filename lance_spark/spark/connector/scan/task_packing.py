@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from lance_spark.expr.nodes import Expr, InArray
 from lance_spark.spark.connector.channel.tasks import SplitWork
@@ -21,8 +22,7 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.text_filters import for_fragments
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Rows of a fragment to read; `split` is its place among the splits of the scan."""
 
     split: int
@@ -48,7 +48,8 @@ def pieces_of(
 ) -> Iterator[Piece]:
     """The rows of each selected fragment, one piece a range."""
     for item in selected:
-        rows = sized(item.fragment, splits[item.split].scan.bases, sizes)
+        split, scan = splits[item.split].split, splits[item.split].scan
+        rows = sized(split.manifest.fragments, item.fragment, scan.bases, sizes)
         if item.candidates is not None:
             yield Piece(item.split, rows.only(item.candidates))
         elif item.ranges is None:

@@ -79,5 +79,5 @@ def _work(splits: Sequence[Split], replaced: Expr, parallelism: int) -> list[lis
 
 
 def _sized(split: Split, replaced: Expr) -> list[SizedFragment]:
-    bases, sizes = split.bases, sizes_to_match(split.manifest, replaced)
-    return [sized(fragment, bases, sizes) for fragment in split.manifest.fragments]
+    bases, sizes, fragments = split.bases, sizes_to_match(split.manifest, replaced), split.manifest.fragments
+    return [sized(fragments, fragment, bases, sizes) for fragment in fragments]

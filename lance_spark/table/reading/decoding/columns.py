@@ -1,0 +1,138 @@
+"""Which columns a scan decodes, and when: those of the filter first, in steps, then the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_spark.expr.columns import compared_columns, resolve_names
+from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import project, prune
+from lance_spark.storage.cache import cached_part
+from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
+from lance_spark.table.reading.window import fixed_width
+
+_BYTES_PER_FIELD = 512
+"""About what the Arrow form of a field takes in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step of the filter: `fields` are those that no step before has read."""
+
+    condition: Expr
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """The columns of a scan, whose attributes have the same names."""
+
+    schema: LanceSchema
+    projection: LanceSchema
+    output: tuple[str, ...]
+    filter: Expr | None
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        fields = {field.name: to_arrow_field(field) for field in self.projection.fields}
+        metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
+        return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
+
+    @cached_property
+    def decoded(self) -> LanceSchema:
+        """The data columns that are read: those of the output and of the filter."""
+        return LanceSchema((*self.filter_fields, *self.later_fields))
+
+    @cached_property
+    def fixed_widths(self) -> list[float | None]:
+        """Bytes per row of each of `decoded`; None if they vary."""
+        return [fixed_width(field) for field in self.decoded.fields]
+
+    @cached_property
+    def filter_fields(self) -> tuple[Field, ...]:
+        """What the filter reads."""
+        return () if self.filter is None else self._fields_of(self.filter)
+
+    @cached_property
+    def later_fields(self) -> tuple[Field, ...]:
+        """What is read for the rows that the filter keeps."""
+        if self.filter is None:
+            # The same object in every plan of the projection, by which files know what they have prepared.
+            return self.projection.fields
+        first = {field.name for field in self.filter_fields}
+        return tuple(field for field in self.projection.fields if field.name not in first)
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The filter in steps, each of which reads columns only for the rows that those before have kept.
+
+        What compares numbers with constants comes first: it is cheap, and cannot fail. All other terms stay together,
+        so that one of them still keeps errors of the next one away.
+        """
+        if self.filter is None:
+            return ()
+        terms = self.filter.terms if isinstance(self.filter, And) else (self.filter,)
+        first = conjunction(tuple(term for term in terms if self._is_quick(term)))
+        later = conjunction(tuple(term for term in terms if not self._is_quick(term)))
+        if first is None or later is None:
+            return (Stage(self.filter, self.filter_fields),)
+        read = self._fields_of(first)
+        names = {field.name for field in read}
+        return (
+            Stage(first, read),
+            Stage(later, tuple(field for field in self._fields_of(later) if field.name not in names)),
+        )
+
+    @cached_property
+    def wider(self) -> list[int]:
+        """The places of output columns of which the filter reads more than is returned."""
+        filtered = {field.name for field in self.filter_fields}
+        return [place for place, name in enumerate(self.output) if name in filtered]
+
+    @cached_property
+    def filterable(self) -> pa.Schema:
+        """What the filter may name; made once, for every term of the filter looks into it."""
+        schema = self.schema
+
+        def make() -> tuple[pa.Schema, int]:
+            return filterable(to_arrow_schema(schema)), _BYTES_PER_FIELD * len(schema.fields)
+
+        return cached_part(schema, "filterable", make)
+
+    def is_system(self, name: str) -> bool:
+        """Whether a name is that of a system column, and of no column of the table."""
+        return name in SYSTEM_FIELDS and name not in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.schema.names())
+
+    def _is_quick(self, term: Expr) -> bool:
+        columns = compared_columns(term)
+        return bool(columns) and all(self._is_number(column) for column in columns)
+
+    def _is_number(self, column: Column) -> bool:
+        known = self.filterable
+        path = resolve_names(known, column.path)
+        return len(path) == 1 and not self.is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
+
+    def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
+        """The fields that a condition needs, each with what the output wants of it too."""
+        known = self.filterable
+        paths = [resolve_names(known, path) for path in referenced_columns(condition)]
+        filtered = project(self.schema, [path for path in paths if not self.is_system(path[0])]).fields
+        names = {field.name for field in filtered}
+        ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
+        return prune([field for field in self.schema.fields if field.name in names], ids)
+
+
+def _ids(fields: Iterable[Field]) -> set[FieldId]:
+    return {node.id for field in fields for node in field.walk()}

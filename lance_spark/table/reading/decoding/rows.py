@@ -1,0 +1,165 @@
+"""Decodes windows of rows: filters them step by step, and makes batches of what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.evaluate import evaluate_filter
+from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.layouts.arrow_take import filter_chunked
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.field import Field
+from lance_spark.table.reading.decoding.columns import ReadColumns
+from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_group import FragmentGroup
+from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.nested import narrowed
+from lance_spark.table.reading.system_columns import SystemColumns
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The columns of a fragment: those that each step of the filter reads, the others, and those that no file holds."""
+
+    stages: tuple[FragmentColumns, ...]
+    later: FragmentColumns
+    lineage: SystemColumns
+
+    @classmethod
+    def of(cls, reader: FragmentReader | FragmentGroup, columns: ReadColumns, lineage: SystemColumns) -> Source:
+        """Those that a scan decodes of one fragment, or of several that are read together."""
+        known = columns.schema.fields
+        stages = tuple(reader.columns(stage.fields, known) for stage in columns.stages)
+        return cls(stages, reader.columns(columns.later_fields, known), lineage)
+
+    def encoded_widths(self, columns: ReadColumns) -> list[tuple[Field, float]]:
+        """The columns in the order in which they are read, each with its bytes per row in the files."""
+        fields = [*(field for stage in columns.stages for field in stage.fields), *columns.later_fields]
+        widths = (width for read in (*self.stages, self.later) for width in read.encoded_widths())
+        return list(zip(fields, widths, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Columns of a window, after the filter; `num_bytes` were decoded to get them, 0 if not measured."""
+
+    columns: dict[str, pa.ChunkedArray]
+    num_rows: int
+    num_bytes: int
+
+
+@dataclass(frozen=True)
+class RowDecoder:
+    """Decodes rows of the sources of a scan, whose attributes have the same names."""
+
+    columns: ReadColumns
+    time_zone: str
+    batch_rows: int
+    batch_bytes: int | None
+    uncut: bool
+
+    def decode(self, source: Source, rows: RowRanges, *, measured: bool = False) -> Decoded:
+        """The output columns for those of `rows` that the filter keeps.
+
+        Args:
+            measured: whether the size of what was decoded is needed; it takes some microseconds a column.
+        """
+        columns: dict[str, pa.ChunkedArray] = {}
+        num_bytes = 0
+        for stage, read in zip(self.columns.stages, source.stages, strict=True):
+            found = _named(stage.fields, read.read(rows))
+            num_bytes += _num_bytes(found) if measured else 0
+            columns |= found
+            keep = self._matches(stage.condition, columns, source.lineage, rows)
+            kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
+            if len(kept) < rows.num_rows:
+                rows = row_ranges(kept)
+                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
+        later = _named(self.columns.later_fields, source.later.read(rows))
+        columns = self._with_system(columns | later, source.lineage, rows, self.columns.output)
+        return Decoded(columns, rows.num_rows, num_bytes + (_num_bytes(later) if measured else 0))
+
+    def matches(
+        self, condition: Expr, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges
+    ) -> pa.ChunkedArray:
+        """bool[rows.num_rows] without nulls: which rows of a fragment the filter of the scan, `condition`, keeps."""
+        fields = self.columns.filter_fields
+        columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
+        return self._matches(condition, columns, lineage, rows)
+
+    def unfiltered(self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges) -> pa.Table:
+        """The output columns of `rows`, the filter left aside. There must be one."""
+        fields = self.columns.projection.fields
+        read = reader.columns(fields, self.columns.schema.fields).read(rows)
+        return self._table(self._with_system(_named(fields, read), lineage, rows, self.columns.output))
+
+    def batches(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
+        """The rows of a window, cut as the scan says."""
+        table = self._table(decoded.columns) if self.columns.output else None
+        if self.uncut and table is not None:
+            # The chunks as they were decoded: joining them would copy every value.
+            yield from table.to_batches()
+            return
+        batch_rows = self.batch_rows
+        if table is not None and self.batch_bytes is not None and table.num_rows:
+            batch_rows = min(batch_rows, max(1, self.batch_bytes * table.num_rows // max(1, table.nbytes)))
+        for start in range(0, decoded.num_rows, batch_rows):
+            num_rows = min(batch_rows, decoded.num_rows - start)
+            if table is None:
+                yield no_columns(num_rows)
+            else:
+                yield from table.slice(start, num_rows).combine_chunks().to_batches()
+
+    def _matches(
+        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
+    ) -> pa.ChunkedArray:
+        known = self.columns.filterable
+        tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
+        system = [name for name in tops if self.columns.is_system(name)]
+        whole = self._with_system(columns, lineage, rows, system)
+        batches = _batches_of(whole) if whole else [no_columns(rows.num_rows)]
+        masks = [evaluate_filter(condition, batch, time_zone=self.time_zone) for batch in batches]
+        return pa.chunked_array(masks, pa.bool_())
+
+    def _with_system(
+        self, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges, names: Sequence[str]
+    ) -> dict[str, pa.ChunkedArray]:
+        missing = [name for name in names if name not in columns]
+        if not missing:
+            return columns
+        offsets = rows.indices()
+        return columns | {name: pa.chunked_array([lineage.column(name, offsets)]) for name in missing}
+
+    def _table(self, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
+        """The output columns in order and in their types."""
+        schema = self.columns.arrow_schema
+        arrays = [columns[name] for name in self.columns.output]
+        for place in self.columns.wider:
+            arrays[place] = narrowed(arrays[place], schema.field(place).type)
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def no_columns(num_rows: int) -> pa.RecordBatch:
+    """A batch that has rows but no columns."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), num_rows, [None]))
+
+
+def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    return {field.name: column for field, column in zip(fields, columns, strict=True)}
+
+
+def _batches_of(columns: dict[str, pa.ChunkedArray]) -> list[pa.RecordBatch]:
+    """The rows of columns, mostly as one batch; texts of more than 2 GiB do not fit into one."""
+    if all(column.num_chunks == 1 for column in columns.values()):
+        return [pa.RecordBatch.from_arrays([column.chunk(0) for column in columns.values()], list(columns))]
+    batches: list[pa.RecordBatch] = pa.table(columns).combine_chunks().to_batches()
+    return batches
+
+
+def _num_bytes(columns: dict[str, pa.ChunkedArray]) -> int:
+    return sum(column.nbytes for column in columns.values())
