@@ -56,7 +56,8 @@ def table(spark: SparkSession) -> Iterator[str]:
 
 def stored(spark: SparkSession, table: str) -> pa.Array:
     uri = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()[0][1]
-    return lance_spark.open(uri).to_table(["j"])["j"].combine_chunks()
+    _, batches = lance_spark.open(uri).stored_rows(["j"])
+    return pa.Table.from_batches(batches)["j"].combine_chunks()
 
 
 def same(one: list[object], other: list[object]) -> bool:

@@ -13,12 +13,16 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path import jsonb
+from lance_spark.expr.json_path.written_texts import written_texts
 
 JsonItem = Any
 """None, bool, int, float, str, a list of items, or a dict of items by key."""
 
 PathTree: TypeAlias = "dict[jsonb.Step, PathTree]"
 """The steps of several paths into a document; at the end of a path nothing follows."""
+
+_MANY = 128
+"""Documents that are worth compiled code, which takes half a second to load."""
 
 _MAX_DEPTH = 500
 """Containers in containers; a damaged document must not exhaust the stack."""
@@ -106,7 +110,10 @@ def json_document(text: str) -> bytes:
 
 
 def json_texts(documents: pa.Array) -> pa.Array:
-    """The text of each document: string; null for null. Raises as `json_text`."""
+    """The text of each document (binary or large_binary): string; null for null. Raises as `json_text`."""
+    texts = written_texts(documents) if len(documents) >= _MANY else None
+    if texts is not None:
+        return texts
     return pa.array([None if item is None else json_text(item) for item in documents.to_pylist()], pa.string())
 
 

@@ -13,6 +13,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.blob import BLOB_KEY, SOURCE, BlobKind
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.blob_file import BlobReader, batches_by_bytes
 from lance_spark.table.reading.scan import Scan
@@ -22,6 +23,8 @@ BLOB_HANDLING = (DESCRIPTIONS, BINARY)
 
 BATCH_BYTES = 64 << 20
 """Bytes of values in a batch, unless a single row has more."""
+
+_projections: Remembered[LanceSchema] = Remembered()
 
 
 def wants_bytes(blob_handling: str | None) -> bool:
@@ -37,9 +40,12 @@ def wants_bytes(blob_handling: str | None) -> bool:
 
 def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
     """`plan` over `schema`, the columns of the table in which descriptions of blobs name their data file."""
-    fields = {field.name: field for field in prune(schema.fields, {node.id for node in plan.projection.walk()})}
-    projection = LanceSchema(tuple(fields[name] for name in plan.projection.names()), plan.projection.metadata)
-    return replace(plan, schema=schema, projection=projection)
+
+    def project() -> LanceSchema:
+        fields = {field.name: field for field in prune(schema.fields, {node.id for node in plan.projection.walk()})}
+        return LanceSchema(tuple(fields[name] for name in plan.projection.names()), plan.projection.metadata)
+
+    return replace(plan, schema=schema, projection=_projections((schema, plan.projection), None, project))
 
 
 def binary_schema(schema: pa.Schema, only: Collection[str] | None = None) -> pa.Schema:

@@ -21,6 +21,7 @@ from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import DESCRIPTION, PLACE, SOURCE, BlobKind, described, is_blob_v1, is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import split_object
 from lance_spark.storage.registry import open_store
@@ -29,6 +30,8 @@ from lance_spark.table.paths import checked_relative
 from lance_spark.table.rows.fragment import BaseId, DataFile
 
 _VALUES = (FileVersion.V0_1, FileVersion.V2_0, FileVersion.V2_1)
+
+_described_schemas: Remembered[LanceSchema] = Remembered()
 
 
 def with_blob_descriptors(
@@ -41,7 +44,11 @@ def with_blob_descriptors(
     """
     if file_version is None or file_version is FileVersion.V0_1 or (file_version in _VALUES and not with_source):
         return schema
-    return LanceSchema(tuple(_shown(field, with_source) for field in schema.fields), schema.metadata)
+
+    def describe() -> LanceSchema:
+        return LanceSchema(tuple(_shown(field, with_source) for field in schema.fields), schema.metadata)
+
+    return _described_schemas((schema,), with_source, describe)
 
 
 def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:

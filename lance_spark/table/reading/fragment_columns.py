@@ -5,7 +5,7 @@ A field is identified by its id. Parts of one struct can be in several files; a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
+from lance_spark.schema.remembered import Remembered
 from lance_spark.table.reading.blob_columns import has_other_descriptors, source_of, wants_source, with_sources
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
@@ -129,36 +130,27 @@ class _Resolved:
     """Which parts of fields the files of a fragment have.
 
     Attributes:
-        asked: the fields and known fields that were asked for.
         fields: the fields to read.
         parts: for each file its place, the parts of the fields in it, and its columns by field id.
         with_sources: whether a field is a blob column whose descriptions name their data file.
         is_whole: whether the only part is all of the fields, exactly as they were asked for.
     """
 
-    asked: tuple[Sequence[Field], Sequence[Field]]
     fields: tuple[Field, ...]
     parts: tuple[tuple[int, tuple[Field, ...], Mapping[FieldId, int]], ...]
     with_sources: bool
     is_whole: bool
 
 
-_MAX_RESOLVED = 64
-_resolutions: dict[tuple[Hashable, ...], _Resolved] = {}
+_resolutions: Remembered[_Resolved] = Remembered()
 """By the identity of the fields and by the columns of the files: the fragments of a scan differ in neither, mostly."""
 
 
 def _resolved(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence[Field]) -> _Resolved:
-    key = (id(fields), id(known), *((file.fields, file.column_indices, file.version) for file in files))
-    found = _resolutions.get(key)
-    # What is kept keeps its fields alive, so that no others can have their identity.
-    if found is None or found.asked[0] is not fields or found.asked[1] is not known:
-        found = _resolve(fields, files, known)
-        if isinstance(fields, tuple) and isinstance(known, tuple):
-            if len(_resolutions) >= _MAX_RESOLVED:
-                _resolutions.clear()
-            _resolutions[key] = found
-    return found
+    if not (isinstance(fields, tuple) and isinstance(known, tuple)):
+        return _resolve(fields, files, known)
+    columns = tuple((file.fields, file.column_indices, file.version) for file in files)
+    return _resolutions((fields, known), columns, lambda: _resolve(fields, files, known))
 
 
 def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence[Field]) -> _Resolved:
@@ -184,7 +176,7 @@ def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence
     with_sources = any(wants_source(field) for field in read)
     found = [parts for _, parts, _ in parts_of_files if parts]
     is_whole = len(found) == 1 and not with_sources and _are_same(found[0], fields)
-    return _Resolved((fields, known), read, parts_of_files, with_sources, is_whole)
+    return _Resolved(read, parts_of_files, with_sources, is_whole)
 
 
 def _are_same(fields: Sequence[Field], others: Sequence[Field]) -> bool:

@@ -26,6 +26,7 @@ from lance_spark.expr.sql import to_expr
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import FieldFinder, project
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
@@ -59,6 +60,8 @@ DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 64 << 20
 """About how many bytes of Arrow data a scan decodes at a time."""
 
+
+_projections: Remembered[LanceSchema] = Remembered()
 
 FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
 """Physical rows [start, stop) of a fragment, None for its end; if there are offsets (ascending), those among them."""
@@ -124,7 +127,10 @@ class Scan:
         names = set(schema.names())
         asked = list(columns) if columns is not None else list(schema.names())
         system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
-        projection = schema if columns is None else project(schema, [name for name in asked if name not in system])
+        wanted = tuple(name for name in asked if name not in system)
+        projection = (
+            schema if columns is None else _projections((schema,), wanted, lambda: project(schema, list(wanted)))
+        )
         output = asked if columns is None else _output(schema, asked, system)
         output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
         scan = cls(
