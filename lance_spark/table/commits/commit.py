@@ -393,7 +393,10 @@ class Commit:
 def _files(manifest: Manifest) -> frozenset[str]:
     """Paths of data files and deletion files as `CommittableOperation.data_file_paths` has them."""
     paths = {file.path for message in manifest.fragments.messages for file in message.files}
-    for fragment in manifest.fragments:
-        if fragment.deletion_file is not None:
+    for place, message in enumerate(manifest.fragments.messages):
+        # Few have one, and a fragment takes ten times as long to parse as to ask.
+        if message.HasField("deletion_file"):
+            fragment = manifest.fragments[place]
+            assert fragment.deletion_file is not None
             paths.add(fragment.deletion_file.path(fragment.id))
     return frozenset(paths)

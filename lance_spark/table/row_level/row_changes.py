@@ -184,10 +184,7 @@ class _RowChanges:
         bases = self._table.bases(manifest)
         updated: list[DataFragment] = []
         removed: list[FragmentId] = []
-        for place, message in enumerate(manifest.fragments.messages):
-            if FragmentId(message.id) not in self._deleted:
-                continue
-            fragment = manifest.fragments[place]
+        for fragment in manifest.fragments.with_ids(self._deleted):
             outcome = self._outcomes.get(fragment.id)
             if outcome is None or outcome.before != fragment.deletion_file:
                 outcome = self._outcomes[fragment.id] = self._take_from(fragment, bases, manifest.version)
@@ -233,9 +230,8 @@ class _RowChanges:
 
     def remove_files(self, but_those_of: Manifest | None = None) -> None:
         """Removes the deletion files that were written, but those that a version names."""
-        fragments = () if but_those_of is None else but_those_of.fragments
-        kept = {
-            fragment.deletion_file.path(fragment.id) for fragment in fragments if fragment.deletion_file is not None
-        }
+        # The path of a deletion file has the id of its fragment.
+        changed = () if but_those_of is None else but_those_of.fragments.with_ids(self._outcomes)
+        kept = {fragment.deletion_file.path(fragment.id) for fragment in changed if fragment.deletion_file is not None}
         for path in self._written - kept:
             delete_quietly(self._table.store, path)

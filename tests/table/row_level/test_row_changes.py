@@ -22,7 +22,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Append, Delete, Update
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, commit_row_changes, rows_by_fragment
-from lance_spark.table.rows.fragment import FragmentId, FragmentList
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.writing.write import write_fragments
 from tests.support.counting_store import CountingStore
 from tests.support.harmed_tables import QUIET
@@ -285,3 +285,24 @@ def test_only_what_is_needed_is_read(tmp_path: Path) -> None:
     store.reset()
     assert dataset.merge(source, "a").version == 2
     assert store.counts.bytes_read < keys_and_tails + 200_000, "and a page of the column that the source has not"
+
+
+def test_fragments_without_a_change_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100 fragments a commit parses the two that it changes: as they were, and as they become."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": range(1000)}), uri, max_rows_per_file=10, max_rows_per_group=10).delete("a = 3")
+    table = lance_spark.open(uri)
+    parsed: list[int] = []
+    from_proto = DataFragment.from_proto
+
+    def counted(message: table_pb2.DataFragment) -> DataFragment:
+        parsed.append(message.id)
+        return from_proto(message)
+
+    monkeypatch.setattr(DataFragment, "from_proto", counted)
+    gone = rows_by_fragment(np.array([(7 << 32) + 1, (90 << 32) + 2], np.uint64))
+    commit_row_changes(table.location, table.manifest, gone, (), QUIET)
+    assert sorted(parsed) == [7, 7, 90, 90]
+    monkeypatch.undo()
+    left = [number for number in range(1000) if number not in (3, 71, 902)]
+    assert lance.dataset(uri).to_table()["a"].to_pylist() == left
