@@ -13,6 +13,7 @@ from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
 from lance_spark.table.search.text_search import SCORE_FIELD, SearchedPart, SearchRequest, search_parts
 
 if TYPE_CHECKING:
@@ -69,8 +70,28 @@ class SearchVerbs(ABC):
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
+        return self.found_by(request, columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
+
+    def found_by(
+        self,
+        request: SearchRequest,
+        columns: Sequence[str] | None = None,
+        filter: str | Expr | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """The rows of a search. Arguments and errors as `search`."""
         parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
         return search_parts(request, parts, schema)
+
+    def divided_search(self, request: SearchRequest, piece_bytes: int) -> DividedTextSearch:
+        """The pieces of a search. Raises as `search`."""
+        return divided(request, self._searched_parts([], None, False, False)[0], piece_bytes)
+
+    def found_in(self, request: SearchRequest, piece: TextPiece) -> list[FoundInPiece]:
+        """What a piece of a search finds. Raises as `search`."""
+        return list(found_in(piece, request, self._searched_parts([], None, False, False)[0]))
 
     def search_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
         """The schema of the result of `search`, with ``_score``, without a search.
