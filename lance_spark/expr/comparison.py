@@ -175,6 +175,8 @@ def _compare_exact(op: ComparisonOp, left: Operand, right: Operand) -> Operand:
     if isinstance(right, pa.Scalar):
         if not right.is_valid:
             return null_like(left, _BOOL)
+        if left.type == right.type:
+            return _ARROW_OPS[op](left, right)
         return apply_threshold(op, left, threshold(left.type, right))
     return _ARROW_OPS[op](*_common_exact(left, right))
 

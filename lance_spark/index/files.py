@@ -14,7 +14,7 @@ from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts_by_path, has_free_etags
+from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path, has_free_etags
 
 Value = TypeVar("Value")
 
@@ -140,6 +140,12 @@ class IndexFile:
         """As `IndexFiles.kept`, for this file, as long as it is kept open itself: without a look at the store."""
         return cached_part(self._reader, kind, make)
 
+    def kept_rows(
+        self, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
+    ) -> list[Value]:
+        """As `kept`, for some rows of this file at once; `make` returns those that are not kept."""
+        return cached_parts(self._reader, numbers, make)
+
     def positive_number(self, key: str, default: int) -> int:
         """A whole number > 0 of the schema metadata, `default` if it is absent.
 
@@ -180,6 +186,8 @@ class IndexFile:
 
 
 def _combined(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)  # Combining would copy it.
     combined = column.combine_chunks()
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 

@@ -155,5 +155,6 @@ def test_settings_are_documented() -> None:
         "coalesceTasks.enabled",
         "vectorSearch.approximate",
         "vectorSearch.inlineBytes",
+        "textSearch.inlineBytes",
     ):
         assert f"`{PREFIX}{name}`" in page, name

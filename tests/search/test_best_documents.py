@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ import lance_spark
 from lance_spark.errors import LanceError
 from lance_spark.index.text import best
 from lance_spark.index.text.matching import DocScores
+from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.queries import MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
+from lance_spark.index.text.stored import StoredList
 from lance_spark.kernels.text import best as kernel
 from lance_spark.storage.cache import shared
 from tests.search.comparisons import TEXT, WORDS, asked, table
@@ -160,3 +162,22 @@ def test_damaged_bytes_raise_or_answer(uri: str) -> None:
                     outcomes.add(False)
         path.write_bytes(whole)
     assert outcomes == {True, False}
+
+
+def test_the_words_of_a_query_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    uri = str(tmp_path / "words")
+    texts = [f"a{row % 3} b{row % 5} c{row % 7} d" for row in range(300)]
+    lance_spark.write(pa.table({"id": range(300), "t": texts}), uri)
+    dataset = lance_spark.open(uri).create_text_index("t", with_position=True, stem=False, remove_stop_words=False)
+    read = Partition._read_stored
+
+    def counted(part: Partition, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
+        calls.append(len(terms))
+        return read(part, terms)
+
+    monkeypatch.setattr(Partition, "_read_stored", counted)
+    assert dataset.search(MatchQuery("c6 a1 b2 d absent c6", "t", operator="OR"), ["id"]).num_rows == 300
+    assert calls == [4]
+    assert dataset.search(PhraseQuery("a1 b2 c3", "t"), ["id"])["id"].to_pylist() == [52, 157, 262]
+    assert calls == [4, 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,9 +45,18 @@ class TextPart(ABC):
     total_tokens: int
     has_positions: bool
 
+    @property
+    def all_docs(self) -> int:
+        """The documents, and others that are only counted."""
+        return self.num_docs
+
     @abstractmethod
     def find(self, term: str) -> int | None:
         """The number of a term; None if no document has it."""
+
+    @abstractmethod
+    def prefetch(self, terms: Iterable[str]) -> None:
+        """Reads the documents of some terms together, where each would be a read of its own."""
 
     @abstractmethod
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
@@ -78,6 +87,9 @@ class TextPart(ABC):
 class AnalyzedPart(TextPart):
     """Documents in memory.
 
+    Attributes:
+        lengths: int64[num_docs], the terms of each document.
+
     Args:
         terms: the terms by number.
         tokens: int32[m], the terms of the documents, document after document.
@@ -103,13 +115,16 @@ class AnalyzedPart(TextPart):
         self._found: dict[int, npt.NDArray[np.int64]] = {}
         self._positions = positions
         self._row_ids = row_ids[is_document]
-        self._counts = counts[is_document]
+        self.lengths = counts[is_document]
         self.num_docs = len(self._row_ids)
         self.total_tokens = len(tokens)
 
     def find(self, term: str) -> int | None:
         number = self._numbers.get(term)
         return number if number is not None and len(self._places(number)) else None
+
+    def prefetch(self, terms: Iterable[str]) -> None:
+        """Nothing: they are in memory."""
 
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
         return [
@@ -127,7 +142,7 @@ class AnalyzedPart(TextPart):
         return self._positions[self._places(term)]
 
     def norms(self, average: np.float32) -> npt.NDArray[np.float32]:
-        return norms_of(self._counts, average)
+        return norms_of(self.lengths, average)
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
@@ -140,7 +155,7 @@ class AnalyzedPart(TextPart):
 
     @cached_property
     def _doc_of_token(self) -> npt.NDArray[np.int32]:
-        return np.repeat(np.arange(self.num_docs, dtype=np.int32), self._counts)
+        return np.repeat(np.arange(self.num_docs, dtype=np.int32), self.lengths)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -5,7 +5,7 @@ All of its files are immutable; what is decoded is cached.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -105,7 +105,12 @@ class Partition(TextPart):
 
     def stored(self, term: int) -> StoredList:
         """The posting list of a term, which is not decoded yet."""
-        return _kept(self.lists_file, f"postings {term}", lambda: self._read_stored(term))
+        (stored,) = self.lists_file.kept_rows([term], self._read_stored)
+        return stored
+
+    def prefetch(self, terms: Iterable[str]) -> None:
+        numbers = {self.find(term) for term in terms}
+        self.lists_file.kept_rows(sorted(number for number in numbers if number is not None), self._read_stored)
 
     def bounds(self, term: int, average: np.float32) -> BlockBounds:
         """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
@@ -169,17 +174,24 @@ class Partition(TextPart):
             lengths = decode_length(encode_length(lengths.astype(np.int64))).astype(np.uint32)
         return _Documents(row_ids, lengths, total)
 
-    def _read_stored(self, term: int) -> StoredList:
-        file = self.lists_file
-        cells, counts = file.columns({"_posting": BLOBS, "_length": pa.uint32()}, _row(term))
+    def _read_stored(self, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
+        """The posting lists of ascending terms, and their bytes."""
+        file, first = self.lists_file, np.array(terms, np.int64)
+        types = {"_posting": BLOBS, "_length": pa.uint32()}
+        cells, counts = file.columns(types, RowRanges(first, first + 1))
         require_no_nulls(file, [cells, counts])
-        count = counts[0].as_py()
-        if count > self.num_docs or count == 0:
-            raise file.damaged(f"a posting list of {count} documents")
         data, ends = blobs_of(cells.flatten())
-        if len(ends) - 1 != -(-count // self.block):
-            raise file.damaged(f"a posting list of {count} documents in {len(ends) - 1} blocks")
-        return StoredList(data[ends[0] : ends[-1]].copy(), ends - ends[0], count)
+        stops = np.concatenate([np.zeros(1, np.int64), np.cumsum(cells.value_lengths().to_numpy())])
+        found = []
+        for number, count in enumerate(counts.to_pylist()):
+            own = ends[stops[number] : stops[number + 1] + 1]
+            if count > self.num_docs or count == 0:
+                raise file.damaged(f"a posting list of {count} documents")
+            if len(own) - 1 != -(-count // self.block):
+                raise file.damaged(f"a posting list of {count} documents in {len(own) - 1} blocks")
+            stored = StoredList(data[own[0] : own[-1]].copy(), own - own[0], count)
+            found.append((stored, stored.nbytes))
+        return found
 
     def postings(self, term: int) -> Postings:
         stored = self.stored(term)

@@ -32,7 +32,7 @@ class Statistics:
     def of(cls, parts: Iterable[TextPart]) -> Statistics:
         """The statistics of some parts."""
         known = tuple(parts)
-        return cls(sum(part.num_docs for part in known), sum(part.total_tokens for part in known), known)
+        return cls(sum(part.all_docs for part in known), sum(part.total_tokens for part in known), known)
 
     def idf(self, term: str) -> np.float32:
         """How much a term counts: the more, the fewer documents have it."""

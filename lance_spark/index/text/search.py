@@ -112,6 +112,12 @@ class TextColumn:
         """All parts of the column, those in other partitions included."""
         return (*self.indexed_parts, *self.other_indexed, *self.scanned_parts, *self.other_scanned)
 
+    def prefetch(self, words: Sequence[Word]) -> None:
+        """Reads what all parts have of the terms of some words, those of a part together."""
+        terms = [term for word in words for term in word.terms]
+        for part in self.parts:
+            part.prefetch(terms)
+
     def groups(self) -> list[tuple[tuple[Source, ...], Statistics]]:
         """Parts with the statistics for their scores.
 
@@ -153,6 +159,7 @@ def search(query: TextQuery, columns: Columns, limit: int | None = None) -> RowS
 
 def _match(query: MatchQuery, column: TextColumn, limit: int | None) -> RowScores:
     words = words_of(query, column.parameters, column.parts)
+    column.prefetch(words)
     boost = np.float32(query.boost)
 
     def every(part: TextPart, statistics: Statistics) -> DocScores:
@@ -168,6 +175,7 @@ def _match(query: MatchQuery, column: TextColumn, limit: int | None) -> RowScore
 def _phrase(query: PhraseQuery, column: TextColumn, limit: int | None) -> RowScores:
     tokens = tokens_of(column.parameters, query.query)
     words = [Word((token.text,)) for token in tokens]
+    column.prefetch(words)
     gaps = (0, *(token.position - before.position for before, token in pairwise(tokens)))
 
     def every(part: TextPart, statistics: Statistics) -> DocScores:

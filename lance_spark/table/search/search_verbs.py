@@ -14,6 +14,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
 from lance_spark.table.search.text_search import SCORE_FIELD, SearchedPart, SearchRequest, search_parts
 
 if TYPE_CHECKING:
@@ -70,19 +71,30 @@ class SearchVerbs(ABC):
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
-        return shown_table(self.searched_texts(request, columns, filter, with_row_id, with_row_address))
+        return shown_table(
+            self.searched_texts(request, columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
+        )
 
     def searched_texts(
         self,
         request: SearchRequest,
-        columns: Sequence[str] | None,
+        columns: Sequence[str] | None = None,
         filter: str | Expr | None = None,
+        *,
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> pa.Table:
         """The result of `search` in the form in which columns are stored. Raises as it does."""
         parts, schema = self._searched_parts(columns, filter, with_row_id, with_row_address)
         return search_parts(request, parts, schema)
+
+    def divided_search(self, request: SearchRequest, piece_bytes: int) -> DividedTextSearch:
+        """The pieces of a search. Raises as `search`."""
+        return divided(request, self._searched_parts([], None, False, False)[0], piece_bytes)
+
+    def found_in(self, request: SearchRequest, piece: TextPiece) -> list[FoundInPiece]:
+        """What a piece of a search finds. Raises as `search`."""
+        return list(found_in(piece, request, self._searched_parts([], None, False, False)[0]))
 
     def search_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
         """The schema of the result of `searched_texts`, with ``_score``, without a search.

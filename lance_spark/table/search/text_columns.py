@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyroaring
 
 from lance_spark.analysis.analyzer import Analyzer, is_text
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.errors import InvalidInputError
-from lance_spark.index.text.part import AnalyzedPart
+from lance_spark.index.text.found import FoundPart
+from lance_spark.index.text.part import AnalyzedPart, TextPart
 from lance_spark.index.text.search import Columns, Source, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
@@ -23,7 +25,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.search.text_segments import TextIndexes
+from lance_spark.table.search.text_segments import Covering, TextIndexes
 
 
 class TextColumns:
@@ -33,6 +35,7 @@ class TextColumns:
         schema: the columns, which a partition may have only some of.
         use_index: False scans all rows, with the analysis of the index if there is one.
         fast_search: leaves out rows that the index does not cover, if there is one.
+        known: by column, what others have found in the rows without an index.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class TextColumns:
         *,
         use_index: bool = True,
         fast_search: bool = False,
+        known: Mapping[str, KnownRows] | None = None,
     ) -> None:
         self._manifest = manifest
         self._schema = schema
         self._bases = bases
         self._use_index = use_index
         self._fast_search = fast_search
+        self._known = known or {}
         self._finder = FieldFinder(schema)
         self._indexes = TextIndexes(manifest, bases)
         self._made: dict[tuple[str, bool], TextColumn] = {}
@@ -78,7 +83,34 @@ class TextColumns:
             self._made[key] = self._make(name, needs_positions)
         return self._made[key]
 
+    def uncovered(self, name: str) -> Uncovered:
+        """The rows of a column that a search for words reads. Raises as calls."""
+        column = self._covered(name, False)
+        return Uncovered(column.parameters, column.others)
+
+    def analyzed(self, name: str, fragment_ids: Container[int], parameters: TextParameters) -> AnalyzedPart:
+        """The texts of a column in some fragments. Raises as calls."""
+        fragments = [fragment for fragment in self._manifest.fragments if fragment.id in fragment_ids]
+        return self._analyzed(self._names(name), fragments, parameters)
+
     def _make(self, name: str, needs_positions: bool) -> TextColumn:
+        column = self._covered(name, needs_positions)
+        indexed = tuple(source for item in column.used for source in item.sources)
+        if not column.others:
+            return TextColumn(column.parameters, indexed, None)
+        known = self._known.get(name)
+        ids = {fragment.id for fragment in column.others}
+        if known is not None and known.parameters == column.parameters and set(known.fragment_ids) == ids:
+            part: TextPart = known.found
+        else:
+            # Also where an index has become readable or unreadable meanwhile.
+            part = self._analyzed(column.names, column.others, column.parameters)
+        return TextColumn(column.parameters, indexed, Source(part, _all_exist))
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return tuple(field.name for field in self._finder.find(self._finder.names(name)))
+
+    def _covered(self, name: str, needs_positions: bool) -> _Covered:
         path = self._finder.find(self._finder.names(name))
         dtype = to_arrow_field(path[-1]).type
         if not is_text(dtype):
@@ -98,14 +130,11 @@ class TextColumns:
         covered = {fragment.id for item in used for fragment in item.fragments}
         is_enough = self._fast_search and bool(used)
         others = [] if is_enough else [item for item in self._manifest.fragments if item.id not in covered]
-        indexed = tuple(source for item in used for source in item.sources)
-        return TextColumn(parameters, indexed, self._scanned(names, others, parameters))
+        return _Covered(names, parameters, used, others)
 
-    def _scanned(
+    def _analyzed(
         self, names: tuple[str, ...], fragments: Sequence[DataFragment], parameters: TextParameters
-    ) -> Source | None:
-        if not fragments:
-            return None
+    ) -> AnalyzedPart:
         scan = Scan.of(
             self._schema,
             self._bases,
@@ -120,14 +149,40 @@ class TextColumns:
                 pieces.append(analyzer.analyze(values_of(batch, names)))
                 rows.append(batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy())
         counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(piece.offsets) for piece in pieces)])
-        part = AnalyzedPart(
+        return AnalyzedPart(
             analyzer.terms,
             np.concatenate([np.empty(0, np.int32), *(piece.terms for piece in pieces)]),
             np.concatenate([np.empty(0, np.int32), *(piece.positions for piece in pieces)]),
             np.cumsum(counts),
             np.concatenate(rows),
         )
-        return Source(part, _all_exist)
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """The rows of a column that no index covers, and how they are analyzed."""
+
+    parameters: TextParameters
+    fragments: Sequence[DataFragment]
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """What a query needs of the rows of some fragments, which others have analyzed with `parameters`."""
+
+    fragment_ids: pyroaring.BitMap
+    parameters: TextParameters
+    found: FoundPart
+
+
+@dataclass(frozen=True)
+class _Covered:
+    """What answers for a column: segments of an index, and the fragments that none of them covers."""
+
+    names: tuple[str, ...]
+    parameters: TextParameters
+    used: Sequence[Covering]
+    others: list[DataFragment]
 
 
 def _all_exist(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.locate import by_fragment
-from lance_spark.table.search.text_columns import JoinedColumns, TextColumns
+from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, TextColumns
 
 SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
@@ -41,6 +41,7 @@ class SearchRequest:
         with_score: whether the result has `_score`.
         use_index: False reads all rows.
         fast_search: leaves out rows that the index does not cover, if there is one.
+        known: by the key of a part and by column, what is found in the rows that no index covers.
     """
 
     query: str | TextQuery
@@ -50,6 +51,7 @@ class SearchRequest:
     with_score: bool = True
     use_index: bool = True
     fast_search: bool = False
+    known: Mapping[str | None, Mapping[str, KnownRows]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.search_columns, str):
@@ -131,23 +133,30 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
 
 def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[RowScores]:
     """The rows of each part that match, ascending by address, without some that cannot be among the best."""
-    columns = JoinedColumns(
-        [
-            TextColumns(
-                part.manifest,
-                part.scan.schema,
-                part.scan.bases,
-                use_index=request.use_index,
-                fast_search=request.fast_search,
-            )
-            for part in parts
-        ]
-    )
-    query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
-    bound = query.on(request.search_columns or columns.searched_by_default()) if parts else query
+    of_parts, query = searched(request, parts)
+    columns = JoinedColumns(of_parts)
     return [
-        part.filtered(search(bound, columns.of(number), _wanted(request, part))) for number, part in enumerate(parts)
+        part.filtered(search(query, columns.of(number), _wanted(request, part))) for number, part in enumerate(parts)
     ]
+
+
+def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[list[TextColumns], TextQuery]:
+    """The columns of each part, and the query with a column everywhere."""
+    columns = [
+        TextColumns(
+            part.manifest,
+            part.scan.schema,
+            part.scan.bases,
+            use_index=request.use_index,
+            fast_search=request.fast_search,
+            known=request.known.get(part.key),
+        )
+        for part in parts
+    ]
+    query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
+    if not parts:
+        return columns, query
+    return columns, query.on(request.search_columns or JoinedColumns(columns).searched_by_default())
 
 
 def _wanted(request: SearchRequest, part: SearchedPart) -> int | None:

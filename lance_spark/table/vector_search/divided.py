@@ -10,28 +10,12 @@ import pyroaring
 
 from lance_spark.errors import LanceError
 from lance_spark.index.vector.batch import BLOCK_QUERIES
+from lance_spark.table.reading.pieces import PartFragment, PartPiece, Piece, pieces_of
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.segments import SegmentPart, chosen_segments
 
 _UNKNOWN_ROWS = 1 << 20
 """Assumed of a fragment that does not say how many rows it has, as old writers left them."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartPiece:
-    """Fragments of a part.
-
-    Attributes:
-        key: of the part, `Part.key`.
-        fragment_ids: the fragments.
-    """
-
-    key: str | None
-    fragment_ids: pyroaring.BitMap
-
-
-Piece = tuple[PartPiece, ...]
-"""What is searched together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +46,7 @@ def divided(search: Search, parts: Sequence[Part], piece_bytes: int) -> DividedS
         piece_bytes: about this many bytes of vectors are compared in a piece of fragments without an index.
     """
     segments: list[Piece] = []
-    unindexed: list[_Fragment] = []
+    unindexed: list[PartFragment] = []
     for part in parts:
         covered = pyroaring.BitMap()
         for _, ids in _chosen(search, part):
@@ -71,7 +55,7 @@ def divided(search: Search, parts: Sequence[Part], piece_bytes: int) -> DividedS
             covered |= ids
         if not (search.index.fast_search and covered):
             unindexed += _unindexed_fragments(search, part, covered)
-    pieces = tuple(map(_piece, _groups(unindexed, piece_bytes)))
+    pieces = pieces_of(unindexed, piece_bytes)
     times = -(-len(search.query.queries) // BLOCK_QUERIES)
     num_bytes = times * sum(fragment.num_bytes for fragment in unindexed)
     return DividedSearch(tuple(segments), pieces, num_bytes)
@@ -107,39 +91,9 @@ def _chosen(search: Search, part: Part) -> list[SegmentPart]:
     return chosen_segments(scan, part.manifest, search.query, use_index=search.index.answers(search.query))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fragment:
-    """A fragment of a part, and the bytes of its vectors."""
-
-    part_key: str | None
-    fragment_id: int
-    num_bytes: int
-
-
-def _unindexed_fragments(search: Search, part: Part, covered: pyroaring.BitMap) -> Iterator[_Fragment]:
+def _unindexed_fragments(search: Search, part: Part, covered: pyroaring.BitMap) -> Iterator[PartFragment]:
     column = search.query.column
     width = column.dimension * np.dtype(column.dtype).itemsize
     for message in part.manifest.fragments.messages:
         if message.id not in covered:
-            yield _Fragment(part.key, message.id, width * (message.physical_rows or _UNKNOWN_ROWS))
-
-
-def _groups(fragments: Sequence[_Fragment], group_bytes: int) -> list[list[_Fragment]]:
-    """Neighbours together, as long as they have `group_bytes` at most."""
-    groups: list[list[_Fragment]] = []
-    left = 0
-    for fragment in fragments:
-        if not groups or left < fragment.num_bytes:
-            groups.append([])
-            left = group_bytes
-        groups[-1].append(fragment)
-        left -= fragment.num_bytes
-    return groups
-
-
-def _piece(fragments: Sequence[_Fragment]) -> Piece:
-    of_parts: dict[str | None, PartPiece] = {}
-    for fragment in fragments:
-        empty = PartPiece(fragment.part_key, pyroaring.BitMap())
-        of_parts.setdefault(fragment.part_key, empty).fragment_ids.add(fragment.fragment_id)
-    return tuple(of_parts.values())
+            yield PartFragment(part.key, message.id, width * (message.physical_rows or _UNKNOWN_ROWS))

@@ -59,6 +59,7 @@ class Session:
         use_scalar_index: whether scans ask indexes, as the user has written it.
         vector_search_approximate: whether vector indexes may answer ORDER BY with LIMIT, as the user has written it.
         vector_search_inline_bytes: bytes of vectors that the planner compares by itself, as the user has written it.
+        text_search_inline_bytes: bytes of files that the planner reads for a text search, as the user has written it.
         blob_mark: begins the values that `blob_uri` and `blob_ingest` have made, in base64.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
         txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
@@ -76,6 +77,7 @@ class Session:
     use_scalar_index: str | None = None
     vector_search_approximate: str | None = None
     vector_search_inline_bytes: str | None = None
+    text_search_inline_bytes: str | None = None
     blob_mark: str | None = None
     store_failed: bool = False
     txn_app_id: str | None = None

@@ -41,7 +41,7 @@ def _search(call: Invocation) -> LocalRows:
         arguments.integer("offset"),
     )
     columns, with_row_id = arguments.texts("columns") or None, bool(arguments.flag("with_row_id"))
-    found = with_json_texts(dataset.searched_texts(request, columns, arguments.text("filter"), with_row_id))
+    found = with_json_texts(dataset.searched_texts(request, columns, arguments.text("filter"), with_row_id=with_row_id))
     schema = to_spark_schema(found.schema)
     for field in schema.fields:
         _check_has_text(field.name, field.dataType)

@@ -18,7 +18,8 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, mes
 from lance_spark.spark.connector.scan.settings import compared_inline_bytes
 from lance_spark.spark.connector.search.hybrid_search import HybridCall
 from lance_spark.spark.connector.search.vector_search import VectorSearch, VectorSide
-from lance_spark.table.vector_search.divided import Piece, divided, of_piece
+from lance_spark.table.reading.pieces import Piece
+from lance_spark.table.vector_search.divided import divided, of_piece
 from lance_spark.table.vector_search.search import HitsOfParts, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 

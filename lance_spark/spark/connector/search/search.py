@@ -14,7 +14,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
-from lance_spark.spark.connector.channel.registry import Call, Reply, operation
+from lance_spark.spark.connector.channel.registry import Call, Reply, Session, operation
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.local_scan import stream_of
 from lance_spark.spark.connector.scan.requests import ScanPlan
@@ -22,6 +22,8 @@ from lance_spark.spark.connector.search import batch_search, hybrid_search, text
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
 from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
+from lance_spark.spark.connector.search.divided_text import after_text_tasks, text_search_job
+from lance_spark.spark.connector.search.text_search import TextSearch
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
@@ -62,7 +64,7 @@ class SearchPlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchJob:
-    """The job that finds the nearest rows; what its tasks return is for `search.finish`.
+    """The job that finds rows; what its tasks return is for `search.finish`.
 
     Attributes:
         job: its name in Spark's UI.
@@ -113,24 +115,30 @@ def load_search(request: SearchRequest, call: Call) -> SearchReply:
 
 @operation("search.plan")
 def plan(request: SearchPlanRequest, call: Call) -> Reply:
-    """The rows of a search, found here where a task costs more than the search; else the job that finds the nearest
-    rows, or, of many queries, the tasks of the scan."""
+    """The rows of a search, found here where a task costs more than the search; else the job that finds them,
+    or, of many queries, the tasks of the scan."""
     planned = _planned(request.handle, request.search, request.queries)
     if isinstance(planned, BatchSearch):
         return _scan_of_queries(planned, request)
-    if isinstance(planned, VectorCall):
-        job = search_job(planned, call.session)
-        if job is not None:
-            return Reply(SearchJob(_described(request)), job)
-    return _rows(planned, request)
+    job = _job(planned, call.session)
+    return _rows(planned, request) if job is None else Reply(SearchJob(_described(request)), job)
 
 
 @operation("search.finish")
 def finish(request: SearchPlanRequest, call: Call) -> Reply:
     """The rows of a search whose job has returned the attachments."""
     planned = _planned(request.handle, request.search, None)
+    in_tasks = f" tasks={len(call.attachments)}"
+    if isinstance(planned, TextSearch):
+        return _rows(after_text_tasks(planned, call.attachments), request, in_tasks)
     assert isinstance(planned, VectorCall)
-    return _rows(after_tasks(planned, call.attachments), request, f" tasks={len(call.attachments)}")
+    return _rows(after_tasks(planned, call.attachments), request, in_tasks)
+
+
+def _job(planned: PlannedSearch, session: Session) -> tuple[bytes, ...] | None:
+    if isinstance(planned, TextSearch):
+        return text_search_job(planned, session)
+    return search_job(planned, session) if isinstance(planned, VectorCall) else None
 
 
 def _described(request: SearchPlanRequest) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lance_spark.expr.nodes import quote_name
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.search.divided import FoundInPiece, knowing
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SCORE, SearchRequest
 
@@ -33,14 +34,10 @@ class TextSearch:
     """A call of ``search``; `columns` are those of the result, None for all."""
 
     dataset: SearchVerbs
-    query: str
-    search_columns: list[str] | None
+    request: SearchRequest
     columns: list[str] | None
-    limit: int
-    offset: int | None
     filter: str | None
     with_row_id: bool
-    fast_search: bool
 
     def schema(self) -> pa.Schema:
         """The columns of the result."""
@@ -50,10 +47,12 @@ class TextSearch:
         """The result, with these of its columns. Raises as `SearchVerbs.search`."""
         # A path into a struct stays as it is: the column then has only these fields.
         read = self.columns or [quote_name(name) for name in columns if name not in (SCORE, ROW_ID)]
-        request = SearchRequest(
-            self.query, self.search_columns, self.limit, self.offset, use_index=True, fast_search=self.fast_search
-        )
-        return self.dataset.searched_texts(request, read, self.filter, self.with_row_id).select(columns)
+        found = self.dataset.searched_texts(self.request, read, self.filter, with_row_id=self.with_row_id)
+        return found.select(columns)
+
+    def knowing(self, found: Iterable[FoundInPiece]) -> TextSearch:
+        """The search whose tasks have analyzed the rows that no index covers."""
+        return replace(self, request=knowing(self.request, found))
 
     def explained(self) -> str:
         """Nothing."""
@@ -73,14 +72,12 @@ def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
     arguments.required("query")
     limit = arguments.whole("limit")
-    return TextSearch(
-        dataset,
+    request = SearchRequest(
         arguments.text("query") or "",
         arguments.names("search_columns"),
-        arguments.names("columns"),
         DEFAULT_LIMIT if limit is None else limit,
         arguments.whole("offset"),
-        arguments.text("filter"),
-        arguments.flag("with_row_id", False),
-        arguments.flag("fast_search", False),
+        fast_search=arguments.flag("fast_search", False),
     )
+    columns, with_row_id = arguments.names("columns"), arguments.flag("with_row_id", False)
+    return TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)

@@ -47,6 +47,7 @@ public final class PythonChannel {
   private static final String USE_SCALAR_INDEX = "spark.sql.lance.useScalarIndex";
   private static final String APPROXIMATE = "spark.sql.lance.vectorSearch.approximate";
   private static final String COMPARED_INLINE = "spark.sql.lance.vectorSearch.inlineBytes";
+  private static final String ANALYZED_INLINE = "spark.sql.lance.textSearch.inlineBytes";
 
   private static final int PYTHON_EXCEPTION = -2;
 
@@ -161,6 +162,7 @@ public final class PythonChannel {
     put(session, "use_scalar_index", USE_SCALAR_INDEX);
     put(session, "vector_search_approximate", APPROXIMATE);
     put(session, "vector_search_inline_bytes", COMPARED_INLINE);
+    put(session, "text_search_inline_bytes", ANALYZED_INLINE);
     put(session, "txn_app_id", TXN_APP_ID);
     put(session, "txn_version", TXN_VERSION);
     session.put("blob_mark", LanceBlobUri.mark());
