@@ -23,8 +23,10 @@ from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Sear
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
 from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
 from lance_spark.spark.jobs.compaction_job import AnyDataset
+from lance_spark.spark.partitions import BYTES_PER_ROW
 from lance_spark.spark.types import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.vector_search.divided import searched_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,16 @@ class SearchJob:
 
     Attributes:
         job: its name in Spark's UI.
+        description: of what it has to search, for plans that are shown before it runs.
+        num_rows, size_bytes: of the result, at most.
+        ordering: as in `ScanPlan`.
     """
 
     job: str
+    description: str
+    num_rows: int
+    size_bytes: int
+    ordering: tuple[str, ...]
 
 
 class PlannedSearch(Protocol):
@@ -85,6 +94,9 @@ class PlannedSearch(Protocol):
 
     def metrics(self) -> Mapping[str, int]:
         """What `rows` has read, by the names of Spark's metrics."""
+
+    def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the columns in whose ascending order `rows` are."""
 
 
 PlanSearch: TypeAlias = Callable[[AnyDataset, SearchCall], PlannedSearch]
@@ -121,7 +133,7 @@ def plan(request: SearchPlanRequest, call: Call) -> Reply:
     if isinstance(planned, VectorCall):
         job = search_job(planned, call.session)
         if job is not None:
-            return Reply(SearchJob(_described(request)), job)
+            return Reply(_described_job(planned, request, len(job) - 1), job)
     return _rows(planned, request)
 
 
@@ -131,6 +143,13 @@ def finish(request: SearchPlanRequest, call: Call) -> Reply:
     planned = _planned(request.handle, request.search, None)
     assert isinstance(planned, VectorCall)
     return _rows(after_tasks(planned, call.attachments), request, f" tasks={len(call.attachments)}")
+
+
+def _described_job(planned: VectorCall, request: SearchPlanRequest, num_tasks: int) -> SearchJob:
+    side, name, names = planned.vector_side(), _described(request), request.columns.fieldNames()
+    described = f"{name} columns=[{', '.join(names)}] tasks={num_tasks} {searched_with(side.search, side.parts)}"
+    num_rows = planned.most_rows()
+    return SearchJob(name, described, num_rows, num_rows * BYTES_PER_ROW, planned.ordering(names))
 
 
 def _described(request: SearchPlanRequest) -> str:
@@ -151,6 +170,7 @@ def _rows(planned: PlannedSearch, request: SearchPlanRequest, in_tasks: str = ""
     batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
     described = f"{_described(request)} columns=[{', '.join(names)}]{in_tasks} {planned.explained()}".rstrip()
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, metrics=planned.metrics(), is_inline=True)
+    summary = replace(summary, ordering=planned.ordering(names))
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 
 

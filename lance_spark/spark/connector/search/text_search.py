@@ -69,6 +69,10 @@ class TextSearch:
         """Nothing: its work is not counted."""
         return {}
 
+    def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """None: the order is descending."""
+        return ()
+
 
 def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
     """The search of a call.
