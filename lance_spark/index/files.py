@@ -14,11 +14,9 @@ from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path, has_free_etags
+from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 
 Value = TypeVar("Value")
-
-_REMOTE_READS = 16
 
 
 class IndexFiles:
@@ -53,7 +51,7 @@ class IndexFiles:
             return open_data_file(self._store, path, size=self._sizes.get(name)), TAIL_BYTES
 
         reader = cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
-        return IndexFile(reader, is_local=has_free_etags(self._store))
+        return IndexFile(reader)
 
     def end(self, name: str, num_bytes: int) -> bytes:
         """The last bytes of a file, at most `num_bytes`.
@@ -94,16 +92,10 @@ class IndexFile:
         metadata: that of the file's schema.
     """
 
-    def __init__(self, reader: DataFileReader, *, is_local: bool = True) -> None:
+    def __init__(self, reader: DataFileReader) -> None:
         self._reader = reader
-        self._is_local = is_local
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
-
-    @property
-    def reads_at_once(self) -> int:
-        """How many reads of the file are worth to be sent together: several where each waits for a network."""
-        return 1 if self._is_local else _REMOTE_READS
 
     @property
     def num_rows(self) -> int:

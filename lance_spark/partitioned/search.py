@@ -19,6 +19,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
     def _searched_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
     ) -> tuple[list[SearchedPart], pa.Schema]:
+        kept = {partition.object_id for partition in self.partitions(filter)}
         parts = [
             SearchedPart(
                 opened.manifest,
@@ -30,6 +31,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
                     with_row_address=with_row_address,
                 ),
                 opened.key,
+                opened.key in kept,
             )
             for opened in self.splits()
         ]

@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.connector.conftest import plan
+from tests.connector.scan_requests import sent
 from tests.connector.test_metrics import metrics
 
 SETTING = "spark.sql.lance.vectorSearch.inlineBytes"
@@ -130,8 +131,7 @@ def both_ways(spark: SparkSession, query: str) -> None:
         there = spark.sql(query)
         assert " tasks=" in plan(there) or "fast_search" in query
         assert [tuple(row) for row in there.collect()] == expected
-        # Tasks leave out partitions whose rows the filter excludes; a hybrid search in the planner opens all.
-        counts = [metrics(frame, list(COUNTS[1:])) for frame in (here, there)]
+        counts = [metrics(frame, list(COUNTS)) for frame in (here, there)]
         assert counts[0] == counts[1]
         assert counts[0]["rows_read"] == len(expected)
     finally:
@@ -161,9 +161,12 @@ def test_plans_and_metrics_name_tasks_index_partitions_and_rows(
         (hybrid, 1),
     ):
         frame = spark.sql(f"SELECT id FROM {call}")
+        name = call.split("(")[0]
+        shown = f"lance {name} {table} columns=[id] tasks={parts + 1} index=v_idx partitions="
+        assert f"{shown}{2 * parts} unindexed=" in plan(frame)
+        count = len(frame.collect())
         text = plan(frame)
-        name, count = call.split("(")[0], len(frame.collect())
-        assert f"lance {name} {table} columns=[id] tasks={parts + 1} index=v_idx partitions=" in text
+        assert shown in text
         assert f" of {2 * parts * queries} index_rows=" in text
         told = metrics(frame, list(COUNTS))
         assert told["index_segments_searched"] == parts
@@ -173,7 +176,21 @@ def test_plans_and_metrics_name_tasks_index_partitions_and_rows(
         assert told["rows_read"] == count
     without = f"SELECT id FROM vector_search(table => '{table}', query_vector => {QUERY}, bypass_vector_index => true)"
     live = len(LIVE) + len([number for number in range(COUNT, 2 * COUNT, 100) if number % 7])
-    assert f"tasks=1 index=none compared={live}" in plan(spark.sql(without))
+    frame = spark.sql(without)
+    frame.collect()
+    assert f"tasks=1 index=none compared={live}" in plan(frame)
+
+
+def test_a_plan_that_is_shown_runs_no_job(spark: SparkSession, table: str, in_tasks: None) -> None:
+    before = sent(spark)["search.finish"]
+    call = f"vector_search(table => '{table}', query_vector => {QUERY}, k => 3)"
+    shown = spark.sql(f"EXPLAIN FORMATTED SELECT id FROM {call}").collect()[0][0]
+    joined = spark.sql(f"EXPLAIN COST SELECT * FROM {call} a JOIN {table} b ON a.id = b.id").collect()[0][0]
+    assert " unindexed=" in shown
+    assert " unindexed=" in joined
+    assert sent(spark)["search.finish"] == before
+    assert len(spark.sql(f"SELECT id FROM {call}").collect()) == 3
+    assert sent(spark)["search.finish"] == before + 1
 
 
 def test_many_vectors_for_many_queries_are_divided(spark: SparkSession, table: str) -> None:

@@ -30,7 +30,6 @@ from lance_spark.kernels.vector.vector_codes import dot_u8, squared_l2_u8
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import cached_parts
-from lance_spark.storage.overlap import overlapped
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -58,6 +57,13 @@ class Partition:
     def ids_address(self) -> int:
         """Of its row ids."""
         return address_of(self.row_ids)
+
+    def owned(self) -> Partition:
+        """The same rows, in memory of their own: nothing else stays in memory with them."""
+        arrays = [
+            array.copy() if array.base is not None else array for array in (self.row_ids, self.payload, *self.factors)
+        ]
+        return Partition(arrays[0], arrays[1], tuple(arrays[2:]))
 
     @property
     def num_bytes(self) -> int:
@@ -159,7 +165,12 @@ class VectorStorage(ABC):
         """What compares `query` ([d], normalized for cosine) with the rows."""
 
     @abstractmethod
-    def _read(self, number: int) -> Partition: ...
+    def column_types(self) -> dict[str, pa.DataType]:
+        """The columns beside the row ids, which have no nulls."""
+
+    @abstractmethod
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        """A partition with these values of `column_types`."""
 
     @property
     def fixed_bytes(self) -> int:
@@ -179,15 +190,30 @@ class VectorStorage(ABC):
         """
 
         def make(missing: Sequence[int]) -> list[tuple[Partition, int]]:
-            read = overlapped(self._read, missing, self.file.reads_at_once)
-            return [(partition, partition.num_bytes) for partition in read]
+            return [(partition, partition.num_bytes) for partition in self._read(missing)]
 
         return cached_parts(self._owner, numbers, make)
 
-    def read_columns(self, number: int, types: dict[str, pa.DataType]) -> list[pa.Array]:
-        """The row ids of a partition, and columns of these types without nulls. Raises as `rows`."""
-        start, length = int(self.partitions.offsets[number]), int(self.partitions.lengths[number])
-        columns = self.file.columns({"_rowid": pa.uint64(), **types}, RowRanges.of(start, start + length))
+    def _read(self, numbers: Sequence[int]) -> list[Partition]:
+        """Some partitions, by one read: it costs as much for one as for many."""
+        starts, lengths = self.partitions.offsets[[*numbers]], self.partitions.lengths[[*numbers]]
+        order = np.argsort(starts, kind="stable")
+        order = order[lengths[order] > 0]
+        ranges = RowRanges(starts[order], starts[order] + lengths[order])
+        if bool((ranges.starts[1:] < ranges.stops[:-1]).any()):
+            raise self.file.damaged("two partitions of an index have the same rows")
+        ids, *columns = self._columns(ranges)
+        places = np.zeros(len(numbers), np.int64)
+        places[order] = np.cumsum(lengths[order]) - lengths[order]
+        return [
+            self.partition(
+                ids[start : start + length].to_numpy(), [array.slice(start, length) for array in columns]
+            ).owned()
+            for start, length in zip(places.tolist(), lengths.tolist(), strict=True)
+        ]
+
+    def _columns(self, rows: RowRanges) -> list[pa.Array]:
+        columns = self.file.columns({"_rowid": pa.uint64(), **self.column_types()}, rows)
         for column in columns:
             if column.null_count or (pa.types.is_fixed_size_list(column.type) and column.values.null_count):
                 raise self.file.damaged("a vector index has nulls where it must have values")
@@ -219,12 +245,13 @@ def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:
 class FlatStorage(VectorStorage):
     """The vectors themselves, normalized for cosine."""
 
-    def _read(self, number: int) -> Partition:
+    def column_types(self) -> dict[str, pa.DataType]:
         centroids = self.model.centroids
-        column = pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])
-        ids, vectors = self.read_columns(number, {"flat": column})
-        found = matrix(vectors)
-        return Partition(ids.to_numpy(), np.ascontiguousarray(found, computed_type(found.dtype)))
+        return {"flat": pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])}
+
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        found = matrix(columns[0])
+        return Partition(row_ids, np.ascontiguousarray(found, computed_type(found.dtype)))
 
     def scorer(self, query: Vectors) -> Scorer:
         return _FlatScorer(self, query)
@@ -276,10 +303,11 @@ class ScalarStorage(VectorStorage):
             raise file.damaged(f"a scalar quantizer has the bounds {low} and {high}")
         return cls(file, model, Partitions.read(file, len(model.centroids)), low=low, step=step)
 
-    def _read(self, number: int) -> Partition:
-        column = pa.list_(pa.uint8(), self.model.centroids.shape[1])
-        ids, codes = self.read_columns(number, {"__sq_code": column})
-        return Partition(ids.to_numpy(), np.ascontiguousarray(matrix(codes)))
+    def column_types(self) -> dict[str, pa.DataType]:
+        return {"__sq_code": pa.list_(pa.uint8(), self.model.centroids.shape[1])}
+
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        return Partition(row_ids, np.ascontiguousarray(matrix(columns[0])))
 
     def scorer(self, query: Vectors) -> Scorer:
         if self.metric is Metric.DOT or not self.step:

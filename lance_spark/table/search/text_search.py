@@ -74,11 +74,13 @@ class SearchedPart:
         manifest: its version.
         scan: reads the columns of the result; its filter restricts the rows.
         key: of the partition; None for a table without partitions.
+        may_match: whether the filter can keep a row of it. Statistics of words are those of all parts.
     """
 
     manifest: Manifest
     scan: Scan
     key: str | None = None
+    may_match: bool = True
 
     @cached_property
     def fragments(self) -> dict[int, DataFragment]:

@@ -133,13 +133,14 @@ class HybridSearch:
         return _named(rows, [*added, pa.array(relevance[order].astype(np.float32))])
 
     def vector_parts(self, parts: Sequence[SearchedPart]) -> list[Part]:
-        """The parts as the vector side searches them."""
-        return [_vector_part(part, self.vector.query.column.name) for part in parts]
+        """The parts that the vector side searches."""
+        return [_vector_part(part, self.vector.query.column.name) for part in parts if part.may_match]
 
     def _vectors(self, parts: Sequence[SearchedPart]) -> _Side:
         found = self.vector.nearest_of_parts(self.vector_parts(parts))
         hits = [part[0] for part in found]
-        owners = np.repeat(np.arange(len(hits)), [len(hit.distances) for hit in hits])
+        searched = np.flatnonzero([part.may_match for part in parts])
+        owners = np.repeat(searched, [len(hit.distances) for hit in hits])
         distances = np.concatenate([np.empty(0, np.float32), *(hit.distances for hit in hits)])
         addresses = np.concatenate([np.empty(0, np.uint64), *(hit.addresses for hit in hits)])
         order = np.argsort(distances, kind="stable")

@@ -174,3 +174,21 @@ def test_candidates_of_a_store_are_read_with_few_bytes(tmp_path: Path) -> None:
     assert counts.calls["read_ranges"] == 1
     assert counts.read_requests <= 40
     assert counts.bytes_read < values.nbytes / 2
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ"])
+def test_many_partitions_are_read_by_as_many_calls_as_one(tmp_path: Path, kind: str) -> None:
+    values = clustered(4_000, 32, "f4")
+    written = lance_spark.write(pa.table({"v": vectors(values)}), str(tmp_path / "t"))
+    options = {"num_sub_vectors": 8} if kind == "IVF_PQ" else {}
+    written.create_index("v", kind, num_partitions=16, sample_rate=64, **options)
+    calls, answers = [], []
+    for steps in ([1, 2, 5, 16], [16]):
+        dataset, store = counted(tmp_path / "t", KeptStore)
+        found = [dataset.nearest("v", values[0], 40, columns=[], with_row_id=True, nprobes=n) for n in steps]
+        answers.append(found[-1])
+        calls.append(store.reset().calls["read_ranges"])
+    assert answers[0] == answers[1], "partitions that were read one after the other have the same rows"
+    # The files of the index, the partitions, the candidates: no call for each of 16 partitions.
+    assert calls[1] <= 8
+    assert calls[1] < calls[0]

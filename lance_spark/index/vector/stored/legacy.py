@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,9 +47,12 @@ class LegacyStorage(ProductStorage):
     def fixed_bytes(self) -> int:
         return super().fixed_bytes + len(self.content)
 
-    def _read(self, number: int) -> Partition:
+    def _read(self, numbers: Sequence[int]) -> list[Partition]:
+        return [self._in_content(number) for number in numbers]
+
+    def _in_content(self, number: int) -> Partition:
         start, num_rows = int(self.partitions.offsets[number]), int(self.partitions.lengths[number])
-        width = len(self.codebook) * self.num_bits // 8
+        width = self.code_bytes
         ids_start = start + num_rows * width
         if ids_start + num_rows * _ROW_ID_BYTES > len(self.content):
             raise self.file.damaged(f"partition {number} of an index leaves its file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -50,12 +51,18 @@ class ProductStorage(VectorStorage):
         is_transposed = described.get("transposed") is True
         return cls(file, model, partitions, codebook=codebook, num_bits=int(num_bits or 0), is_transposed=is_transposed)
 
-    def _read(self, number: int) -> Partition:
-        width = len(self.codebook) * self.num_bits // 8
-        ids, codes = self.read_columns(number, {"__pq_code": pa.list_(pa.uint8(), width)})
-        found = matrix(codes)
-        by_byte = found.reshape(width, len(ids)) if self.is_transposed else found.T
-        return Partition(ids.to_numpy(), self.arranged(by_byte))
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of the codes of a row."""
+        return len(self.codebook) * self.num_bits // 8
+
+    def column_types(self) -> dict[str, pa.DataType]:
+        return {"__pq_code": pa.list_(pa.uint8(), self.code_bytes)}
+
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        found = matrix(columns[0])
+        by_byte = found.reshape(self.code_bytes, len(row_ids)) if self.is_transposed else found.T
+        return Partition(row_ids, self.arranged(by_byte))
 
     @cached_property
     def words(self) -> Float32Array:

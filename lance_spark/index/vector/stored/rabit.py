@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,7 @@ class RabitStorage(VectorStorage):
             is_packed=described.get("packed") is True,
         )
 
-    def _read(self, number: int) -> Partition:
+    def column_types(self) -> dict[str, pa.DataType]:
         dimension = self.model.centroids.shape[1]
         suffix = "_ex" if self.num_bits > 1 else ""
         types = {
@@ -66,10 +67,13 @@ class RabitStorage(VectorStorage):
         }
         if suffix:
             types["__blocked_ex_codes"] = pa.list_(pa.uint8(), magnitude_bytes(dimension, self.num_bits))
-        ids, signs, added, scale, *magnitudes = self.read_columns(number, types)
+        return types
+
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        signs, added, scale, *magnitudes = columns
         magnitude = matrix(magnitudes[0]) if magnitudes else None
         codes = unpacked_codes(matrix(signs), magnitude, self.num_bits, packed=self.is_packed)
-        return Partition(ids.to_numpy(), np.ascontiguousarray(codes), (added.to_numpy(), scale.to_numpy()))
+        return Partition(row_ids, np.ascontiguousarray(codes), (added.to_numpy(), scale.to_numpy()))
 
     def scorer(self, query: Vectors) -> Scorer:
         wanted = query.astype(np.float32)

@@ -108,6 +108,7 @@ class ScanPlan:
         keys, key_values: of the rows of each task, if they have some in common.
         coalesced_tasks: groups of tasks that may be one, for plans that do not use the keys.
         is_inline: whether the rows are read already.
+        ordering: columns in whose ascending order the rows of each task are.
         column_statistics: by column, where it was analyzed.
         filters_values: whether the scan's filter asks for more than that columns are not null.
         runtime_columns: runtime filters on these columns are accepted.
@@ -128,6 +129,7 @@ class ScanPlan:
     needs_selectivity: bool = False
     selectivity: float | None = None
     is_inline: bool = False
+    ordering: tuple[str, ...] = ()
     filters_values: bool = False
     column_statistics: Mapping[str, Entry] = field(default_factory=dict)
 

@@ -73,6 +73,14 @@ class HybridCall:
         """What the vector side has read, by the names of Spark's metrics."""
         return self.probed.metrics()
 
+    def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """None: the order is descending."""
+        return ()
+
+    def most_rows(self) -> int:
+        """The largest number of rows of the result."""
+        return self.search.limit
+
     def vector_side(self) -> VectorSide:
         """What tasks can do of the search."""
         parts = self.search.vector_parts(self.dataset.hybrid_parts(self.search)[0])

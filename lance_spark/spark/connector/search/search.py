@@ -25,8 +25,10 @@ from lance_spark.spark.connector.search.divided_search import VectorCall, after_
 from lance_spark.spark.connector.search.divided_text import after_text_tasks, text_search_job
 from lance_spark.spark.connector.search.text_search import TextSearch
 from lance_spark.spark.jobs.compaction_job import AnyDataset
+from lance_spark.spark.partitions import BYTES_PER_ROW
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.vector_search.divided import searched_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,16 @@ class SearchJob:
 
     Attributes:
         job: its name in Spark's UI.
+        description: of what it has to search, for plans that are shown before it runs.
+        num_rows, size_bytes: of the result, at most.
+        ordering: as in `ScanPlan`.
     """
 
     job: str
+    description: str
+    num_rows: int
+    size_bytes: int
+    ordering: tuple[str, ...]
 
 
 class PlannedSearch(Protocol):
@@ -87,6 +96,9 @@ class PlannedSearch(Protocol):
 
     def metrics(self) -> Mapping[str, int]:
         """What `rows` has read, by the names of Spark's metrics."""
+
+    def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the columns in whose ascending order `rows` are."""
 
 
 PlanSearch: TypeAlias = Callable[[AnyDataset, SearchCall], PlannedSearch]
@@ -121,7 +133,7 @@ def plan(request: SearchPlanRequest, call: Call) -> Reply:
     if isinstance(planned, BatchSearch):
         return _scan_of_queries(planned, request)
     job = _job(planned, call.session)
-    return _rows(planned, request) if job is None else Reply(SearchJob(_described(request)), job)
+    return _rows(planned, request) if job is None else Reply(_described_job(planned, request, len(job) - 1), job)
 
 
 @operation("search.finish")
@@ -139,6 +151,16 @@ def _job(planned: PlannedSearch, session: Session) -> tuple[bytes, ...] | None:
     if isinstance(planned, TextSearch):
         return text_search_job(planned, session)
     return search_job(planned, session) if isinstance(planned, VectorCall) else None
+
+
+def _described_job(planned: PlannedSearch, request: SearchPlanRequest, num_tasks: int) -> SearchJob:
+    assert isinstance(planned, (TextSearch, VectorCall))
+    name, names, num_rows = _described(request), request.columns.fieldNames(), planned.most_rows()
+    described = f"{name} columns=[{', '.join(names)}] tasks={num_tasks}"
+    if isinstance(planned, VectorCall):
+        side = planned.vector_side()
+        described += f" {searched_with(side.search, side.parts)}"
+    return SearchJob(name, described, num_rows, num_rows * BYTES_PER_ROW, planned.ordering(names))
 
 
 def _described(request: SearchPlanRequest) -> str:
@@ -159,6 +181,7 @@ def _rows(planned: PlannedSearch, request: SearchPlanRequest, in_tasks: str = ""
     batches = [to_wire_batch(batch, target) for batch in rows.combine_chunks().to_batches()]
     described = f"{_described(request)} columns=[{', '.join(names)}]{in_tasks} {planned.explained()}".rstrip()
     summary = ScanPlan(described, rows.num_rows, rows.nbytes, metrics=planned.metrics(), is_inline=True)
+    summary = replace(summary, ordering=planned.ordering(names))
     return Reply(summary, (b"", *([stream_of(batches)] if batches else [])))
 
 

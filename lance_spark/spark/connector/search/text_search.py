@@ -62,6 +62,14 @@ class TextSearch:
         """Nothing: its work is not counted."""
         return {}
 
+    def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """None: the order is descending."""
+        return ()
+
+    def most_rows(self) -> int:
+        """The largest number of rows of the result."""
+        return DEFAULT_LIMIT if self.request.limit is None else self.request.limit
+
 
 def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
     """The search of a call.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +76,15 @@ class VectorSearch:
     def metrics(self) -> dict[str, int]:
         """What the search has read, by the names of Spark's metrics."""
         return self.probed.metrics()
+
+    def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """By query, then by distance."""
+        order = (QUERY_INDEX, DISTANCE) if self.search.query.is_batch else (DISTANCE,)
+        return tuple(takewhile(columns.__contains__, order))
+
+    def most_rows(self) -> int:
+        """The largest number of rows of the result."""
+        return self.search.query.k * len(self.search.query.queries)
 
     def vector_side(self) -> VectorSide:
         """What tasks can do of the search."""

@@ -5,6 +5,7 @@ import io.lancespark.functions.LanceDistance;
 import io.lancespark.functions.LanceGeoFunctions;
 import io.lancespark.functions.LanceJsonFunctions;
 import io.lancespark.functions.LanceTextFunctions;
+import io.lancespark.optimizer.LanceFoundRowsStrategy;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.types.DataType;
 import scala.Tuple3;
 import scala.collection.immutable.Seq;
@@ -73,6 +75,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new LanceNearestColumns();
+          }
+        });
+    extensions.injectPlannerStrategy(
+        new AbstractFunction1<SparkSession, SparkStrategy>() {
+          @Override
+          public SparkStrategy apply(SparkSession session) {
+            return new LanceFoundRowsStrategy();
           }
         });
     for (String name : LanceTextFunctions.NAMES) {

@@ -4,12 +4,22 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
+import io.lancespark.python.LanceException;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.write.LanceJob;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.function.BiFunction;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -18,12 +28,13 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsReportOrdering;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
 /** A scan to which only columns are pushed, such as one of changes or of a search; Python plans its tasks. */
-public final class LancePlannedScan implements Batch, SupportsReportStatistics {
+public final class LancePlannedScan implements Batch, SupportsReportOrdering, SupportsReportStatistics {
   private final String operation;
   private final ObjectNode request;
   private final StructType columns;
@@ -43,19 +54,44 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
     request.set("columns", Json.type(columns));
   }
 
+  /** The tasks, the rows, or the job that finds the rows: a function and the work of its tasks. */
   private synchronized PythonChannel.Reply plan() {
     if (plan == null) {
-      PythonChannel.Reply reply = PythonChannel.call(operation, request);
-      String job = reply.body().path("job").asText(null);
-      plan = job == null ? reply : afterJob(job, reply.attachments());
+      plan = PythonChannel.call(operation, request);
     }
     return plan;
   }
 
-  /** The plan that Python makes of the messages of a job: a function and the work of its tasks. */
-  private PythonChannel.Reply afterJob(String name, List<byte[]> job) {
-    List<byte[]> messages = LanceJob.run(name, job.get(0), job.subList(1, job.size()));
-    return PythonChannel.call("search.finish", request, messages);
+  /** The tasks or the rows, after the job. Plans that are only shown run no job. */
+  private synchronized PythonChannel.Reply work() {
+    String job = plan().body().path("job").asText(null);
+    if (job != null) {
+      List<byte[]> messages =
+          LanceJob.run(job, plan.attachments().get(0), plan.attachments().subList(1, plan.attachments().size()));
+      plan = PythonChannel.call("search.finish", request, messages);
+    }
+    return plan;
+  }
+
+  /** Whether the rows came with the plan. */
+  public boolean isInline() {
+    return stream == null && plan().body().path("is_inline").asBoolean();
+  }
+
+  /** What {@code change} makes of each row that came with the plan. */
+  public List<InternalRow> rows(UnaryOperator<InternalRow> change) {
+    List<byte[]> attachments = plan().attachments();
+    List<InternalRow> rows = new ArrayList<>();
+    try (LanceInlineReader reader = new LanceInlineReader(attachments.subList(1, attachments.size()), columns)) {
+      while (reader.next()) {
+        for (Iterator<InternalRow> batch = reader.get().rowIterator(); batch.hasNext(); ) {
+          rows.add(change.apply(batch.next()));
+        }
+      }
+    } catch (IOException error) {
+      throw LanceException.sneaky(error);
+    }
+    return rows;
   }
 
   @Override
@@ -89,8 +125,8 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    List<byte[]> attachments = plan().attachments();
-    boolean inline = plan().body().path("is_inline").asBoolean();
+    List<byte[]> attachments = work().attachments();
+    boolean inline = work().body().path("is_inline").asBoolean();
     return attachments.subList(1, attachments.size()).stream()
         .map(work -> new LanceInputPartition(List.of(work), inline))
         .toArray(InputPartition[]::new);
@@ -98,7 +134,7 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new LanceReaderFactory(plan().attachments().get(0), readSchema(), false, description());
+    return new LanceReaderFactory(work().attachments().get(0), readSchema(), false, description());
   }
 
   @Override
@@ -108,7 +144,21 @@ public final class LancePlannedScan implements Batch, SupportsReportStatistics {
 
   @Override
   public CustomTaskMetric[] reportDriverMetrics() {
-    return stream != null ? new CustomTaskMetric[0] : LanceMetrics.values(plan().body().path("metrics"));
+    return stream != null ? new CustomTaskMetric[0] : LanceMetrics.values(work().body().path("metrics"));
+  }
+
+  /** Ascending; a scan that can be a stream has none. */
+  @Override
+  public SortOrder[] outputOrdering() {
+    List<SortOrder> order = new ArrayList<>();
+    if (streams == null) {
+      plan().body().path("ordering").forEach(name -> order.add(ascending(name.asText())));
+    }
+    return order.toArray(SortOrder[]::new);
+  }
+
+  private static SortOrder ascending(String column) {
+    return Expressions.sort(Json.column(column), SortDirection.ASCENDING, NullOrdering.NULLS_FIRST);
   }
 
   @Override
