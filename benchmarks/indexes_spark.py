@@ -29,6 +29,7 @@ import lance_spark
 MERGED_KEYS = 1000
 TABLE = "lance.events"
 USE_INDEX = "spark.sql.lance.useScalarIndex"
+MERGE_KEYS = "spark.sql.lance.mergeKeys.enabled"
 
 
 def session(folder: Path) -> SparkSession:
@@ -112,20 +113,27 @@ def lookups(spark: SparkSession, num_rows: int, rounds: int) -> None:
 
 
 def merges(spark: SparkSession, num_rows: int, rounds: int) -> None:
-    """MERGE of some keys that are all there, with the index and without."""
+    """MERGE of some keys that are all there: with the index, without, and reading all rows of the table."""
     rng = np.random.default_rng(2)
 
-    def merge(use_index: bool) -> None:
+    def merge(use_index: bool, use_keys: bool = True) -> None:
         keys = rng.choice(num_rows, MERGED_KEYS, replace=False)
         spark.createDataFrame(pa.table({"id": keys, "amount": rng.random(MERGED_KEYS)})).createOrReplaceTempView("news")
         spark.conf.set(USE_INDEX, str(use_index).lower())
+        spark.conf.set(MERGE_KEYS, str(use_keys).lower())
         spark.sql(
             f"MERGE INTO {TABLE} t USING news s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = s.amount "
             "WHEN NOT MATCHED THEN INSERT (id, amount) VALUES (s.id, s.amount)"
         )
         spark.conf.unset(USE_INDEX)
+        spark.conf.unset(MERGE_KEYS)
 
-    taken = compared({"BTREE": lambda _: merge(True), "no index": lambda _: merge(False)}, rounds)
+    sides: dict[str, Callable[[int], object]] = {
+        "BTREE": lambda _: merge(True),
+        "no index": lambda _: merge(False),
+        "no keys": lambda _: merge(True, use_keys=False),
+    }
+    taken = compared(sides, rounds)
     if spark.table(TABLE).count() != num_rows:
         raise SystemExit("MERGE has lost or doubled rows")
     show(f"MERGE {MERGED_KEYS} keys", taken)

@@ -223,8 +223,10 @@ def _geometry(expression: SparkExpression) -> GeometryConstant | None:
     if expression.name == _GEO_TEXT:
         (text,) = expression.children
         return GeometryConstant(text.literal) if text.literal is not None and text.cast is None else None
-    is_known = is_geo_type(expression.type) or isinstance(expression.type, st.BinaryType)
-    if not is_known or expression.cast is not None or expression.literal is None:
+    dtype = expression.type
+    if dtype is None or not (is_geo_type(dtype) or isinstance(dtype, st.BinaryType)):
+        return None
+    if expression.cast is not None or expression.literal is None:
         return None
     return GeometryConstant(base64.b64decode(expression.literal))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,7 +88,7 @@ class TextColumns:
         column = self._covered(name, False)
         return Uncovered(column.parameters, column.others)
 
-    def analyzed(self, name: str, fragment_ids: Container[int], parameters: TextParameters) -> AnalyzedPart:
+    def analyzed(self, name: str, fragment_ids: pyroaring.BitMap, parameters: TextParameters) -> AnalyzedPart:
         """The texts of a column in some fragments. Raises as calls."""
         fragments = [fragment for fragment in self._manifest.fragments if fragment.id in fragment_ids]
         return self._analyzed(self._names(name), fragments, parameters)
@@ -98,7 +98,7 @@ class TextColumns:
         indexed = tuple(source for item in column.used for source in item.sources)
         if not column.others:
             return TextColumn(column.parameters, indexed, None)
-        known = self._known.get(name)
+        known = None if needs_positions else self._known.get(name)
         ids = {fragment.id for fragment in column.others}
         if known is not None and known.parameters == column.parameters and set(known.fragment_ids) == ids:
             part: TextPart = known.found
