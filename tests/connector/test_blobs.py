@@ -125,6 +125,19 @@ def test_bytes_are_read_by_a_function_and_by_a_metadata_column(spark: SparkSessi
     assert spark.sql("SHOW FUNCTIONS LIKE 'lance_read_blob'").count() == 1
 
 
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
+def test_offset_and_length_are_columns(spark: SparkSession, by: str) -> None:
+    table = created(spark, by)
+    for call in ("lance_read_blob(img, id - 1, 2 * id)", "lance_read_blob(t.img, t.id - 1, 2 * t.id)"):
+        rows = spark.sql(f"SELECT id, {call} AS part FROM {table} t").collect()
+        assert {row.id: row.part and bytes(row.part) for row in rows} == {1: SMALL[:2], 2: None, 3: BIG[2:8]}
+    boxes = "(VALUES (1, 0, 1), (3, 2, 6)) AS box(id, first, size)"
+    rows = spark.sql(
+        f"SELECT t.id, lance_read_blob(t.img, box.first, box.size) AS part FROM {table} t JOIN {boxes} ON t.id = box.id"
+    ).collect()
+    assert {row.id: bytes(row.part) for row in rows} == {1: SMALL[:1], 3: BIG[2:8]}
+
+
 def test_read_blob_refuses_other_columns_and_negative_offsets(spark: SparkSession) -> None:
     table = created(spark, "")
     for arguments, problem in (
