@@ -129,7 +129,7 @@ def both_ways(spark: SparkSession, query: str) -> None:
     spark.conf.set(SETTING, "0")
     try:
         there = spark.sql(query)
-        assert " tasks=" in plan(there) or "fast_search" in query
+        assert " tasks=" in plan(there) or "fast_search" in query or "p = 7" in query, "there is nothing to compare"
         assert [tuple(row) for row in there.collect()] == expected
         counts = [metrics(frame, list(COUNTS)) for frame in (here, there)]
         assert counts[0] == counts[1]

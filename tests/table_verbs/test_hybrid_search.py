@@ -14,6 +14,8 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.vector_search.hybrid import Fusion, HybridSearch
+from lance_spark.table.vector_search.request import NearestRequest
 
 VALUES = np.random.default_rng(7).normal(size=(90, 4)).astype(np.float32)
 WORDS = ["sea", "lake", "wood", "tree", "hill"]
@@ -97,3 +99,24 @@ def test_wrong_arguments_of_a_hybrid_search(table: Any, options: dict[str, Any],
     arguments = {"column": "v", "query_vector": QUERY, "query": "rare", **options}
     with pytest.raises(InvalidInputError, match=message):
         table.hybrid_search(**arguments)
+
+
+@pytest.mark.parametrize(("value", "compared"), [(1, 30), (7, 0)])
+def test_vectors_of_other_partitions_are_not_compared(table: Any, value: int, compared: int) -> None:
+    opened = []
+    request = NearestRequest("v", QUERY, 40, filter=f"p = {value}", columns=["id"])
+    search = table.plan_hybrid_search(request, "rare lake", None, None, Fusion())
+    vector_parts = HybridSearch.vector_parts
+
+    def noted(self: HybridSearch, parts: Any) -> Any:
+        found = vector_parts(self, parts)
+        opened.append(len(found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HybridSearch, "vector_parts", noted)
+        found = table.found_by_both(search)
+    assert sorted(found["id"].to_pylist()) == [number for number in range(90) if number % 3 == value]
+    assert search.vector.index.probed.compared == compared
+    partitions = 1 if value == 1 else 0
+    assert opened == [partitions if "partitioned" in type(table).__module__ else 1]
