@@ -85,7 +85,10 @@ def test_updates_and_merges_are_checked(spark: SparkSession, made: str) -> None:
             spark.sql(statement)
     with pytest.raises(AnalysisException, match="does not support MERGE with generated columns"):
         # Without UPDATE, Spark loads the table as for an insert.
-        spark.sql(f"MERGE INTO {made} t USING {source} s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *")
+        spark.sql(
+            f"MERGE INTO {made} t USING {source} s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)"
+        )
     spark.sql(f"DELETE FROM {made} WHERE id = 2")
     assert rows(spark, made) == expected[1:]
 
