@@ -128,6 +128,21 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
         items = self._mini_block_values().decode_mini_blocks(of_items)
         return FixedSizeListBlock(items, self.items_per_value, validity, items.num_values // self.items_per_value)
 
+    @property
+    def can_take(self) -> bool:
+        return not self.has_validity and isinstance(self.values, Flat) and self._of_lists(self.values).can_take
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedSizeListBlock:
+        assert isinstance(self.values, Flat), "see can_take"
+        lists = self._of_lists(self.values).take_mini_blocks(buffers, chunks, places)
+        bits = self.values.bits_per_value
+        items = FixedWidthBlock(lists.data, bits, lists.num_values * self.items_per_value)
+        return FixedSizeListBlock(items, self.items_per_value, None, lists.num_values)
+
+    def _of_lists(self, items: Flat) -> Flat:
+        """The encoding of the same bytes, as values of the width of a list."""
+        return Flat(items.bits_per_value * self.items_per_value)
+
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> FixedSizeListBlock:
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value % 8:
             raise CorruptFileError("fixed_size_list: the page does not hold whole bytes of equal width")

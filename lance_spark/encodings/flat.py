@@ -84,7 +84,8 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @property
     def can_take(self) -> bool:
-        return self.bits_per_value == 1 or (self.bits_per_value > 0 and self.bits_per_value % 8 == 0)
+        bits = self.bits_per_value
+        return bits == 1 or (0 < bits <= _MAX_BITS_PER_VALUE and bits % 8 == 0)
 
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
         bits = self.bits_per_value

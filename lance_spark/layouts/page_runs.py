@@ -205,14 +205,24 @@ def _touched(leaf: Leaf, rows: RowRanges) -> tuple[list[int], list[int], list[in
     if rows.is_all(leaf.column.num_rows):
         touched = np.flatnonzero(lengths)
         return touched.tolist(), lengths[touched].tolist(), sizes[touched].tolist()
-    if len(rows.starts) == 0:
+    if len(rows.starts) == 0 or len(ends) == 0:
         return [], [], []
-    starts = ends - lengths
-    wanted = _rows_before(rows, ends) - _rows_before(rows, starts)
-    num_ranges = np.searchsorted(rows.starts, ends) - np.searchsorted(rows.stops, starts, "right")
-    needed = np.minimum(sizes, sizes * wanted // np.maximum(lengths, 1) + num_ranges * CHUNK_BYTES)
-    touched = np.flatnonzero(wanted)
-    return touched.tolist(), wanted[touched].tolist(), needed[touched].tolist()
+    first = np.searchsorted(ends, rows.starts, "right")
+    counts = rows.stops - rows.starts
+    if bool(((rows.stops <= ends[np.minimum(first, len(ends) - 1)]) & (counts > 0)).all()):
+        # No range is in two pages, as of single rows.
+        opens = np.flatnonzero(np.diff(first, prepend=-1))
+        touched, wanted, num_ranges = first[opens], np.add.reduceat(counts, opens), np.diff(opens, append=len(first))
+    else:
+        starts = ends - lengths
+        of_pages = _rows_before(rows, ends) - _rows_before(rows, starts)
+        touched = np.flatnonzero(of_pages)
+        wanted = of_pages[touched]
+        before = np.searchsorted(rows.stops, starts[touched], "right")
+        num_ranges = np.searchsorted(rows.starts, ends[touched]) - before
+    of_page = sizes[touched]
+    needed = np.minimum(of_page, of_page * wanted // np.maximum(lengths[touched], 1) + num_ranges * CHUNK_BYTES)
+    return touched.tolist(), wanted.tolist(), needed.tolist()
 
 
 def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:

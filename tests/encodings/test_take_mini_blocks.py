@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import Chunks, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
 from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
@@ -58,6 +59,32 @@ def test_flat(bits: int) -> None:
         assert np.array_equal(got.reshape(-1, bits // 8), data.reshape(-1, bits // 8)[numbers])
 
 
+@pytest.mark.parametrize(("bits", "dimension"), [(8, 1), (8, 3), (16, 5), (32, 7), (64, 2), (1, 16)])
+def test_fixed_size_lists(bits: int, dimension: int) -> None:
+    row_bytes = bits * dimension // 8
+    data = np.random.default_rng(bits).integers(0, 256, VALUES * row_bytes).astype(np.uint8)
+    items = FixedWidthBlock(pa.py_buffer(data), bits, VALUES * dimension)
+    lists = FixedSizeListBlock(items, dimension, None, VALUES)
+    encoded = FixedSizeList.encode_mini_blocks(lists, ChunkLimits())
+    assert encoded.encoding.can_take
+    chunk, place, numbers = _picked(encoded.num_values)
+    taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
+    assert (taken.dimension, taken.num_values, taken.items.num_values) == (
+        dimension,
+        len(numbers),
+        len(numbers) * dimension,
+    )
+    got = np.frombuffer(taken.items.data, np.uint8).reshape(-1, row_bytes)
+    assert np.array_equal(got, data.reshape(-1, row_bytes)[numbers])
+
+
+def test_fixed_size_lists_that_are_decoded_as_chunks() -> None:
+    assert not FixedSizeList(3, True, Flat(8)).can_take, "items can be null"
+    assert not FixedSizeList(3, False, Flat(1)).can_take, "lists end within a byte"
+    assert not FixedSizeList((1 << 31) - 1, False, Flat(1 << 34)).can_take, "no chunk has such a list"
+    assert not FixedSizeList(2, False, FixedSizeList(2, False, Flat(8))).can_take
+
+
 @pytest.mark.parametrize("kind", [Variable, Fsst])
 def test_strings(kind: type[Variable] | type[Fsst]) -> None:
     texts = [f"some text {number}" * (number % 4) for number in range(VALUES)]
@@ -82,6 +109,8 @@ def test_damaged_chunks_are_refused(damage: str) -> None:
     if damage == "short":
         with pytest.raises(CorruptFileError):
             Flat(64).take_mini_blocks([chunks], zero, last)
+        with pytest.raises(CorruptFileError):
+            FixedSizeList(2, False, Flat(32)).take_mini_blocks([chunks], zero, last)
 
 
 def _columns() -> pa.Table:
