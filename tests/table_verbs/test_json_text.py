@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -11,6 +12,9 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
+from lance_spark.partitioned.dataset import create_partitioned_dataset
+from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.schema.extension import is_json_field
 
 TEXTS = ['{"b":1,"a":[1,2.5,null]}', None, '"é"', "true", "[]", "-7"]
@@ -122,3 +126,24 @@ def test_changes_have_text(tmp_path: Path) -> None:
     table.delete("id = 1")
     changes = pa.Table.from_batches(lance_spark.open(str(tmp_path / "t")).changes(1, 2))
     assert changes["j"].to_pylist() == 2 * ['{"a":1}']
+
+
+@pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])
+def test_functions_for_new_columns_get_text_and_give_text(tmp_path: Path, partitioned: bool) -> None:
+    rows = pa.table({"id": range(len(TEXTS)), "j": documents(*TEXTS)})
+    if partitioned:
+        by_id = [PartitionBy("id", ("id",), Identity())]
+        table: Any = create_partitioned_dataset(str(tmp_path / "t"), rows.schema, by_id).append(rows)
+    else:
+        table = lance_spark.write(rows, str(tmp_path / "t"))
+
+    def lengths(batch: pa.RecordBatch) -> pa.RecordBatch:
+        texts = batch.column("j").to_pylist()
+        sizes = pa.array([None if text is None else len(text) for text in texts], pa.int64())
+        return pa.record_batch({"size": sizes, "copy": batch.column("j")})
+
+    found = table.add_columns(lengths, read_columns=["j"]).to_table().sort_by("id")
+    assert found["size"].to_pylist() == [None if text is None else len(text) for text in found["j"].to_pylist()]
+    assert found["copy"].type == pa.json_()
+    assert found["copy"].to_pylist() == found["j"].to_pylist()
+    assert found["j"].to_pylist() == lance.write_dataset(rows, str(tmp_path / "r")).to_table()["j"].to_pylist()

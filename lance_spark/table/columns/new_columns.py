@@ -20,8 +20,10 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.evolution import as_nested
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import parse_path
+from lance_spark.table.reading.json_text import shown_batches
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.writing.row_source import RowSource
 from lance_spark.text import check_text
 
 # Keys are looked up for many rows at a time, because of the overhead per call.
@@ -112,12 +114,12 @@ class FunctionColumns:
 
 
 def called(function: BatchFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The result of a function for a batch.
+    """The result of a function for a batch, in stored form; the function gets JSON columns as text.
 
     Raises:
         InvalidInputError: it is not a batch, or has another number of rows.
     """
-    result = function(batch)
+    result = function(*shown_batches([batch]))
     if isinstance(result, pa.Table):
         batches = result.combine_chunks().to_batches()
         result = batches[0] if len(batches) == 1 else result
@@ -125,7 +127,7 @@ def called(function: BatchFunction, batch: pa.RecordBatch) -> pa.RecordBatch:
         raise InvalidInputError(f"a function for new columns gives a RecordBatch, not a {type(result).__name__}")
     if result.num_rows != batch.num_rows:
         raise InvalidInputError(f"a function for new columns gave {result.num_rows} rows for {batch.num_rows}")
-    return result
+    return next(RowSource.of(result).batches)
 
 
 @dataclass(frozen=True, slots=True)
