@@ -25,6 +25,7 @@ builder = (
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.warehouse.dir", root + "/warehouse")
+    .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 )
 {session}
 spark.sql("CREATE NAMESPACE lance.db")
