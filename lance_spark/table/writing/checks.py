@@ -33,39 +33,25 @@ def parsed_check(name: str, condition: str) -> Expr:
     Raises:
         UnsupportedFeatureError: it is not one that all writers can evaluate alike.
     """
-    refused = f"the CHECK constraint {name!r} ({condition}) cannot be enforced"
-    if _UNSAFE.search(condition) is not None:
-        raise UnsupportedFeatureError(
-            f"{refused}: write it without double quotes, backslashes and comments", feature="CHECK constraint"
-        )
-    try:
-        return parse(condition)
-    except InvalidInputError as error:
-        raise UnsupportedFeatureError(
-            f"{refused}: {error}. Drop the constraint, or use comparisons, arithmetic, LIKE, IN and BETWEEN",
-            feature="CHECK constraint",
-        ) from error
+    advice = "Drop the constraint, or use comparisons, arithmetic, LIKE, IN and BETWEEN"
+    return _parsed("CHECK constraint", name, condition, advice)
 
 
 def parsed_generation(column: str, text: str) -> Expr:
-    """The expression of a generated column.
+    """The expression of a generated column. Raises as `parsed_check`."""
+    return _parsed("generated column", column, text, "Use arithmetic, CAST, concat and comparisons of other columns")
 
-    Raises:
-        UnsupportedFeatureError: it is not one that all writers can evaluate alike.
-    """
-    refused = f"the generated column {column!r} ({text}) cannot be enforced"
+
+def _parsed(kind: str, name: str, text: str, advice: str) -> Expr:
+    refused = f"the {kind} {name!r} ({text}) cannot be enforced"
     if _UNSAFE.search(text) is not None:
         raise UnsupportedFeatureError(
-            f"{refused}: write its expression without double quotes, backslashes and comments",
-            feature="generated column",
+            f"{refused}: write it without double quotes, backslashes and comments", feature=kind
         )
     try:
         return parse(text)
     except InvalidInputError as error:
-        raise UnsupportedFeatureError(
-            f"{refused}: {error}. Use arithmetic, CAST, concat and comparisons of other columns",
-            feature="generated column",
-        ) from error
+        raise UnsupportedFeatureError(f"{refused}: {error}. {advice}", feature=kind) from error
 
 
 def _generations(schema: LanceSchema) -> dict[str, Expr]:

@@ -157,6 +157,11 @@ def messages(results: Iterable[bytes]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"message": pa.array(list(results), pa.binary())})
 
 
+def work_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
+    """What a task has to do: the items of its rows, which the driver of this very query has pickled."""
+    return [item.as_py() for batch in batches for item in batch.column(0)]
+
+
 TaskFunction = Callable[[Iterable[Any]], Iterator[Any]]
 """Of batches to batches, or of the arrays of a column to as many values."""
 

@@ -15,7 +15,7 @@ from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.indexes import commit_optimized_partitions
 from lance_spark.schema.projection import quoted
-from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.procedures.index_targets import INDEX_NAME, index_verbs, segment_groups
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
@@ -95,9 +95,8 @@ class ExtendTask:
     """Writes segments of an index; returns a `_Written` for each."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
         # Pickled by the driver of this query.
-        yield messages([pickle.dumps(self._written(pickle.loads(item))) for item in work])
+        yield messages([pickle.dumps(self._written(pickle.loads(item))) for item in work_of(batches)])
 
     @staticmethod
     def _written(work: _Work) -> _Written:

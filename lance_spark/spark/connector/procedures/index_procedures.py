@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.spark.connector.channel.tasks import messages
+from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.procedures.index_targets import (
     INDEX_NAME,
     index_names,
@@ -104,8 +104,8 @@ class BuildTask:
     index: _Index
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
-        yield messages([self._built(pickle.loads(item)) for item in work])  # Pickled by the driver of this query.
+        # Pickled by the driver of this query.
+        yield messages([self._built(pickle.loads(item)) for item in work_of(batches)])
 
     def _built(self, work: _Work) -> bytes:
         manifest, index = work.location.at(work.version).manifest, self.index

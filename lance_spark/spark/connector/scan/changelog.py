@@ -17,7 +17,7 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
-from lance_spark.spark.connector.channel.tasks import command
+from lance_spark.spark.connector.channel.tasks import command, work_of
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.requests import ScanPlan
 from lance_spark.spark.options.options import check_options_of_changes
@@ -104,8 +104,7 @@ class ChangesTask:
     target: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
-        for item in work:
+        for item in work_of(batches):
             # Pickled by the driver of this very query; it never was in a file or with a user.
             tasks: tuple[ChangeTask, ...] = pickle.loads(item)
             for task in tasks:

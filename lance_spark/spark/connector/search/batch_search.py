@@ -13,7 +13,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
-from lance_spark.spark.connector.channel.tasks import command
+from lance_spark.spark.connector.channel.tasks import command, work_of
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
 from lance_spark.spark.connector.search.arguments import Arguments, SearchCall
 from lance_spark.spark.connector.search.vector_search import (
@@ -113,8 +113,7 @@ class BatchSearchTask:
     target: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
-        for item in work:
+        for item in work_of(batches):
             # Pickled by the driver of this very query; it never was in a file or with a user.
             first, count = pickle.loads(item)
             for table in self.search.results(first, count):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lance_spark.index.vector.segment import Probed
 from lance_spark.spark.connector.channel.registry import Session
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages
+from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages, work_of
 from lance_spark.spark.connector.scan.settings import compared_inline_bytes
 from lance_spark.spark.connector.search.hybrid_search import HybridCall
 from lance_spark.spark.connector.search.vector_search import VectorSearch, VectorSide
@@ -38,9 +38,8 @@ class SearchTask:
     search: Search
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
         # Pickled by the driver of this very query; it never was in a file or with a user.
-        yield messages([pickle.dumps(self._found(pickle.loads(item))) for item in work])
+        yield messages([pickle.dumps(self._found(pickle.loads(item))) for item in work_of(batches)])
 
     def _found(self, piece: Piece) -> tuple[HitsOfParts, Probed]:
         pieces = {item.key: item for item in piece}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.spark.connector.channel.registry import Session
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages
+from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages, work_of
 from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
 from lance_spark.spark.connector.search.text_search import TextSearch
 from lance_spark.table.search.search_verbs import SearchVerbs
@@ -31,9 +31,10 @@ class TextTask:
     request: SearchRequest
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        work = [item.as_py() for batch in batches for item in batch.column(0)]
         # Pickled by the driver of this very query; it never was in a file or with a user.
-        yield messages([pickle.dumps(self.dataset.found_in(self.request, pickle.loads(item))) for item in work])
+        yield messages(
+            [pickle.dumps(self.dataset.found_in(self.request, pickle.loads(item))) for item in work_of(batches)]
+        )
 
 
 def text_search_job(planned: TextSearch, session: Session) -> tuple[bytes, ...] | None:
