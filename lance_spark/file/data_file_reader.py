@@ -74,8 +74,12 @@ class DataFileReader(ABC):
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         """Reads `fields`."""
 
-    def _prepared(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
-        """As `_prepare`; what was made for the same fields before, if it is still kept."""
+    def prepared(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
+        """Reads `fields`: what was made for the same ones before, if it is still kept.
+
+        Raises:
+            CorruptFileError: the metadata of the columns contradicts the format.
+        """
         for kept in self._kept:
             if kept[0] is fields and kept[1] is column_indices:
                 return kept[2]
@@ -103,7 +107,7 @@ class DataFileReader(ABC):
         if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
             raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
         with located(self._store, self.path):
-            return self._run(self._prepared(fields, column_indices)(wanted))
+            return self._run(self.prepared(fields, column_indices)(wanted))
 
     def read_table(self, columns: Sequence[str] | None = None, rows: RowRanges | None = None) -> pa.Table:
         """The file as a table by its own schema; `columns` may be dotted paths, None for all.

@@ -1,7 +1,11 @@
 """Several data files of one version and schema, read as one.
 
-The files lie one behind the other in an address space of their own, and each column has the pages of all files. So the
-pages of many small files are decoded together, which costs little more than decoding one.
+The files lie one behind the other in an address space of their own. Their pages are decoded together, which costs
+little more than decoding one.
+
+* All rows of many small files: each column has the pages of all files.
+* Few rows of large files (`is_selective`), of version 2.1 on: what each file has prepared for its fields is used, and
+  only pages with wanted rows are looked at.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedColumn, FieldsReader
+from lance_spark.layouts.base import EncodedColumn, FieldsReader, FieldsReads, RowRanges
 from lance_spark.layouts.field_readers import field_reader
+from lance_spark.layouts.leaf_columns import LeafFields
 from lance_spark.layouts.v2_0.registry import holds_blobs
 from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId
@@ -25,6 +30,10 @@ from lance_spark.storage.base import ByteRange
 from lance_spark.storage.overlap import overlapped
 
 _ALIGNMENT = 64
+
+_SMALL_FILE_BYTES = 1 << 20
+"""The pages of files up to about this size are few: joining them costs less than preparing each file."""
+
 _EMPTY = pa.py_buffer(b"")
 
 
@@ -36,12 +45,13 @@ class JoinedReader(DataFileReader):
     Args:
         files: at least one.
         at_once: how many of them are read at once.
+        is_selective: few of the rows will be read.
 
     Raises:
         UnsupportedFeatureError: the files differ in version or schema.
     """
 
-    def __init__(self, files: Sequence[FileReader], at_once: int = 1) -> None:
+    def __init__(self, files: Sequence[FileReader], at_once: int = 1, *, is_selective: bool = False) -> None:
         first = files[0]
         sizes = [(file.size_bytes + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT for file in files]
         *self._starts, total = accumulate(sizes, initial=0)
@@ -52,6 +62,7 @@ class JoinedReader(DataFileReader):
         self.num_rows = sum(file.num_rows for file in files)
         self._files = files
         self._at_once = at_once
+        self._is_selective = is_selective and total > len(files) * _SMALL_FILE_BYTES
         self._joined: dict[int, EncodedColumn] = {}
 
     @property
@@ -63,6 +74,11 @@ class JoinedReader(DataFileReader):
         return [sum(sizes) for sizes in zip(*of_files, strict=True)]
 
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
+        if self._is_selective:
+            prepared = overlapped(lambda file: file.prepared(fields, column_indices), self._files, self._at_once)
+            of_leaves = [reader for reader in prepared if isinstance(reader, LeafFields)]
+            if len(of_leaves) == len(prepared):
+                return _Selected(of_leaves, self._files, self._starts)
         return field_reader(self.version)(fields, self._load(fields, column_indices))
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
@@ -103,3 +119,18 @@ class JoinedReader(DataFileReader):
 
         overlapped(read, list(by_file), self._at_once)
         return found
+
+
+class _Selected:
+    """Fields of several files, prepared by each of them; see `lance_spark.layouts.base.FieldsReader`."""
+
+    def __init__(self, prepared: Sequence[LeafFields], files: Sequence[FileReader], starts: Sequence[int]) -> None:
+        self._parts = list(zip(prepared, files, starts, strict=True))
+
+    def __call__(self, rows: RowRanges) -> FieldsReads:
+        wanted = []
+        first_row = 0
+        for prepared, file, start in self._parts:
+            wanted.append((prepared, rows.within(first_row, first_row + file.num_rows), start))
+            first_row += file.num_rows
+        return wanted[0][0].of_files(wanted)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
 from lance_spark.layouts.merge import merge_columns
-from lance_spark.layouts.page_runs import Leaf, read_leaves
+from lance_spark.layouts.page_runs import Leaf, Selection, read_leaves
 from lance_spark.layouts.path import LeafPath
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import paths
@@ -35,10 +35,23 @@ class LeafFields:
             self._leaves += held
 
     def __call__(self, rows: RowRanges) -> FieldsReads:
-        arrays = iter((yield from read_leaves(self._leaves, rows)))
+        return self._merged(rows.num_rows, [Selection(self._leaves, rows)])
+
+    def of_files(self, files: Sequence[tuple[LeafFields, RowRanges, int]]) -> FieldsReads:
+        """The fields of several files that have the same leaves, one file behind the other.
+
+        Args:
+            files: what reads the fields of each file (the first is this object), the rows of the file, and the place
+                where it begins, to which requests refer.
+        """
+        num_rows = sum([rows.num_rows for _, rows, _ in files])
+        return self._merged(num_rows, [Selection(fields._leaves, rows, start) for fields, rows, start in files])
+
+    def _merged(self, num_rows: int, files: Sequence[Selection]) -> FieldsReads:
+        arrays = iter((yield from read_leaves(files)))
         return [
             next(arrays)
             if parts is None
-            else merge_columns(parts[0], [next(arrays) for _ in range(parts[1])], rows.num_rows)
+            else merge_columns(parts[0], [next(arrays) for _ in range(parts[1])], num_rows)
             for parts in self._to_merge
         ]

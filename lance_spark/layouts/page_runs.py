@@ -11,6 +11,7 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -97,9 +98,11 @@ class Leaf:
 
 @dataclass(slots=True)
 class _Run:
-    """Consecutive pages of a column.
+    """Consecutive pages of a column of a file.
 
     Attributes:
+        start: where the file begins, if several are read as one.
+        column: the place of the leaf among those that are read.
         numbers: the indices of the pages in the column.
         pages, layouts: the pages, and the layout of each.
         key: pages of equal keys can be decoded together; None if this one cannot be with any other.
@@ -111,6 +114,8 @@ class _Run:
     """
 
     leaf: Leaf
+    start: int
+    column: int
     numbers: list[int]
     pages: list[Page]
     layouts: list[PageLayout]
@@ -126,43 +131,71 @@ class _Run:
         return [self.leaf.column.pages[number] for number in self.numbers]
 
 
-def read_leaves(
-    leaves: Sequence[Leaf], rows: RowRanges
-) -> Generator[list[FileRange], list[pa.Buffer], list[pa.ChunkedArray]]:
-    """The path arrays of `rows` of each leaf; errors name their column and page.
+class Selection(NamedTuple):
+    """Rows of the leaves of a file.
+
+    Attributes:
+        leaves: the leaves to read.
+        rows: the rows of the file.
+        start: where the file begins, if several are read as one.
+    """
+
+    leaves: Sequence[Leaf]
+    rows: RowRanges
+    start: int = 0
+
+
+def read_leaves(files: Sequence[Selection]) -> Generator[list[FileRange], list[pa.Buffer], list[pa.ChunkedArray]]:
+    """The path arrays of each leaf: those of the wanted rows of all files, one file behind the other.
+
+    Errors name their column and page.
+
+    Args:
+        files: at least one; the leaves of all of them have the same paths.
 
     Raises:
         CorruptFileError: the pages contradict the file or the format.
     """
-    wanted = rows.num_rows
-    runs = [list(_runs(leaf, rows, wanted)) for leaf in leaves]
-    groups = _grouped([run for of_leaf in runs for run in of_leaf])
-    found = yield from side_by_side([_read_group(group) for group in groups])
+    of_files = [(file, file.rows.num_rows) for file in files]
+    columns = [
+        [run for file, wanted in of_files for run in _runs(file, column, wanted)]
+        for column in range(len(files[0].leaves))
+    ]
+    groups = _grouped([run for runs in columns for run in runs])
+    reads = []
+    for group in groups:
+        column = group[0].column
+        is_column = group[-1].column == column and len(group) == len(columns[column])
+        reads.append(_read_group(group, is_column))
+    found = yield from side_by_side(reads)
     for group, lists in zip(groups, found, strict=True):
         for run, arrays in zip(group, lists, strict=True):
             run.arrays = arrays
     return [
-        pa.chunked_array([array for run in of_leaf for array in run.arrays], leaf.path.data_type)
-        for leaf, of_leaf in zip(leaves, runs, strict=True)
+        pa.chunked_array([array for run in runs for array in run.arrays], leaf.path.data_type)
+        for leaf, runs in zip(files[0].leaves, columns, strict=True)
     ]
 
 
-def _runs(leaf: Leaf, rows: RowRanges, wanted: int) -> Iterator[_Run]:
-    """The pages of a leaf with any of `rows`, in runs that are decoded together."""
+def _runs(file: Selection, column: int, wanted: int) -> Iterator[_Run]:
+    """The pages of a leaf with any of the `wanted` rows of a file, in runs that are decoded together."""
+    leaf, rows = file.leaves[column], file.rows
     if len(leaf.pages) == 1 and wanted:
         page = leaf.pages[0]
         layout = leaf.layout(0)
         key = _key(leaf.path, layout, wanted, page.num_rows)
         needed = _needed(page, wanted, len(rows.starts))
-        yield _Run(leaf, [0], leaf.pages, [layout], key, rows, wanted, page.num_rows, needed)
+        yield _Run(leaf, file.start, column, [0], leaf.pages, [layout], key, rows, wanted, page.num_rows, needed)
         return
     for numbers, num_wanted, num_bytes in _consecutive(leaf, *_touched(leaf, rows)):
         first, end = numbers[0], numbers[-1] + 1
         start, stop = int(leaf.ends[first] - leaf.lengths[first]), int(leaf.ends[end - 1])
-        layouts = [leaf.layout(number) for number in numbers]
+        pages, layouts = leaf.pages[first:end], [leaf.layout(number) for number in numbers]
         key = _key(leaf.path, layouts[0], num_wanted, stop - start)
         within = rows.within(start, stop)
-        yield _Run(leaf, numbers, leaf.pages[first:end], layouts, key, within, num_wanted, stop - start, num_bytes)
+        yield _Run(
+            leaf, file.start, column, numbers, pages, layouts, key, within, num_wanted, stop - start, num_bytes
+        )  # fmt: skip
 
 
 def _key(path: LeafPath, layout: PageLayout, num_wanted: int, num_rows: int) -> Hashable:
@@ -253,8 +286,12 @@ def _grouped(runs: Sequence[_Run]) -> list[list[_Run]]:
     return groups
 
 
-def _read_group(group: list[_Run]) -> _ArrayLists:
-    """The path arrays of each run of a group."""
+def _read_group(group: list[_Run], is_column: bool) -> _ArrayLists:
+    """The path arrays of each run of a group.
+
+    Args:
+        is_column: the group is all runs of a column, whose array need not be cut.
+    """
     pages = [page for run in group for page in run.pages]
     wanted = sum([run.num_wanted for run in group])
     try:
@@ -263,7 +300,7 @@ def _read_group(group: list[_Run]) -> _ArrayLists:
             reads = first.read_run([layout for run in group for layout in run.layouts], pages, _rows_of(group, wanted))
         else:
             reads = first.read(pages[0], group[0].rows)
-        array = yield from _located(reads, [page for run in group for page in run.encoded()])
+        array = yield from _located(reads, [(page, run.start) for run in group for page in run.encoded()])
         if len(array) != wanted:
             raise CorruptFileError(f"{len(array)} rows where the page has {wanted}")
     except CorruptFileError as error:
@@ -271,14 +308,16 @@ def _read_group(group: list[_Run]) -> _ArrayLists:
             error.at(column=group[0].leaf.column.index, page=group[0].numbers[0])
             raise
     else:
-        return _cut(array, group)
+        return _cut(array, group, is_column)
     # One by one, so that the error names its page; or the pages are valid and only too large to be read together.
     return (yield from _read_each(group))
 
 
-def _cut(array: pa.Array, group: Sequence[_Run]) -> list[list[pa.Array]]:
+def _cut(array: pa.Array, group: Sequence[_Run], is_column: bool) -> list[list[pa.Array]]:
     if len(group) == 1:
         return [[array]]
+    if is_column:
+        return [[array], *([] for _ in group[1:])]
     arrays = []
     start = 0
     for run in group:
@@ -316,23 +355,30 @@ def _read_one_by_one(run: _Run) -> Generator[list[FileRange], list[pa.Buffer], l
         rows = run.rows.within(start, start + page.num_rows)
         start += page.num_rows
         if wanted := rows.num_rows:
-            alone = _Run(run.leaf, [number], [page], [layout], None, rows, wanted, page.num_rows, 0)
-            [found] = yield from _read_group([alone])
+            alone = _Run(
+                run.leaf, run.start, run.column, [number], [page], [layout], None, rows, wanted, page.num_rows, 0
+            )  # fmt: skip
+            [found] = yield from _read_group([alone], False)
             arrays += found
     return arrays
 
 
 def _located(
-    reads: Reads[pa.Array], pages: Sequence[EncodedPage]
+    reads: Reads[pa.Array], pages: Sequence[tuple[EncodedPage, int]]
 ) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
-    """Runs a page's coroutine and translates its requests into file ranges."""
+    """Runs a page's coroutine and translates its requests into file ranges.
+
+    Args:
+        pages: each with the place where its file begins.
+    """
     try:
         requests = next(reads)
         while True:
-            ranges = [
-                request if isinstance(request, FileRange) else pages[request.page].locate(request)
-                for request in requests
-            ]
+            ranges = []
+            for request in requests:
+                page, file_start = pages[0 if isinstance(request, FileRange) else request.page]
+                start, length = request if isinstance(request, FileRange) else page.locate(request)
+                ranges.append(FileRange(file_start + start, length))
             requests = reads.send((yield ranges))
     except StopIteration as stop:
         array: pa.Array = stop.value

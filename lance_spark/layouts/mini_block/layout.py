@@ -166,7 +166,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     wanted = [_WORDS] if layout.dictionary is None else [_WORDS, 2]
     if has_lists and not every_chunk:
         wanted.append(2 if layout.dictionary is None else 3)
-    words, *others = yield from _buffers(pages, [*wanted, _DATA] if at_once else wanted)
+    words, *others = yield from _buffers(pages, [*wanted, _DATA] if at_once else wanted, keep=not at_once)
     data = others.pop() if at_once else None
     dictionary = None
     if layout.dictionary is not None:
@@ -245,16 +245,18 @@ def _parts(
     )
 
 
-def _buffers(pages: Sequence[Page], numbers: Sequence[int]) -> Reads[list[list[pa.Buffer]]]:
-    """For each of these numbers, that buffer of every page. Small ones besides the chunks are kept for later."""
-    if len(pages) == 1 and all(number in pages[0].kept for number in numbers):
-        return [[pages[0].kept[number]] for number in numbers]
+def _buffers(pages: Sequence[Page], numbers: Sequence[int], *, keep: bool) -> Reads[list[list[pa.Buffer]]]:
+    """For each of these numbers, that buffer of every page. Small ones besides the chunks can be kept for later."""
+    if all(number in page.kept for page in pages for number in numbers):
+        return [[page.kept[number] for page in pages] for number in numbers]
     answers = yield [page.whole(number, place) for number in numbers for place, page in enumerate(pages)]
     buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]
-    for number, found in zip(numbers, buffers, strict=True):
-        if len(pages) == 1 and number != _DATA and found[0].size <= _KEPT_BYTES:
-            # Not a view, which could keep a longer stretch of the file.
-            pages[0].kept[number] = pa.py_buffer(found[0].to_pybytes())
+    if keep:
+        for number, found in zip(numbers, buffers, strict=True):
+            for page, buffer in zip(pages, found, strict=True):
+                if number != _DATA and buffer.size <= _KEPT_BYTES:
+                    # Not a view, which could keep a longer stretch of the file.
+                    page.kept[number] = pa.py_buffer(buffer.to_pybytes())
     return buffers
 
 

@@ -1,4 +1,4 @@
-"""Consecutive small fragments read as one.
+"""Consecutive fragments read as one: small ones, or few rows of any.
 
 Reading a fragment of a hundred rows costs about as much as reading one of ten thousand: schemas are resolved, kernels
 called and filters evaluated for each. So fragments with the same columns in the same kind of files are read together.
@@ -6,7 +6,7 @@ called and filters evaluated for each. So fragments with the same columns in the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -48,12 +48,16 @@ class FragmentGroup:
     Args:
         fragments: at least one.
         stable_row_ids: whether the table has stable row ids.
+        is_selective: few of the rows will be read.
     """
 
-    def __init__(self, fragments: Sequence[DataFragment], bases: Bases, stable_row_ids: bool) -> None:
+    def __init__(
+        self, fragments: Sequence[DataFragment], bases: Bases, stable_row_ids: bool, *, is_selective: bool = False
+    ) -> None:
         self.fragments = fragments
         self._readers = [FragmentReader(fragment, bases) for fragment in fragments]
         self._stable_row_ids = stable_row_ids
+        self._is_selective = is_selective
         self._at_once = bases.reads_at_once
         *starts, self.num_rows = accumulate((reader.num_rows for reader in self._readers), initial=0)
         self.starts: Int64Array = np.array(starts, np.int64)
@@ -85,7 +89,11 @@ class FragmentGroup:
             wanted if fragment.deletion_file is None else reader.deletions.offsets_of_live(wanted)
             for reader, fragment, wanted in zip(self._readers, self.fragments, positions, strict=True)
         ]
-        return np.concatenate(parts) + np.repeat(self.starts, [len(part) for part in parts])
+        return self.rows_at(parts)
+
+    def rows_at(self, offsets: Sequence[Int64Array]) -> Int64Array:
+        """int64[n]: the rows of the group for the offsets (int64, ascending) in each fragment, deleted or not."""
+        return np.concatenate(offsets) + np.repeat(self.starts, [len(part) for part in offsets])
 
     def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
         """As `FragmentReader.columns`.
@@ -108,7 +116,7 @@ class FragmentGroup:
             files = [file for file in opened if isinstance(file, FileReader)]
             if len(files) < len(opened):
                 raise UnsupportedFeatureError("files of 0.1 cannot be joined", feature="joined files")
-            self._files[place] = JoinedReader(files, self._at_once)
+            self._files[place] = JoinedReader(files, self._at_once, is_selective=self._is_selective)
         return self._files[place]
 
     def column(self, name: str, rows: Int64Array) -> pa.Array:
@@ -136,13 +144,19 @@ class FragmentGroup:
 
 
 def grouped(
-    fragments: Iterable[DataFragment], fields: Sequence[Field], window_bytes: int, *, first: int = FIRST_GROUP
+    fragments: Iterable[DataFragment],
+    fields: Sequence[Field],
+    window_bytes: int,
+    *,
+    first: int = FIRST_GROUP,
+    num_wanted: Mapping[int, int] | None = None,
 ) -> Iterator[list[DataFragment]]:
     """Consecutive `fragments` in groups that `FragmentGroup` can read and that decode to about `window_bytes` at most.
 
     Args:
         fields: the top-level fields that are read.
         first: fragments of the first group at most; later groups are larger.
+        num_wanted: how many rows are read of each fragment, by its id; None for all.
     """
     joinable = not any(is_blob(node) for field in fields for node in field.walk())
     widths = [fixed_width(field) for field in fields]
@@ -150,8 +164,8 @@ def grouped(
     group: list[DataFragment] = []
     num_rows, num_bytes = 0, 0.0
     for fragment in fragments:
-        size = _small_bytes(fragment) if joinable else None
-        rows = fragment.physical_rows or 0
+        rows = (fragment.physical_rows or 0) if num_wanted is None else num_wanted[fragment.id]
+        size = _small_bytes(fragment, rows) if joinable else None
         decoded = window_bytes if size is None else window_bytes_of(widths, rows, size)
         if group and (
             size is None
@@ -173,15 +187,18 @@ def grouped(
         yield group
 
 
-def _small_bytes(fragment: DataFragment) -> int | None:
-    """The bytes of the files of a fragment; None if they are large, of unknown size, or not of a version to join."""
+def _small_bytes(fragment: DataFragment, num_wanted: int) -> int | None:
+    """About the bytes of some rows in the files; None if these are many, not known, or not of a version to join."""
     if fragment.physical_rows is None or not fragment.files:
         return None
     num_bytes = 0
     for file in fragment.files:
-        if file.size_bytes is None or file.size_bytes > _SMALL_FILE_BYTES or file.version not in _JOINABLE:
+        if file.size_bytes is None or file.version not in _JOINABLE:
             return None
-        num_bytes += file.size_bytes
+        wanted = file.size_bytes * num_wanted // max(fragment.physical_rows, 1)
+        if wanted > _SMALL_FILE_BYTES:
+            return None
+        num_bytes += wanted
     return num_bytes
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyroaring
 
 from lance_spark._proto import table_pb2
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.expr.json_path.jsonb import Step
 from lance_spark.expr.nodes import referenced_columns
@@ -68,6 +69,10 @@ def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -
     return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
 
 
+def _is_selected(rows: tuple[DataFragment, Int64Array | None]) -> bool:
+    return rows[1] is not None
+
+
 class Candidates:
     """A scan's rows, narrowed by the indexes of a version. Its answers are those of the scan.
 
@@ -91,25 +96,27 @@ class Candidates:
 
     def read_fragment(self, fragment: DataFragment) -> Iterator[pa.RecordBatch]:
         """The rows of a fragment, as `Scan.read_fragment`."""
-        found = self._matches.get(fragment.id)
-        if found is None:
-            yield from self.scan.read_fragment(fragment)
-            return
-        offsets = live_rows(fragment, self.scan.bases, found.offsets)
-        if not is_selective(offsets, fragment.physical_rows or 0):
-            yield from self.scan.read_fragment(fragment)
-        elif offsets:
-            # Exact answers are checked too: index files have no checksums, and the rows are read anyway.
-            yield from self.scan.read_fragment(fragment, offsets=np.array(offsets.to_array(), np.int64))
+        return self.read_fragments([fragment])
 
     def read_fragments(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
         """The rows of several fragments, as `Scan.read_fragments`."""
-        for has_answer, run in groupby(self._not_ruled_out(fragments), lambda fragment: fragment.id in self._matches):
-            if has_answer:
-                for fragment in run:
-                    yield from self.read_fragment(fragment)
+        for is_selected, run in groupby(map(self._selected, self._not_ruled_out(fragments)), _is_selected):
+            if is_selected:
+                # Exact answers are checked too: index files have no checksums, and the rows are read anyway.
+                found = ((fragment, offsets) for fragment, offsets in run if offsets is not None and len(offsets))
+                yield from self.scan.read_offsets(found)
             else:
-                yield from self.scan.read_fragments(run)
+                yield from self.scan.read_fragments(fragment for fragment, _ in run)
+
+    def _selected(self, fragment: DataFragment) -> tuple[DataFragment, Int64Array | None]:
+        """A fragment, and the offsets of the rows to read; None for all of them."""
+        found = self._matches.get(fragment.id)
+        if found is None:
+            return fragment, None
+        offsets = live_rows(fragment, self.scan.bases, found.offsets)
+        if not is_selective(offsets, fragment.physical_rows or 0):
+            return fragment, None
+        return fragment, np.array(offsets.to_array(), np.int64)
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
         """Those of some fragments that can have a row, in order."""

@@ -7,8 +7,9 @@ in the order in which they were written; deleted ones are left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from enum import Enum, auto
 from functools import cached_property, partial
 from itertools import groupby, islice
 from math import inf
@@ -272,13 +273,48 @@ class Scan:
             yield Part(partial(self._read_group, group), sum(map(self._decoded_bytes, group)))
 
     def _parts_of_slices(self, slices: Iterable[FragmentRows]) -> Iterator[Part]:
-        for is_whole, run in groupby(slices, _is_whole):
-            if is_whole:
+        for form, run in groupby(slices, _form):
+            if form is _Form.WHOLE:
                 yield from self._parts_of_fragments((fragment for fragment, *_ in run), FIRST_GROUP)
-                continue
-            for fragment, start, stop, offsets in run:
-                read = partial(self.read_fragment, fragment, start=start, stop=stop, offsets=offsets)
-                yield Part(read, self._decoded_bytes(fragment))
+            elif form is _Form.OFFSETS:
+                found = (
+                    (fragment, _inside(offsets, start, stop))
+                    for fragment, start, stop, offsets in run
+                    if offsets is not None
+                )
+                yield from self._parts_of_offsets(found)
+            else:
+                for fragment, start, stop, _ in run:
+                    yield Part(
+                        partial(self.read_fragment, fragment, start=start, stop=stop), self._decoded_bytes(fragment)
+                    )
+
+    def read_offsets(self, wanted: Iterable[tuple[DataFragment, Int64Array]]) -> Iterator[pa.RecordBatch]:
+        """The rows at offsets of several fragments, in order; few rows are read together. Raises as `read_fragment`.
+
+        Args:
+            wanted: each fragment with the offsets of rows as `read_fragment` takes them.
+        """
+        return self._read_parts(self._parts_of_offsets(wanted))
+
+    def _parts_of_offsets(self, wanted: Iterable[tuple[DataFragment, Int64Array]]) -> Iterator[Part]:
+        some: dict[int, tuple[DataFragment, Int64Array]] = {}
+        at_once = FIRST_GROUP
+        for fragment, offsets in wanted:
+            if fragment.id in some or len(some) >= at_once:
+                yield from self._parts_of_distinct(some)
+                some, at_once = {}, LARGEST_GROUP
+            some[fragment.id] = fragment, offsets
+        yield from self._parts_of_distinct(some)
+
+    def _parts_of_distinct(self, wanted: Mapping[int, tuple[DataFragment, Int64Array]]) -> Iterator[Part]:
+        fragments = [fragment for fragment, _ in wanted.values()]
+        offsets = {fragment_id: rows for fragment_id, (_, rows) in wanted.items()}
+        num_wanted = {fragment_id: len(rows) for fragment_id, rows in offsets.items()}
+        for group in grouped(
+            fragments, self.decoded.fields, self.window_bytes, first=LARGEST_GROUP, num_wanted=num_wanted
+        ):
+            yield Part(partial(self._read_group, group, offsets), sum(map(self._decoded_bytes, group)))
 
     def _decoded_bytes(self, fragment: DataFragment) -> float:
         """About the most bytes that the columns of a fragment decode to; infinite if that is not known."""
@@ -288,25 +324,33 @@ class Scan:
             return inf
         return window_bytes_of(self._columns.fixed_widths, fragment.physical_rows, sum(known))
 
-    def _read_group(self, group: Sequence[DataFragment]) -> Iterator[pa.RecordBatch]:
-        if len(group) == 1:
-            yield from self.read_fragment(group[0])
-            return
-        try:
-            decoded = self._decode_group(group)
-        except _OF_ONE_FRAGMENT:
-            # One by one, so that the error names the file, and comes after the rows before it.
-            for fragment in group:
-                yield from self.read_fragment(fragment)
-        else:
-            if decoded.num_rows:
-                yield from self._decoder.batches(decoded)
+    def _read_group(
+        self, group: Sequence[DataFragment], offsets: Mapping[int, Int64Array] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of fragments of one shape: all, or by the fragments' ids those at some offsets."""
+        if len(group) > 1:
+            try:
+                decoded = self._decode_group(group, offsets)
+            except _OF_ONE_FRAGMENT:
+                # One by one, so that the error names the file, and comes after the rows before it.
+                pass
+            else:
+                if decoded.num_rows:
+                    yield from self._decoder.batches(decoded)
+                return
+        for fragment in group:
+            yield from self.read_fragment(fragment, offsets=None if offsets is None else offsets[fragment.id])
 
-    def _decode_group(self, fragments: Sequence[DataFragment]) -> Decoded:
-        """The rows of small fragments of one shape."""
-        reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)
+    def _decode_group(
+        self, fragments: Sequence[DataFragment], offsets: Mapping[int, Int64Array] | None = None
+    ) -> Decoded:
+        reader = FragmentGroup(fragments, self.bases, self.stable_row_ids, is_selective=offsets is not None)
         source = Source.of(reader, self._columns, reader)
-        return self._decoder.decode(source, reader.deletions.live_rows(0, reader.num_rows))
+        if offsets is None:
+            rows = reader.deletions.live_rows(0, reader.num_rows)
+        else:
+            rows = row_ranges(reader.rows_at([offsets[fragment.id] for fragment in fragments]))
+        return self._decoder.decode(source, rows)
 
     def _row_spans(self, reader: FragmentReader) -> list[tuple[int, int]]:
         """The rows that statistics of the data files do not rule out, as (start, stop) in ascending order."""
@@ -362,7 +406,7 @@ class Scan:
             return self._decoder.unfiltered(reader, lineage, row_ranges(reader.deletions.offsets_of_live(positions)))
 
     def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
-        """`read_rows` of several fragments, in order; small ones are read together."""
+        """`read_rows` of several fragments, in order; those of which few bytes are wanted are read together."""
         if len(wanted) == 1:
             yield self.read_rows(*wanted[0])
             return
@@ -379,13 +423,16 @@ class Scan:
             return [self.read_rows(fragment, positions[fragment.id]) for fragment in group]
 
         at_once = self.bases.reads_at_once
-        groups = grouped(fragments, self.projection.fields, self.window_bytes, first=LARGEST_GROUP)
+        num_wanted: dict[int, int] = {fragment_id: len(places) for fragment_id, places in positions.items()}
+        groups = grouped(
+            fragments, self.projection.fields, self.window_bytes, first=LARGEST_GROUP, num_wanted=num_wanted
+        )
         while some := list(islice(groups, at_once)):
             for tables in overlapped(read, some, at_once):
                 yield from tables
 
     def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
-        reader = FragmentGroup(fragments, self.bases, self.stable_row_ids)
+        reader = FragmentGroup(fragments, self.bases, self.stable_row_ids, is_selective=True)
         return self._decoder.unfiltered(reader, reader, row_ranges(reader.offsets_of_live(positions)))
 
     def _window(self, fragment: DataFragment, source: Source, num_rows: int) -> Window:
@@ -398,15 +445,31 @@ class Scan:
         return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
 
 
-def _is_whole(piece: FragmentRows) -> bool:
+class _Form(Enum):
+    """How the rows of a slice are given."""
+
+    WHOLE = auto()
+    RANGE = auto()
+    OFFSETS = auto()
+
+
+def _form(piece: FragmentRows) -> _Form:
     fragment, start, stop, offsets = piece
+    if offsets is not None:
+        return _Form.OFFSETS
     reaches_end = stop is None or (fragment.physical_rows is not None and stop >= fragment.physical_rows)
-    return start == 0 and reaches_end and offsets is None
+    return _Form.WHOLE if start == 0 and reaches_end else _Form.RANGE
+
+
+def _inside(offsets: Int64Array, start: int, stop: int | None) -> Int64Array:
+    """Those of some ascending offsets that are in [start, stop)."""
+    first = int(np.searchsorted(offsets, start))
+    last = len(offsets) if stop is None else int(np.searchsorted(offsets, stop))
+    return offsets[first:last]
 
 
 def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:
-    first, last = np.searchsorted(offsets, [start, stop])
-    return row_ranges(offsets[first:last])
+    return row_ranges(_inside(offsets, start, stop))
 
 
 def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:

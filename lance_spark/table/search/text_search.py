@@ -103,11 +103,11 @@ class SearchedPart:
         reader = replace(self.scan, output=output, filter=None, uncut=True)
         order = np.argsort(addresses)
         ascending = addresses[order]
-        parts: list[pa.RecordBatch] = []
-        for fragment_id, start, stop in by_fragment(ascending):
-            offsets = (ascending[start:stop] & _LOW).astype(np.int64)
-            parts += reader.read_fragment(self.fragments[fragment_id], offsets=offsets)
-        table = pa.Table.from_batches(parts, schema=reader.arrow_schema)
+        found = (
+            (self.fragments[fragment_id], (ascending[start:stop] & _LOW).astype(np.int64))
+            for fragment_id, start, stop in by_fragment(ascending)
+        )
+        table = pa.Table.from_batches(reader.read_offsets(found), schema=reader.arrow_schema)
         return _taken(table, np.argsort(order), self.scan.arrow_schema)
 
 

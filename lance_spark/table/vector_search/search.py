@@ -174,12 +174,8 @@ class Search:
             return self._named(hits, rows)
         wanted = distinct(addresses)
         read = replace(plan, output=(*(name for name in plan.output if name != ROW_ADDRESS), ROW_ADDRESS), uncut=True)
-        batches = [
-            batch
-            for fragment_id, offsets in by_fragment(wanted)
-            for batch in read.read_fragment(manifest.fragments.with_id(fragment_id), offsets=offsets)
-        ]
-        table = pa.Table.from_batches(batches, schema=read.arrow_schema)
+        found = ((manifest.fragments.with_id(number), offsets) for number, offsets in by_fragment(wanted))
+        table = pa.Table.from_batches(read.read_offsets(found), schema=read.arrow_schema)
         kept = table.column(ROW_ADDRESS).to_numpy()
         if not len(kept):
             return None
