@@ -51,6 +51,10 @@ _SCATTERED_WINDOWS = 8
 _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError)
 """Errors that one of several fragments causes; a failure of the store is not repeated."""
 
+_FEW_ROWS = 64
+_FEW_BYTES = 1 << 20
+"""Up to this many rows and bytes, all columns are read with those of the filter, which spares a step."""
+
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
 
@@ -222,6 +226,12 @@ class Scan:
             end = reader.num_rows if stop is None else min(stop, reader.num_rows)
             if start >= end:
                 return
+            if offsets is not None and self._are_few(fragment, len(offsets)):
+                rows = _between(offsets, start, end)
+                lineage = RowLineage(fragment, reader, self.stable_row_ids)
+                if rows.num_rows:
+                    yield from self._decoder.batches(self._decoder.decode_at_once(reader, lineage, rows))
+                return
             source = Source.of(reader, self._columns, RowLineage(fragment, reader, self.stable_row_ids))
             window = self._window(fragment, source, reader.num_rows if offsets is None else len(offsets))
 
@@ -316,6 +326,11 @@ class Scan:
         ):
             yield Part(partial(self._read_group, group, offsets), sum(map(self._decoded_bytes, group)))
 
+    def _are_few(self, fragment: DataFragment, num_wanted: int) -> bool:
+        """Whether some rows of a fragment are so few, and so small, that all of their columns are read at once."""
+        share = num_wanted / max(fragment.physical_rows or 0, 1)
+        return num_wanted <= _FEW_ROWS and self._decoded_bytes(fragment) * share <= _FEW_BYTES
+
     def _decoded_bytes(self, fragment: DataFragment) -> float:
         """About the most bytes that the columns of a fragment decode to; infinite if that is not known."""
         sizes = [file.size_bytes for file in fragment.files]
@@ -341,16 +356,15 @@ class Scan:
         for fragment in group:
             yield from self.read_fragment(fragment, offsets=None if offsets is None else offsets[fragment.id])
 
-    def _decode_group(
-        self, fragments: Sequence[DataFragment], offsets: Mapping[int, Int64Array] | None = None
-    ) -> Decoded:
+    def _decode_group(self, fragments: Sequence[DataFragment], offsets: Mapping[int, Int64Array] | None) -> Decoded:
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids, is_selective=offsets is not None)
-        source = Source.of(reader, self._columns, reader)
         if offsets is None:
             rows = reader.deletions.live_rows(0, reader.num_rows)
         else:
             rows = row_ranges(reader.rows_at([offsets[fragment.id] for fragment in fragments]))
-        return self._decoder.decode(source, rows)
+            if rows.num_rows <= _FEW_ROWS:
+                return self._decoder.decode_at_once(reader, reader, rows)
+        return self._decoder.decode(Source.of(reader, self._columns, reader), rows)
 
     def _row_spans(self, reader: FragmentReader) -> list[tuple[int, int]]:
         """The rows that statistics of the data files do not rule out, as (start, stop) in ascending order."""

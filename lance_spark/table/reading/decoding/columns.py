@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_co
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project, prune
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
 from lance_spark.table.reading.window import fixed_width
@@ -49,7 +50,8 @@ class ReadColumns:
     @cached_property
     def decoded(self) -> LanceSchema:
         """The data columns that are read: those of the output and of the filter."""
-        return LanceSchema((*self.filter_fields, *self.later_fields))
+        first, later = self.filter_fields, self.later_fields
+        return _schemas((first, later), None, lambda: LanceSchema((*first, *later)))
 
     @cached_property
     def fixed_widths(self) -> list[float | None]:
@@ -67,8 +69,7 @@ class ReadColumns:
         if self.filter is None:
             # The same object in every plan of the projection, by which files know what they have prepared.
             return self.projection.fields
-        first = {field.name for field in self.filter_fields}
-        return tuple(field for field in self.projection.fields if field.name not in first)
+        return _without(self.projection.fields, self.filter_fields)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -85,11 +86,7 @@ class ReadColumns:
         if first is None or later is None:
             return (Stage(self.filter, self.filter_fields),)
         read = self._fields_of(first)
-        names = {field.name for field in read}
-        return (
-            Stage(first, read),
-            Stage(later, tuple(field for field in self._fields_of(later) if field.name not in names)),
-        )
+        return Stage(first, read), Stage(later, _without(self._fields_of(later), read))
 
     @cached_property
     def wider(self) -> list[int]:
@@ -127,11 +124,25 @@ class ReadColumns:
     def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
         """The fields that a condition needs, each with what the output wants of it too."""
         known = self.filterable
-        paths = [resolve_names(known, path) for path in referenced_columns(condition)]
-        filtered = project(self.schema, [path for path in paths if not self.is_system(path[0])]).fields
+        paths = (resolve_names(known, path) for path in referenced_columns(condition))
+        wanted = tuple(path for path in paths if not self.is_system(path[0]))
+        return _fields((self.schema, self.projection), wanted, lambda: self._fields_at(wanted))
+
+    def _fields_at(self, paths: Sequence[tuple[str, ...]]) -> tuple[Field, ...]:
+        filtered = project(self.schema, paths).fields
         names = {field.name for field in filtered}
         ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
         return prune([field for field in self.schema.fields if field.name in names], ids)
+
+
+_fields: Remembered[tuple[Field, ...]] = Remembered()
+_schemas: Remembered[LanceSchema] = Remembered()
+"""The same objects for filters of the same columns, by which files know what they have prepared."""
+
+
+def _without(fields: tuple[Field, ...], others: tuple[Field, ...]) -> tuple[Field, ...]:
+    names = frozenset(field.name for field in others)
+    return _fields((fields,), names, lambda: tuple(field for field in fields if field.name not in names))
 
 
 def _ids(fields: Iterable[Field]) -> set[FieldId]:

@@ -84,6 +84,20 @@ class RowDecoder:
         columns = self._with_system(columns | later, source.lineage, rows, self.columns.output)
         return Decoded(columns, rows.num_rows, num_bytes + (_num_bytes(later) if measured else 0))
 
+    def decode_at_once(
+        self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges
+    ) -> Decoded:
+        """As `decode`, but all columns are read for all of `rows`: for few rows, of which the filter keeps most."""
+        fields, condition = self.columns.decoded.fields, self.columns.filter
+        columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
+        if condition is not None:
+            keep = self._matches(condition, columns, lineage, rows)
+            kept = np.flatnonzero(keep.to_numpy())
+            if len(kept) < rows.num_rows:
+                rows = row_ranges(rows.numbers(kept))
+                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
+        return Decoded(self._with_system(columns, lineage, rows, self.columns.output), rows.num_rows, 0)
+
     def matches(
         self, condition: Expr, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges
     ) -> pa.ChunkedArray:
