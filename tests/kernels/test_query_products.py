@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def without_values(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values
 
 
-SHAPES = {
+SHAPES: dict[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]] = {
     "plain": lambda values: values,
     "far from zero": lambda values: values + 1000,
     "one large value": one_large_value,
