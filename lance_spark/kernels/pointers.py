@@ -7,6 +7,8 @@ that is up to the calling kernel.
 * ``copy_bytes(target, source, length)``: C's memcpy.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
+* ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
+  wide, and their comparison.
 """
 
 from __future__ import annotations
@@ -127,6 +129,115 @@ def pack_high_row(typing_context: Any, source: Any, high: Any, shift: Any, targe
     return signature, generate
 
 
+_WORD = ir.IntType(32)
+_WORDS = ir.VectorType(_WORD, 16)
+_PAIRS = ir.VectorType(ir.IntType(16), 32)
+_FLOATS = ir.VectorType(ir.FloatType(), 16)
+_QUERIES = 6
+
+
+def _load_pairs(builder: Any, address: Any) -> Any:
+    loaded = builder.load(builder.inttoptr(address, _PAIRS.as_pointer()))
+    loaded.align = 4
+    return loaded
+
+
+def _repeated_pair(builder: Any, address: Any) -> Any:
+    word = builder.load(builder.inttoptr(address, _WORD.as_pointer()))
+    word.align = 4
+    one = builder.insert_element(ir.Constant(_WORDS, ir.Undefined), word, _WORD(0))
+    words = builder.shuffle_vector(one, ir.Constant(_WORDS, ir.Undefined), ir.Constant(_WORDS, [0] * 16))
+    return builder.bitcast(words, _PAIRS)
+
+
+def _plus_products(builder: Any, total: Any, left: Any, right: Any) -> Any:
+    """total + the sum of both products of each pair, in the form that LLVM knows as one instruction."""
+    wide = ir.VectorType(_WORD, 32)
+    products = builder.mul(builder.sext(left, wide), builder.sext(right, wide))
+    nothing = ir.Constant(wide, ir.Undefined)
+    first = builder.shuffle_vector(products, nothing, ir.Constant(_WORDS, list(range(0, 32, 2))))
+    second = builder.shuffle_vector(products, nothing, ir.Constant(_WORDS, list(range(1, 32, 2))))
+    return builder.add(total, builder.add(first, second))
+
+
+def _repeated(builder: Any, address: Any) -> Any:
+    """A float32 in each of 16 places."""
+    return builder.bitcast(_repeated_pair(builder, address), _FLOATS)
+
+
+@intrinsic
+def near_of_panel(
+    typing_context: Any,
+    rows: Any,
+    row_terms: Any,
+    term_bytes: Any,
+    queries: Any,
+    num_pairs: Any,
+    query_terms: Any,
+    query_term_bytes: Any,
+    target: Any,
+) -> Any:
+    """Bit r of the result is set if row r is near to one of 6 queries: if low[r] - scale[r] * (product * scale[q] +
+    error[q]) <= bound[q].
+
+    The product of query q and row r is the sum of rows[i, r, :] * queries[q, i, :], int32, which wraps around. It is
+    stored at target[q, r], and bits of each query, int32, at target[6, q].
+
+    `rows` is int16[num_pairs, 16, 2], `queries` int16[6, num_pairs, 2], `num_pairs` positive. `row_terms` are
+    float32[2, 16] (scale, low), `query_terms` float32[3, 6] (scale, error, bound), each with the distance between two
+    of the first axis in bytes.
+    """
+    signature = types.int64(*[types.int64] * 8)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, row_terms, term_bytes, queries, num_pairs, query_terms, query_term_bytes, target = arguments
+        products = _products(builder, rows, queries, num_pairs)
+        scale = builder.bitcast(_load_pairs(builder, row_terms), _FLOATS)
+        low = builder.bitcast(_load_pairs(builder, builder.add(row_terms, term_bytes)), _FLOATS)
+        together: Any = _WORD(0)
+        for number, total in enumerate(products):
+            at = builder.add(query_terms, rows.type(number * 4))
+            error_at = builder.add(at, query_term_bytes)
+            bound_at = builder.add(error_at, query_term_bytes)
+            product = builder.fmul(builder.sitofp(total, _FLOATS), _repeated(builder, at))
+            product = builder.fadd(product, _repeated(builder, error_at))
+            least = builder.fsub(low, builder.fmul(scale, product))
+            near = builder.fcmp_ordered("<=", least, _repeated(builder, bound_at))
+            bits = builder.zext(builder.bitcast(near, ir.IntType(16)), _WORD)
+            together = builder.or_(together, bits)
+            place = builder.add(target, rows.type(number * 64))
+            builder.store(total, builder.inttoptr(place, _WORDS.as_pointer())).align = 4
+            place = builder.add(target, rows.type(6 * 64 + number * 4))
+            builder.store(bits, builder.inttoptr(place, _WORD.as_pointer())).align = 4
+        return builder.zext(together, rows.type)
+
+    return signature, generate
+
+
+def _products(builder: Any, rows: Any, queries: Any, num_pairs: Any) -> list[Any]:
+    """For each query a vector of 16 products, in the block where the builder then is."""
+    number, before = rows.type, builder.block
+    loop, after = builder.append_basic_block("pairs"), builder.append_basic_block("products")
+    query_bytes = builder.mul(num_pairs, number(4))
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    pair, totals = builder.phi(number), [builder.phi(_WORDS) for _ in range(_QUERIES)]
+    loaded = _load_pairs(builder, builder.add(rows, builder.mul(pair, number(64))))
+    wanted = builder.add(queries, builder.mul(pair, number(4)))
+    sums = []
+    for total in totals:
+        sums.append(_plus_products(builder, total, loaded, _repeated_pair(builder, wanted)))
+        wanted = builder.add(wanted, query_bytes)
+    following = builder.add(pair, number(1))
+    starts = [number(0), *[_WORDS([0] * 16)] * _QUERIES]
+    for variable, start, end in zip([pair, *totals], starts, [following, *sums], strict=True):
+        variable.add_incoming(start, before)
+        variable.add_incoming(end, loop)
+    builder.cbranch(builder.icmp_signed("<", following, num_pairs), loop, after)
+    builder.position_at_end(after)
+    return sums
+
+
 _ELEMENTS = {
     "u8": types.uint8,
     "u16": types.uint16,
@@ -146,4 +257,5 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "unpack_split_row": unpack_split_row,
     "pack_row": pack_row,
     "pack_high_row": pack_high_row,
+    "near_of_panel": near_of_panel,
 }

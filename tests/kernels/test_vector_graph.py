@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lance_spark.index.vector.building.graph import graph_of
+from lance_spark.index.vector.building.model import GraphParameters
 from lance_spark.index.vector.storage import GraphNodes
 from lance_spark.index.vector.stored.graph import Graph
 from lance_spark.kernels.vector.vector_graph import SQUARED_L2
@@ -69,3 +72,70 @@ def test_walk_passes_nodes_that_are_no_results() -> None:
 )
 def test_walk_through_a_broken_graph_ends(changed: dict[str, Any]) -> None:
     assert chain(**changed).nearest(nodes(19.0), 20, None) is None
+
+
+def plain_graph(values: np.ndarray[Any, Any], levels: list[int], m: int, ef: int) -> list[dict[int, list[int]]]:
+    """The links of each level, by the algorithm in the paper, without anything that makes it fast."""
+    links: list[dict[int, list[int]]] = [{} for _ in range(max(levels) + 1)]
+
+    def away(one: int, other: int) -> float:
+        return float(np.square(values[one] - values[other]).sum())
+
+    def chosen(node: int, others: set[int], limit: int) -> list[int]:
+        found: list[int] = []
+        for other in sorted(others, key=lambda other: away(node, other)):
+            if len(found) < limit and all(away(other, kept) >= away(node, other) for kept in found):
+                found.append(other)
+        return found
+
+    def nearest(node: int, start: int, level: int, count: int) -> list[int]:
+        seen, followed, best = {start}, set[int](), [start]
+        while open_nodes := [other for other in best if other not in followed]:
+            followed.add(open_nodes[0])
+            found = set(links[level][open_nodes[0]]) - seen
+            seen |= found
+            best = sorted({*best, *found}, key=lambda other: away(node, other))[:count]
+        return best
+
+    entry = 0
+    for node, own in enumerate(levels):
+        place = entry
+        for level in range(levels[entry], -1, -1) if node else ():
+            found = nearest(node, place, level, 1 if level > own else ef)
+            place = found[0]
+            if level <= own:
+                links[level][node] = chosen(node, set(found), m)
+                for other in links[level][node]:
+                    room = 2 * m if level == 0 else m
+                    row = {*links[level][other], node}
+                    links[level][other] = [*row] if len(row) <= room else chosen(other, row, room)
+        for level in range(own + 1):
+            links[level].setdefault(node, [])
+        if own > levels[entry]:
+            entry = node
+    return links
+
+
+@pytest.mark.parametrize("num_nodes", [2, 40, 400])
+def test_graphs_are_those_of_the_plain_algorithm(num_nodes: int) -> None:
+    values = np.random.default_rng(num_nodes).normal(size=(num_nodes, 3)).astype(np.float32)
+    parameters = GraphParameters(m=4, ef_construction=12)
+    built = graph_of(values, parameters, by_product=False)
+    offsets = json.loads(built.description)["level_offsets"]
+    rows = built.rows.to_pydict()
+    counts = np.bincount(rows["__vector_id"], minlength=num_nodes) - 1
+    for level, expected in enumerate(plain_graph(values, counts.tolist(), 4, 12)):
+        part = slice(offsets[level], offsets[level + 1])
+        links = dict(zip(rows["__vector_id"][part], rows["__neighbors"][part], strict=True))
+        assert {node: sorted(others) for node, others in links.items()} == {
+            node: sorted(others) for node, others in expected.items()
+        }
+
+
+def test_bytes_have_the_graph_of_their_values() -> None:
+    codes = np.random.default_rng(1).integers(0, 256, (500, 9), np.uint8)
+    parameters = GraphParameters(m=4, ef_construction=12)
+    of_bytes = graph_of(codes, parameters, by_product=False, scale=0.25)
+    of_values = graph_of(codes.astype(np.float32) / 2, parameters, by_product=False)
+    assert of_bytes.description == of_values.description
+    assert of_bytes.rows.equals(of_values.rows)

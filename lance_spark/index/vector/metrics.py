@@ -98,10 +98,43 @@ def distances_of_parts(metric: Metric, parts: Int64Array, lengths: Int64Array, q
         query: [d] of a type that `computed_type` returns.
     """
     wanted = np.ascontiguousarray(query)
-    is_bits = metric is Metric.HAMMING
-    out = np.empty(int(lengths.sum()), np.float32 if is_bits else wanted.dtype)
-    run = hamming_u8 if is_bits else _KERNELS[metric, wanted.dtype.itemsize]
+    out = _empty(metric, int(lengths.sum()), wanted.dtype)
+    run = hamming_u8 if metric is Metric.HAMMING else _KERNELS[metric, wanted.dtype.itemsize]
     run(address_of(parts), address_of(lengths), len(parts), len(wanted), address_of(wanted), address_of(out))
+    return _distances(metric, out)
+
+
+def distances_to_each(metric: Metric, vectors: Vectors, counts: Int64Array, queries: Vectors) -> Float32Array:
+    """As `distances`, of the first vectors to the first query, the following ones to the second, and so on.
+
+    Args:
+        counts: int64[m]: how many of the vectors belong to each query.
+        queries: [m, d].
+    """
+    rows = np.ascontiguousarray(vectors, computed_type(vectors.dtype))
+    wanted = np.ascontiguousarray(queries, rows.dtype)
+    out = _empty(metric, len(rows), rows.dtype)
+    run = hamming_u8 if metric is Metric.HAMMING else _KERNELS[metric, rows.dtype.itemsize]
+    starts = np.cumsum(counts) - counts
+    parts, lengths = address_of(rows) + starts * rows.strides[0], np.ascontiguousarray(counts)
+    places = zip(
+        (address_of(parts) + 8 * np.arange(len(counts))).tolist(),
+        (address_of(lengths) + 8 * np.arange(len(counts))).tolist(),
+        (address_of(wanted) + wanted.strides[0] * np.arange(len(counts))).tolist(),
+        (address_of(out) + out.itemsize * starts).tolist(),
+        strict=True,
+    )
+    for part, length, query, target in places:
+        run(part, length, 1, rows.shape[1], query, target)
+    return _distances(metric, out)
+
+
+def _empty(metric: Metric, num_rows: int, dtype: npt.DTypeLike) -> Vectors:
+    return np.empty(num_rows, np.float32 if metric is Metric.HAMMING else dtype)
+
+
+def _distances(metric: Metric, out: Vectors) -> Float32Array:
+    """The distances of what a kernel computes."""
     if metric in (Metric.DOT, Metric.COSINE):
         np.subtract(1, out, out=out)
     with np.errstate(over="ignore"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,3 +110,31 @@ class NearestRows:
     def hits(self) -> Hits:
         """The nearest rows of all that were offered."""
         return self._hits
+
+    @staticmethod
+    def offer_to_each(
+        collectors: Sequence[NearestRows],
+        counts: npt.NDArray[np.int64],
+        distances: Float32Array,
+        row_ids: UInt64Array,
+        addresses: UInt64Array,
+    ) -> None:
+        """Takes rows into account, the first `counts[0]` for the first collector, and so on, as `offer` for each does.
+
+        Args:
+            collectors: of the same k and range.
+        """
+        before = [collector._hits for collector in collectors]
+        owners = np.repeat(np.arange(len(collectors)), counts)
+        old_owners = np.repeat(np.arange(len(collectors)), [len(hits.distances) for hits in before])
+        kept = np.flatnonzero(collectors[0]._within.keeps(distances))
+        owners = np.concatenate([old_owners, owners[kept]])
+        near = np.concatenate([*(hits.distances for hits in before), distances[kept]])
+        ids = np.concatenate([*(hits.row_ids for hits in before), row_ids[kept]])
+        where = np.concatenate([*(hits.addresses for hits in before), addresses[kept]])
+        order = np.lexsort((ids, near, owners))
+        ends = np.cumsum(np.bincount(owners, minlength=len(collectors))).tolist()
+        near, ids, where = near[order], ids[order], where[order]
+        for collector, start, end in zip(collectors, [0, *ends[:-1]], ends, strict=True):
+            stop = min(end, start + collector._k)
+            collector._hits = Hits(near[start:stop], ids[start:stop], where[start:stop])

@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import Kernel, inlined, kernel, pointer_f32, pointer_i32
+from lance_spark.kernels.jit import Kernel, inlined, kernel, pointer_f32, pointer_i32, pointer_u8
+
+SQUARED_L2, PRODUCT, CODES_SQUARED_L2 = range(3)
+"""How rows are compared: float32 by squared l2 or 1 - a·b, bytes by squared l2, a quarter of the memory to read."""
 
 
-def _distance_function(values, width, one, other, by_product):
-    """Squared l2, or 1 - a·b, between two rows of float32[n, width]."""
-    row = pointer_f32(values)
+def _distance_function(values, width, one, other, kind):
+    """The distance between two rows of [n, width]; that of bytes has less than 32 bits."""
     a = one * width
     b = other * width
+    if kind == CODES_SQUARED_L2:
+        code = pointer_u8(values)
+        whole = np.int32(0)
+        for j in range(width):
+            step = np.int32(np.int32(code[a + j]) - np.int32(code[b + j]))
+            whole = np.int32(whole + np.int32(step * step))
+        return np.float32(whole)
+    row = pointer_f32(values)
     total = np.float32(0)
-    if by_product:
+    if kind == PRODUCT:
         for j in range(width):
             total += row[a + j] * row[b + j]
         return np.float32(1) - total
@@ -32,7 +42,7 @@ _distance = Kernel(_distance_function, None, reassociate=True)
 
 
 @inlined
-def _search(values, width, by_product, node, entry, ef, links, counts, row_of, lift, cap, stamps, stamp, ids, dists):
+def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, cap, stamps, stamp, ids, dists):
     """The `ef` nodes nearest to `node` that a level's links lead to from `entry`, nearest first; returns how many.
 
     Args:
@@ -45,7 +55,7 @@ def _search(values, width, by_product, node, entry, ef, links, counts, row_of, l
     first_row = pointer_i32(row_of)
     seen = pointer_i32(stamps)
     ids[0] = entry
-    dists[0] = _distance(values, width, node, entry, by_product)
+    dists[0] = _distance(values, width, node, entry, kind)
     seen[entry] = stamp
     size = 1
     place = 0
@@ -64,7 +74,7 @@ def _search(values, width, by_product, node, entry, ef, links, counts, row_of, l
             if seen[other] == stamp:
                 continue
             seen[other] = stamp
-            distance = _distance(values, width, node, other, by_product)
+            distance = _distance(values, width, node, other, kind)
             if size == ef and not distance < dists[size - 1]:
                 continue
             low = 0
@@ -90,27 +100,38 @@ def _search(values, width, by_product, node, entry, ef, links, counts, row_of, l
 
 
 @inlined
-def _select(values, width, by_product, ids, dists, size, limit, chosen_ids, chosen_dists):
-    """Of nodes sorted by distance at most `limit`: those that are nearer to the node than to all chosen before."""
+def _select(values, width, kind, ids, dists, settled, size, limit, chosen_ids, chosen_dists, chosen_settled):
+    """Of nodes sorted by distance at most `limit`: those that are nearer to the node than to all chosen before.
+
+    Two nodes that are both `settled` were chosen together before, so they need no comparison.
+    """
     found = 0
     for k in range(size):
         if found == limit:
             break
         apart = True
         for c in range(found):
-            if _distance(values, width, ids[k], chosen_ids[c], by_product) < dists[k]:
+            if settled[k] and chosen_settled[c]:
+                continue
+            if _distance(values, width, ids[k], chosen_ids[c], kind) < dists[k]:
                 apart = False
                 break
         if apart:
             chosen_ids[found] = ids[k]
             chosen_dists[found] = dists[k]
+            chosen_settled[found] = settled[k]
             found += 1
     return found
 
 
 @inlined
-def _link(values, width, by_product, target, distance, row, cap, links, lengths, counts, ids, dists, out, apart):
-    """Adds a link to `target` to a row; a full row keeps those that `_select` chooses."""
+def _link(values, width, kind, target, distance, row, cap, links, lengths, counts, chosen_before, scratch, chosen):
+    """Adds a link to `target` to a row; a full row keeps those that `_select` chooses.
+
+    `chosen_before[row]` links at its start were chosen together. `scratch` and `chosen` are arrays as for `_select`.
+    """
+    ids, dists, settled = scratch
+    out, apart, out_settled = chosen
     link = pointer_i32(links)
     length = pointer_f32(lengths)
     count = pointer_i32(counts)
@@ -129,11 +150,14 @@ def _link(values, width, by_product, target, distance, row, cap, links, lengths,
         while at > 0 and dists[at - 1] > away:
             dists[at] = dists[at - 1]
             ids[at] = ids[at - 1]
+            settled[at] = settled[at - 1]
             at -= 1
         dists[at] = away
         ids[at] = other
+        settled[at] = k < chosen_before[row]
         filled += 1
-    kept = _select(values, width, by_product, ids, dists, filled, cap, out, apart)
+    kept = _select(values, width, kind, ids, dists, settled, filled, cap, out, apart, out_settled)
+    chosen_before[row] = kept
     for k in range(kept):
         link[start + k] = out[k]
         length[start + k] = apart[k]
@@ -142,37 +166,53 @@ def _link(values, width, by_product, target, distance, row, cap, links, lengths,
 
 
 @kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)",
+    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)",
     reassociate=True,
 )
 def build_graph(
-    values, num_nodes, width, by_product, m, ef, levels, upper, links, lengths, counts, up_links, up_lengths, up_counts
+    values,
+    num_nodes,
+    width,
+    kind,
+    m,
+    ef,
+    levels,
+    upper,
+    links,
+    lengths,
+    counts,
+    up_links,
+    up_lengths,
+    up_counts,
+    stamps,
 ):
     """Fills the links of a graph; returns the entry point, a node of the highest level.
 
     Args:
-        values: float32[n, width].
-        by_product: 1 for the distance 1 - a·b, 0 for squared l2.
+        values: [n, width], of float32 or uint8.
+        kind: one of the constants of this module.
         levels: int32[n].
         upper: int32[n].
         links, lengths: int32 and float32[n, 2m]: neighbours on level 0 and their distances, written.
         counts: int32[n], zeros at first.
         up_links, up_lengths, up_counts: the same for rows above level 0, with m links.
+        stamps: int32[n] of -1, working space.
     """
     level_of = pointer_i32(levels)
     first_row = pointer_i32(upper)
-    stamps = np.full(num_nodes, -1, np.int32)
-    seen = stamps.ctypes.data
     stamp = np.int32(0)
     size_of = max(ef, 2 * m + 1)
     ids = np.empty(size_of + 1, np.int32)
     dists = np.empty(size_of + 1, np.float32)
     chosen = np.empty(2 * m + 1, np.int32)
     chosen_dists = np.empty(2 * m + 1, np.float32)
-    scratch = np.empty(2 * m + 2, np.int32)
-    scratch_dists = np.empty(2 * m + 2, np.float32)
-    kept = np.empty(2 * m + 2, np.int32)
-    kept_dists = np.empty(2 * m + 2, np.float32)
+    # Of nodes that a search has found, none are settled.
+    settled = np.zeros(size_of + 1, np.uint8)
+    chosen_settled = np.empty(2 * m + 1, np.uint8)
+    scratch = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
+    kept = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
+    chosen_before = np.zeros(num_nodes, np.int32)
+    up_chosen_before = np.zeros(first_row[num_nodes - 1] + level_of[num_nodes - 1], np.int32)
     entry = np.int32(0)
     top = level_of[0]
     for node in range(1, num_nodes):
@@ -187,49 +227,22 @@ def build_graph(
             number = counts if level == 0 else up_counts
             limit = 1 if above else ef
             found = _search(
-                values, width, by_product, node, nearest, limit, here, number, upper, lift, cap, seen, stamp, ids, dists
+                values, width, kind, node, nearest, limit, here, number, upper, lift, cap, stamps, stamp, ids, dists
             )
             stamp += np.int32(1)
             nearest = ids[0]
             if above:
                 continue
-            linked = _select(values, width, by_product, ids, dists, found, m, chosen, chosen_dists)
+            linked = _select(values, width, kind, ids, dists, settled, found, m, chosen, chosen_dists, chosen_settled)
+            together = chosen_before if level == 0 else up_chosen_before
             row = np.int64(node) if level == 0 else np.int64(first_row[node]) + lift
+            together[row] = linked
             for k in range(linked):
-                other = chosen[k]
+                away, other = chosen_dists[k], chosen[k]
                 there = np.int64(other) if level == 0 else np.int64(first_row[other]) + lift
-                _link(
-                    values,
-                    width,
-                    by_product,
-                    other,
-                    chosen_dists[k],
-                    row,
-                    cap,
-                    here,
-                    apart,
-                    number,
-                    scratch,
-                    scratch_dists,
-                    kept,
-                    kept_dists,
-                )
-                _link(
-                    values,
-                    width,
-                    by_product,
-                    np.int32(node),
-                    chosen_dists[k],
-                    there,
-                    cap,
-                    here,
-                    apart,
-                    number,
-                    scratch,
-                    scratch_dists,
-                    kept,
-                    kept_dists,
-                )
+                _link(values, width, kind, other, away, row, cap, here, apart, number, together, scratch, kept)
+                me = np.int32(node)
+                _link(values, width, kind, me, away, there, cap, here, apart, number, together, scratch, kept)
         if own > top:
             top = own
             entry = np.int32(node)

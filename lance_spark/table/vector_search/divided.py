@@ -9,10 +9,12 @@ import numpy as np
 import pyroaring
 
 from lance_spark.errors import LanceError
-from lance_spark.index.vector.batch import BLOCK_QUERIES
 from lance_spark.table.reading.pieces import PartFragment, PartPiece, Piece, pieces_of
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.vector_search.segments import SegmentPart, chosen_segments
+
+_QUERIES_OF_A_PASS = 128
+"""This many queries count as one pass over the vectors."""
 
 _UNKNOWN_ROWS = 1 << 20
 """Assumed of a fragment that does not say how many rows it has, as old writers left them."""
@@ -25,7 +27,7 @@ class DividedSearch:
     Attributes:
         segments: one piece for each segment of an index.
         unindexed: the fragments that no index covers.
-        num_bytes: of the vectors in `unindexed`, once for each group of queries that are compared together.
+        num_bytes: of the vectors in `unindexed`, once for every `_QUERIES_OF_A_PASS` queries.
     """
 
     segments: tuple[Piece, ...]
@@ -56,7 +58,7 @@ def divided(search: Search, parts: Sequence[Part], piece_bytes: int) -> DividedS
         if not (search.index.fast_search and covered):
             unindexed += _unindexed_fragments(search, part, covered)
     pieces = pieces_of(unindexed, piece_bytes)
-    times = -(-len(search.query.queries) // BLOCK_QUERIES)
+    times = -(-len(search.query.queries) // _QUERIES_OF_A_PASS)
     num_bytes = times * sum(fragment.num_bytes for fragment in unindexed)
     return DividedSearch(tuple(segments), pieces, num_bytes)
 

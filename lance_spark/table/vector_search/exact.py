@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.index.vector.batch import BLOCK_QUERIES, BLOCK_ROWS, is_worthwhile, near_places
-from lance_spark.index.vector.metrics import Float32Array, Vectors, distances
+from lance_spark.index.vector.batch import QueryProducts, is_worthwhile
+from lance_spark.index.vector.metrics import Float32Array, Vectors, distances, distances_to_each
 from lance_spark.index.vector.nearest import Hits, NearestRows
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates
@@ -42,6 +42,12 @@ class ExactSearch:
         self._query = query
         self.num_rows = 0
         self._collectors = [NearestRows(query.k, query.within) for _ in query.queries]
+        use_products = query.is_batch and is_worthwhile(query.metric, len(self._collectors), query.k)
+        self._products = (
+            QueryProducts(query.metric, query.vectors, query.k)
+            if use_products and not self._collectors[0].is_bounded
+            else None
+        )
 
     def read_fragments(self, manifest: Manifest, fragments: Iterable[DataFragment], *, use_scalar_index: bool) -> None:
         """Compares all rows of some fragments of a version.
@@ -124,11 +130,11 @@ class ExactSearch:
     ) -> None:
         """Takes rows with these vectors ([n, d]) into account."""
         query = self._query
-        if query.is_batch and is_worthwhile(query.metric, len(self._collectors)) and not self._collectors[0].is_bounded:
+        if self._products is not None:
             if is_null is not None and is_null.any():
                 kept = np.flatnonzero(~is_null)
                 values, row_ids, addresses = values[kept], row_ids[kept], addresses[kept]
-            _offer_by_products(values, query, self._collectors, row_ids, addresses)
+            self._compare_by_products(self._products, values, row_ids, addresses)
             return
         for vector, collector in zip(query.vectors, self._collectors, strict=True):
             found = distances(query.metric, values, vector)
@@ -136,22 +142,23 @@ class ExactSearch:
                 found[is_null] = np.nan
             collector.offer(found, row_ids, addresses)
 
-
-def _offer_by_products(
-    values: Vectors, query: VectorQuery, collectors: list[NearestRows], row_ids: UInt64Array, addresses: UInt64Array
-) -> None:
-    """As one by one, for many queries; no vector is null."""
-    for start in range(0, len(values), BLOCK_ROWS):
-        rows = values[start : start + BLOCK_ROWS]
-        ids, where = row_ids[start : start + BLOCK_ROWS], addresses[start : start + BLOCK_ROWS]
-        for first in range(0, len(collectors), BLOCK_QUERIES):
-            group = collectors[first : first + BLOCK_QUERIES]
-            wanted = query.vectors[first : first + BLOCK_QUERIES]
-            near = near_places(query.metric, rows, wanted, query.k, [collector.bound for collector in group])
-            everything = np.arange(len(rows))
-            for number, places in near or ((number, everything) for number in range(len(group))):
-                found = distances(query.metric, rows[places], wanted[number])
-                group[number].offer(found, ids[places], where[places])
+    def _compare_by_products(
+        self, products: QueryProducts, values: Vectors, row_ids: UInt64Array, addresses: UInt64Array
+    ) -> None:
+        """As one query after the other, for many; no vector is null."""
+        query, collectors = self._query, self._collectors
+        near: list[tuple[int, npt.NDArray[np.int32]]] = []
+        for number, places in products.near_places(values, [collector.bound for collector in collectors]):
+            if places is None:
+                collectors[number].offer(distances(query.metric, values, query.vectors[number]), row_ids, addresses)
+            else:
+                near.append((number, places))
+        if near:
+            numbers, rows = [number for number, _ in near], np.concatenate([places for _, places in near])
+            counts = np.array([len(places) for _, places in near])
+            found = distances_to_each(query.metric, values[rows], counts, query.vectors[numbers])
+            chosen = [collectors[number] for number in numbers]
+            NearestRows.offer_to_each(chosen, counts, found, row_ids[rows], addresses[rows])
 
 
 def _innermost(column: pa.Array) -> pa.Array:

@@ -46,8 +46,9 @@ class Codec(ABC):
             labels: int32[n]: their partitions.
         """
 
-    def decoded(self, columns: Columns) -> Float32Array:
-        """float32[n, w]: what the distances between stored rows of a partition are computed from.
+    def compared(self, columns: Columns) -> tuple[Vectors, float]:
+        """([n, w] of float32 or uint8: what the distances between stored rows of a partition are computed from; what
+        these are multiplied by).
 
         Raises:
             UnsupportedFeatureError: no graphs are built over this kind of codes.

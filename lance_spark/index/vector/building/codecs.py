@@ -18,12 +18,15 @@ from lance_spark.index.vector.building.codec import Codec, Columns
 from lance_spark.index.vector.building.model import VectorModel, tensor_message
 from lance_spark.index.vector.building.rabit import RabitCodec
 from lance_spark.index.vector.building.vectors import working_form
-from lance_spark.index.vector.metrics import Vectors
+from lance_spark.index.vector.metrics import Metric, Vectors
 
 Float32Array = npt.NDArray[np.float32]
 Int32Array = npt.NDArray[np.int32]
 
 _BLOCK_ROWS = 1 << 15
+
+_MAX_CODES = (2**31 - 1) // 255**2
+"""Squared differences of this many bytes have less than 32 bits together."""
 
 
 class FlatCodec(Codec):
@@ -38,8 +41,8 @@ class FlatCodec(Codec):
     def encoded(self, vectors: Vectors, labels: Int32Array) -> Columns:
         return {"flat": vectors}
 
-    def decoded(self, columns: Columns) -> Float32Array:
-        return working_form(columns["flat"])
+    def compared(self, columns: Columns) -> tuple[Vectors, float]:
+        return working_form(columns["flat"]), 1.0
 
     def description(self) -> dict[str, Any]:
         return {"dim": self._model.centroids.shape[1]}
@@ -60,11 +63,12 @@ class ScalarCodec(Codec):
             codes[part] = np.clip(scaled, 0, 255).astype(np.uint8)
         return {"__sq_code": codes}
 
-    def decoded(self, columns: Columns) -> Float32Array:
+    def compared(self, columns: Columns) -> tuple[Vectors, float]:
         low, high = self._bounds()
-        codes = columns["__sq_code"].astype(np.float32)
-        values: Float32Array = codes * np.float32((high - low) / 255) + np.float32(low)
-        return values
+        step, codes = (high - low) / 255, columns["__sq_code"]
+        if self._model.metric is not Metric.DOT and codes.shape[1] <= _MAX_CODES:
+            return codes, step * step
+        return codes.astype(np.float32) * np.float32(step) + np.float32(low), 1.0
 
     def description(self) -> dict[str, Any]:
         low, high = self._bounds()
@@ -89,9 +93,9 @@ class ProductCodec(Codec):
             coded.append(product.packed(found, self._model.num_bits).T)
         return {"__pq_code": np.concatenate(coded)}
 
-    def decoded(self, columns: Columns) -> Float32Array:
+    def compared(self, columns: Columns) -> tuple[Vectors, float]:
         codes = product.unpacked(np.ascontiguousarray(columns["__pq_code"].T), self._model.num_bits)
-        return product.decode(codes, self._codebook)
+        return product.decode(codes, self._codebook), 1.0
 
     def description(self) -> dict[str, Any]:
         return {

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.vector.building.model import GraphParameters
+from lance_spark.index.vector.metrics import Vectors
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.hnsw_build import build_graph
+from lance_spark.kernels.vector.hnsw_build import CODES_SQUARED_L2, PRODUCT, SQUARED_L2, build_graph
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -42,11 +43,13 @@ class Graph:
     description: str
 
 
-def graph_of(vectors: Float32Array, parameters: GraphParameters, *, by_product: bool) -> Graph:
-    """The graph of float32[n, w], whose nodes are numbered as the rows.
+def graph_of(vectors: Vectors, parameters: GraphParameters, *, by_product: bool, scale: float = 1.0) -> Graph:
+    """The graph of some vectors, whose nodes are numbered as the rows.
 
     Args:
+        vectors: [n, w] of float32, or of uint8 to be compared by squared l2.
         by_product: distances are 1 - a·b, else squared l2.
+        scale: the distances in the graph are these multiplied by it.
     """
     if not len(vectors):
         return Graph(GRAPH_SCHEMA.empty_table(), "")
@@ -54,19 +57,24 @@ def graph_of(vectors: Float32Array, parameters: GraphParameters, *, by_product: 
     upper = np.zeros(len(levels), np.int32)
     np.cumsum(levels[:-1], out=upper[1:])
     lowest, above = _Links.none(len(levels), 2 * parameters.m), _Links.none(int(levels.sum()), parameters.m)
-    values = np.ascontiguousarray(vectors, np.float32)
+    values = np.ascontiguousarray(vectors)
+    kind = CODES_SQUARED_L2 if values.dtype == np.uint8 else PRODUCT if by_product else SQUARED_L2
+    stamps = np.full(len(values), -1, np.int32)
     entry = build_graph(
         address_of(values),
         len(values),
         values.shape[1],
-        int(by_product),
+        kind,
         parameters.m,
         parameters.ef_construction,
         address_of(levels),
         address_of(upper),
         *lowest.addresses(),
         *above.addresses(),
+        address_of(stamps),
     )
+    for links in (lowest, above):
+        np.multiply(links.distances, np.float32(scale), out=links.distances)
     return _graph(levels, upper, lowest, above, int(entry), parameters)
 
 

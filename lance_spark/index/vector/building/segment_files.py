@@ -147,8 +147,8 @@ def _graphs(
     stops = np.cumsum(lengths)
     found = []
     for start, stop in zip((stops - lengths).tolist(), stops.tolist(), strict=True):
-        own = codec.decoded({name: values[start:stop] for name, values in rows.columns.items()})
-        found.append(graph_of(own, parameters, by_product=model.metric is Metric.DOT))
+        own, scale = codec.compared({name: values[start:stop] for name, values in rows.columns.items()})
+        found.append(graph_of(own, parameters, by_product=model.metric is Metric.DOT, scale=scale))
     return found
 
 
