@@ -106,11 +106,11 @@ class Cache:
         return [None if kept is None else kept.value for kept in found]
 
     def put(self, key: Hashable, value: object, num_bytes: int) -> None:
-        """Caches `value`, unless it alone would take more than half of the capacity."""
+        """Caches `value`, unless it alone would take more than three quarters of the capacity."""
         with self._lock:
             old = self._kept.pop(key, None)
             self._num_bytes -= old.num_bytes if old is not None else 0
-            if num_bytes > self._max_bytes // 2:
+            if num_bytes > self._max_bytes * 3 // 4:
                 return
             self._kept[key] = _Kept(value, num_bytes)
             self._num_bytes += num_bytes

@@ -100,9 +100,8 @@ class ExactSearch:
         self._compare(values, is_null, row_ids, addresses)
 
     def _scan_rows(self, wanted: Sequence[FragmentRows]) -> None:
-        for fragment, offsets in wanted:
-            for batch in self.scan.read_fragment(fragment, offsets=offsets):
-                self._offer_batch(batch)
+        for batch in self.scan.read_offsets(wanted):
+            self._offer_batch(batch)
 
     def offer(self, found: Sequence[Hits]) -> None:
         """Takes the rows that were found for each query into account; their distances are exact."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +146,15 @@ def test_searches_scan_no_candidate(
         return [*single, dataset.nearest("v", batch, 6, filter=condition, nprobes=4, columns=["id"])]
 
     scanned: list[str] = []
-    read_fragment = Scan.read_fragment
+    read_offsets = Scan.read_offsets
 
-    def noted(self: Scan, *arguments: Any, **options: Any) -> Any:
-        if self.output[0] == "v":
+    def noted(self: Scan, wanted: Iterable[Any]) -> Any:
+        rows = list(wanted)
+        if self.output[0] == "v" and rows:
             scanned.append("v")
-        return read_fragment(self, *arguments, **options)
+        return read_offsets(self, rows)
 
-    monkeypatch.setattr(Scan, "read_fragment", noted)
+    monkeypatch.setattr(Scan, "read_offsets", noted)
     found = answers()
     assert not scanned
     monkeypatch.setattr(StoredVectors, "_places", lambda self, fragment: None)
