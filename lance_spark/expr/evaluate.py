@@ -22,8 +22,8 @@ from lance_spark.expr.array_match import array_contains
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
-from lance_spark.expr.geo.columns import intersecting
-from lance_spark.expr.geo.nodes import Intersects
+from lance_spark.expr.geo.columns import intersecting, relating
+from lance_spark.expr.geo.nodes import Intersects, Related
 from lance_spark.expr.json_path.nodes import JsonValue
 from lance_spark.expr.json_path.path_tests import JsonTest
 from lance_spark.expr.json_path.values import json_values
@@ -273,6 +273,13 @@ def _(expr: Intersects, rows: Rows) -> Operand:
     values = _evaluate(expr.value, rows)
     with _named(expr):
         return intersecting(as_array(values, rows.batch.num_rows), expr.geometry.shape)
+
+
+@_evaluate.register
+def _(expr: Related, rows: Rows) -> Operand:
+    values = _evaluate(expr.value, rows)
+    with _named(expr):
+        return relating(expr.name, as_array(values, rows.batch.num_rows), expr.geometry.shape)
 
 
 @_evaluate.register

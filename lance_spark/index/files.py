@@ -133,10 +133,10 @@ class IndexFile:
         return cached_part(self._reader, kind, make)
 
     def kept_rows(
-        self, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
+        self, kind: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
     ) -> list[Value]:
         """As `kept`, for some rows of this file at once; `make` returns those that are not kept."""
-        return cached_parts(self._reader, numbers, make)
+        return cached_parts(self._reader, kind, numbers, make)
 
     def positive_number(self, key: str, default: int) -> int:
         """A whole number > 0 of the schema metadata, `default` if it is absent.

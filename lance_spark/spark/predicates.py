@@ -21,6 +21,7 @@ from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_path
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.geo.nodes import GEO_CALLS, GeometryConstant, intersects_call
+from lance_spark.expr.geo.relate import RELATIONS
 from lance_spark.expr.json_path.nodes import JSON_CALLS, JsonValue
 from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, JSON_TESTS
 from lance_spark.expr.json_path.values import JsonKind
@@ -57,10 +58,7 @@ _JSON_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("json_get_bool", EX
 
 _GEO_TEXT = FUNCTION_PREFIX + "st_geomfromtext"
 _GEO_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("st_intersects", "st_disjoint"))
-_MEETING = frozenset(
-    FUNCTION_PREFIX + f"st_{name}"
-    for name in ("contains", "within", "covers", "coveredby", "touches", "crosses", "overlaps", "equals")
-)
+_MEETING = frozenset(FUNCTION_PREFIX + name for name in RELATIONS)
 """The functions that only geometries with a common point fulfil, and that Spark alone evaluates."""
 
 _VARIANT_GET = "VARIANT_GET"

@@ -200,10 +200,10 @@ def cached_part(owner: object, part: Hashable, make: Callable[[], tuple[Value, i
 
 
 def cached_parts(
-    owner: object, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
+    owner: object, kind: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
 ) -> list[Value]:
-    """`cached_part` of some numbered parts at once; `make` gets the numbers that are missing."""
-    return _kept_parts((_Same(owner),), numbers, make)
+    """`cached_part` of some numbered parts of a kind at once; `make` gets the numbers that are missing."""
+    return _kept_parts((_Same(owner), kind), numbers, make)
 
 
 def cached_by_etag(

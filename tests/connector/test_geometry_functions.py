@@ -42,6 +42,23 @@ NAN = float("nan")
 ODD = [point(NAN, NAN), point(NAN, 1), wkb(2, path([])), wkb(2, path([(1, 1), (2, 2), (NAN, 3)])), wkb(7), wkb(4)]
 ODD += [wkb(2, path([(3, 4)])), wkb(3, path([(0, 0), (8, 0), (8, 8)])), wkb(2, path([(3, 4), (3, 4)])), wkb(3)]
 ODD += [struct.pack(">BIIddd", 0, 0xA0000001, 4326, 3.0, 4.0, 9.0), struct.pack("<BIddd", 1, 1001, 3.0, 4.0, 9.0)]
+SHAPES = [
+    wkb(7),
+    # Lines that have a part in common, one that crosses itself, one that ends where it began, three that meet.
+    wkb(5, wkb(2, path([(7, 6), (10, 9), (13, 1)])), wkb(2, path([(5, 9), (7, 13), (13, 1)]))),
+    wkb(5, wkb(2, path([(7, 1), (8, 3), (13, 1)])), wkb(2, path([(8, 7), (9, 9), (13, 1)]))),
+    wkb(2, path([(0, 0), (8, 8), (8, 0), (0, 8)])),
+    wkb(2, path([(2, 2), (9, 2), (9, 9), (2, 2)])),
+    wkb(5, *(wkb(2, path([(3, 4), end])) for end in [(0, 0), (9, 9), (12, 0)])),
+    # Parts of several kinds that overlap each other.
+    wkb(7, point(3, 4), wkb(2, path([(4, 9), (8, 13), (13, 1)]))),
+    wkb(7, wkb(3, path([(3, 4), (6, 4), (6, 7), (3, 7), (3, 4)])), wkb(2, path([(0, 0), (5, 5)])), point(4, 5)),
+    wkb(6, *(wkb(3, path([(x, 0), (x + 3, 0), (x + 3, 3), (x, 0)])) for x in (0.0, 3.0, 6.5))),
+    # Thirds and tenths, which are rounded.
+    wkb(3, path([(0.1, 0.1), (0.7, 0.1), (0.7, 0.7), (0.1, 0.1)])),
+    wkb(2, path([(0, 0), (12, 4), (1 / 3, 0.7)])),
+    point(0.3, 0.1),
+]
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +160,25 @@ def test_odd_geometries_are_the_same_for_scans_and_the_jvm(spark: SparkSession, 
         assert pushed == [row.id for row in shown if row.met], constant
         found.update(pushed)
     assert found == {3, 6, 7, 8, 10, 11}
+
+
+def test_filters_of_python_find_what_the_jvm_finds(spark: SparkSession, uri: str) -> None:
+    """One list of geometries for both."""
+    rng = random.Random(3)
+    values = [*(random_geometry(rng) for _ in range(30)), *ODD, *SHAPES]
+    lance_spark.write(pa.table({"id": range(len(values)), "g": pa.array([*values[:-1], None], pa.binary())}), uri)
+    frame, ours = spark.read.format("lance").load(uri), lance_spark.open(uri)
+    calls = [
+        f"{name}(g, X'{value.hex()}')" if (number + place) % 2 else f"{name}(X'{value.hex()}', g)"
+        for number, value in enumerate([*values[:30:6], *ODD[::4], *SHAPES])
+        for place, name in enumerate(EXACT + MEETING)
+    ]
+    rows = frame.selectExpr("id", *(f"{call} AS c{number}" for number, call in enumerate(calls))).collect()
+    assert [row[1:] for row in rows if row.id == len(values) - 1] == [(None,) * len(calls)]
+    found = {call: sorted(row.id for row in rows if row[number]) for number, call in enumerate(calls, 1)}
+    conditions = {re.sub(r"(X'\w*')", r"st_geomfromwkb(\1)", call): rows for call, rows in found.items()}
+    scanned = {condition: ours.to_table(["id"], filter=condition)["id"].to_pylist() for condition in conditions}
+    assert scanned == conditions
 
 
 def test_statements_use_them(spark: SparkSession) -> None:

@@ -99,6 +99,7 @@ def test_answers_are_those_of_a_scan_after_each_operation(
         check(uri, "g IS NULL", index="g_idx")
         check(uri, f"st_intersects(g, {WHERE}) AND id < 50 OR st_intersects(g, {WHERE}) AND g IS NOT NULL")
         check(uri, f"NOT st_intersects(g, {WHERE})")
+        check(uri, f"st_within(g, {WHERE})")
         found = lance_spark.open(uri)
         assert "\nindex:" not in found.explain("pt.x < 10")
     assert warnings == []

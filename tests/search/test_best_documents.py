@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from lance_spark.index.text import best
 from lance_spark.index.text.matching import DocScores
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.queries import MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
-from lance_spark.index.text.stored import StoredList
 from lance_spark.kernels.text import best as kernel
 from lance_spark.storage.cache import shared
 from tests.search.comparisons import TEXT, WORDS, asked, table
@@ -170,14 +169,17 @@ def test_the_words_of_a_query_are_read_together(tmp_path: Path, monkeypatch: pyt
     texts = [f"a{row % 3} b{row % 5} c{row % 7} d" for row in range(300)]
     lance_spark.write(pa.table({"id": range(300), "t": texts}), uri)
     dataset = lance_spark.open(uri).create_text_index("t", with_position=True, stem=False, remove_stop_words=False)
-    read = Partition._read_stored
+    read = Partition._cells
 
-    def counted(part: Partition, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
+    def counted(part: Partition, terms: Sequence[int], types: Mapping[str, pa.DataType]) -> list[pa.Array]:
         calls.append(len(terms))
-        return read(part, terms)
+        return read(part, terms, types)
 
-    monkeypatch.setattr(Partition, "_read_stored", counted)
+    monkeypatch.setattr(Partition, "_cells", counted)
     assert dataset.search(MatchQuery("c6 a1 b2 d absent c6", "t", operator="OR"), ["id"]).num_rows == 300
     assert calls == [4]
     assert dataset.search(PhraseQuery("a1 b2 c3", "t"), ["id"])["id"].to_pylist() == [52, 157, 262]
-    assert calls == [4, 1]
+    assert calls == [4, 3]
+    assert dataset.search(PhraseQuery("c3 a1 absent", "t"), ["id"]).num_rows == 0
+    assert dataset.search(PhraseQuery("c4 d", "t"), ["id"], 2)["id"].to_pylist() == [4, 11]
+    assert calls == [4, 3, 2]

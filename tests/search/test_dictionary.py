@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.text.dictionary import Dictionary
+from lance_spark.index.text.transducer import Transducer, encoded
 
 
 def terms(seed: int, count: int, alphabet: str, longest: int) -> list[str]:
@@ -28,30 +30,63 @@ CASES = [
 ]
 
 
+def stored(data: bytes, size: int) -> Transducer:
+    return Transducer.of(np.frombuffer(data, np.uint8), size)
+
+
+def crc32c(data: bytes) -> int:
+    """As RFC 3720 defines it, bit by bit."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def checked(data: bytes) -> bytes:
+    """A transducer with the checksum of its bytes."""
+    crc = crc32c(data[:-4])
+    return data[:-4] + (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{len(case)}-{case[:1]}"[:20])
 def test_transducer_holds_the_terms(case: list[str]) -> None:
-    data = Dictionary.of_terms(case).to_fst()
+    data = encoded(Dictionary.of_terms(case))
     assert data is not None
+    assert data == checked(data)
     size = sum(len(term.encode()) for term in case)
-    read = Dictionary.of_fst(data, size)
-    assert [read.find(term) for term in case] == list(range(len(case)))
-    assert read.find("no such term") is None
+    read = stored(data, size)
+    decoded = read.decoded()
+    assert decoded.terms() == case
+    others = ["no such term", "\0", "ÿ", *(term + "a" for term in case), *(term[:-1] for term in case)]
+    for found in (read, decoded):
+        assert [found.find(term) for term in case] == list(range(len(case)))
+        places = {term: number for number, term in enumerate(case)}
+        assert [found.find(term) for term in others] == [places.get(term) for term in others]
     if size:
         for wrong in (size - 1, size + 1):
             with pytest.raises(CorruptFileError):
-                Dictionary.of_fst(data, wrong)
+                stored(data, wrong).decoded()
 
 
-def test_damaged_transducer_is_refused_or_harmless() -> None:
-    data = Dictionary.of_terms(CASES[4]).to_fst()
+def test_damaged_transducer_is_refused() -> None:
+    few = terms(4, 300, "abcdefgh", 6)
+    data = encoded(Dictionary.of_terms(few))
     assert data is not None
-    size = sum(len(term) for term in CASES[4])
+    size = sum(len(term) for term in few)
     choose = random.Random(9)
     for _ in range(300):
         damaged = bytearray(data)
-        damaged[choose.randrange(len(data))] = choose.randrange(256)
+        place = choose.randrange(len(data))
+        damaged[place] ^= choose.randrange(1, 256)
+        with pytest.raises(CorruptFileError):
+            stored(bytes(damaged), size)
         try:
-            assert len(Dictionary.of_fst(bytes(damaged), size)) <= len(CASES[4]) + 256 * len(data)
+            # As if it had been written so.
+            found = stored(checked(bytes(damaged)), size)
+            assert all((number := found.find(term)) is None or number < len(found) for term in few[::50])
+            assert len(found.decoded()) == len(found)
         except CorruptFileError:
             continue
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.geo.intersects import boxes_meet, intersects
+from lance_spark.expr.geo.relate import related
 from lance_spark.expr.geo.shape import NOWHERE, Shape
 from lance_spark.expr.geo.wkb import parse_wkb
 
@@ -29,16 +32,22 @@ def intersecting(values: pa.Array, geometry: Shape) -> pa.Array:
     Raises:
         InvalidInputError: the column has no geometries, or a value is none.
     """
-    _check(values.type)
-    found: list[bool | None] = []
     box = geometry.box()
-    for value in values.to_pylist():
-        if value is None:
-            found.append(None)
-            continue
-        shape = _shape(value)
-        found.append(boxes_meet(shape.box(), box) and intersects(shape, geometry))
-    return pa.array(found, pa.bool_())
+    return _tested(values, lambda shape: boxes_meet(shape.box(), box) and intersects(shape, geometry))
+
+
+def relating(name: str, values: pa.Array, geometry: Shape) -> pa.Array:
+    """bool[n]: for which geometries a relation to a constant one holds, see `related`; null for null.
+
+    Raises:
+        InvalidInputError: as `intersecting`.
+    """
+    return _tested(values, lambda shape: related(name, shape, geometry))
+
+
+def _tested(values: pa.Array, test: Callable[[Shape], bool]) -> pa.Array:
+    _check(values.type)
+    return pa.array([None if value is None else test(_shape(value)) for value in values.to_pylist()], pa.bool_())
 
 
 def boxes(values: pa.Array) -> npt.NDArray[np.float64]:

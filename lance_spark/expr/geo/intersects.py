@@ -49,12 +49,12 @@ def _any_cross(first: Floats, second: Floats) -> bool:
 
 def _cross(a: Floats, b: Floats, c: Floats, d: Floats) -> npt.NDArray[np.bool_]:
     """bool[n]: which segments from c to d meet the one from a to b; their boxes do."""
-    straddles_first = _side(a, b, c) * _side(a, b, d) <= 0
-    straddles_second = _side(c, d, a) * _side(c, d, b) <= 0
+    straddles_first = side(a, b, c) * side(a, b, d) <= 0
+    straddles_second = side(c, d, a) * side(c, d, b) <= 0
     return straddles_first & straddles_second
 
 
-def _side(a: Floats, b: Floats, c: Floats) -> npt.NDArray[np.int8]:
+def side(a: Floats, b: Floats, c: Floats) -> npt.NDArray[np.int8]:
     """int8[n]: 1 where c is left of the line from a to b, -1 right of it, 0 on it."""
     a, b, c = np.broadcast_arrays(*(np.atleast_2d(point) for point in (a, b, c)))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -93,5 +93,5 @@ def _is_inside(point: Floats, rings: list[Coordinates]) -> bool:
         starts, ends = starts[passes], ends[passes]
         upward = ends[:, 1] > starts[:, 1]
         if len(starts):
-            crossings += int(((_side(starts, ends, point) > 0) == upward).sum())
+            crossings += int(((side(starts, ends, point) > 0) == upward).sum())
     return crossings % 2 == 1

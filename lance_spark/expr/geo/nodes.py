@@ -1,4 +1,4 @@
-"""`st_intersects(column, geometry)` and `st_disjoint` in filter text, with a constant geometry."""
+"""`st_intersects(column, geometry)`, `st_within` and the like in filter text, with a constant geometry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.geo.relate import RELATIONS, TURNED
 from lance_spark.expr.geo.shape import Shape
 from lance_spark.expr.geo.wkb import parse_wkb
 from lance_spark.expr.geo.wkt import parse_wkt
@@ -67,16 +68,50 @@ def _constant(name: str, values: tuple[Expr, ...]) -> Expr:
     return GeometryConstant(value.value)
 
 
+@dataclass(frozen=True, slots=True)
+class Related(Expr):
+    """Whether another relation than `Intersects` holds between a geometry and a constant one; NULL for NULL.
+
+    Attributes:
+        name: of `RELATIONS`.
+    """
+
+    name: str
+    value: Expr
+    geometry: GeometryConstant
+
+    def children(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def is_term(self) -> bool:
+        return True
+
+    def to_sql(self) -> str:
+        return f"{self.name}({self.value.to_sql()}, {self.geometry.to_sql()})"
+
+
 def intersects_call(name: str, values: tuple[Expr, ...]) -> Intersects:
     """The node for a column and a constant geometry, in any order; raises InvalidInputError for other arguments."""
+    value, geometry, _ = _column_first(name, values)
+    return Intersects(value, geometry)
+
+
+def _related_call(name: str, values: tuple[Expr, ...]) -> Related:
+    value, geometry, is_turned = _column_first(name, values)
+    return Related(TURNED.get(name, name) if is_turned else name, value, geometry)
+
+
+def _column_first(name: str, values: tuple[Expr, ...]) -> tuple[Expr, GeometryConstant, bool]:
+    """(the column, the constant, whether the constant was first)."""
     one, other = values
-    if isinstance(one, GeometryConstant):
+    is_turned = isinstance(one, GeometryConstant)
+    if is_turned:
         one, other = other, one
     if not isinstance(other, GeometryConstant) or isinstance(one, GeometryConstant):
         raise InvalidInputError(
             f"{name} takes a column and a constant geometry, such as st_geomfromtext('POINT(1 2)'), got {one}, {other}"
         )
-    return Intersects(one, other)
+    return one, other, is_turned
 
 
 GEO_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
@@ -84,5 +119,6 @@ GEO_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]]
     "st_geomfromwkb": (1, _constant),
     "st_intersects": (2, intersects_call),
     "st_disjoint": (2, lambda name, values: Not(intersects_call(name, values))),
+    **dict.fromkeys(RELATIONS, (2, _related_call)),
 }
 """The number of arguments, and what makes the node of name and arguments."""

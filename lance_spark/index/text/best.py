@@ -37,9 +37,8 @@ class DocRows:
     is_live: npt.NDArray[np.uint8] | None
 
     @classmethod
-    def of(cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_]) -> DocRows:
-        """From the addresses (uint64[n]) and which of the rows exist (bool[n])."""
-        ascend = bool(np.all(addresses[1:] > addresses[:-1]))
+    def of(cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_], *, ascend: bool) -> DocRows:
+        """From the addresses (uint64[n]), whether they ascend, and which of the rows exist (bool[n])."""
         return cls(addresses, ascend, None if exists.all() else exists.view(np.uint8))
 
 

@@ -19,6 +19,7 @@ from lance_spark.analysis.parameters import TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.posting_lists import BLOCK, PostingLists
+from lance_spark.index.text.transducer import encoded
 
 INDEX_VERSION = 2
 _PARTITION_TOKENS = 1 << 27
@@ -197,7 +198,7 @@ class _Part:
 
 def _write_tokens(number: int, terms: list[str], output: Output) -> None:
     dictionary = Dictionary.of_terms(terms)
-    fst = dictionary.to_fst()
+    fst = encoded(dictionary)
     if fst is None:
         raise InvalidInputError(
             "a term is too long for a text index; set max_token_length, or use another tokenizer than raw"

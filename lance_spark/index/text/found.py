@@ -83,7 +83,7 @@ class FoundPart(TextPart):
     def find(self, term: str) -> int | None:
         return self._terms.index(term) if term in self._terms else None
 
-    def prefetch(self, terms: Iterable[str]) -> None:
+    def prefetch(self, terms: Iterable[str], *, with_positions: bool) -> None:
         """Nothing: they are in memory."""
 
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:

@@ -55,8 +55,8 @@ class TextPart(ABC):
         """The number of a term; None if no document has it."""
 
     @abstractmethod
-    def prefetch(self, terms: Iterable[str]) -> None:
-        """Reads the documents of some terms together, where each would be a read of its own."""
+    def prefetch(self, terms: Iterable[str], *, with_positions: bool) -> None:
+        """Reads the documents of some terms together, and positions, where each would be a read of its own."""
 
     @abstractmethod
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
@@ -123,7 +123,7 @@ class AnalyzedPart(TextPart):
         number = self._numbers.get(term)
         return number if number is not None and len(self._places(number)) else None
 
-    def prefetch(self, terms: Iterable[str]) -> None:
+    def prefetch(self, terms: Iterable[str], *, with_positions: bool) -> None:
         """Nothing: they are in memory."""
 
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:

@@ -5,7 +5,7 @@ All of its files are immutable; what is decoded is cached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from lance_spark.index.text.stored import (
     blobs_of,
     room_for_positions,
 )
+from lance_spark.index.text.transducer import Transducer
 from lance_spark.index.text.weights import norms_of
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.postings import (
@@ -36,6 +37,8 @@ from lance_spark.kernels.text.postings import (
 )
 from lance_spark.layouts.base import RowRanges
 
+_LIST_COLUMNS = {"_posting": BLOBS, "_length": pa.uint32()}
+_POSITION_COLUMNS = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
 
@@ -43,6 +46,7 @@ _QUANTIZED_BLOCK = 256
 @dataclass(frozen=True, slots=True)
 class _Documents:
     row_ids: npt.NDArray[np.uint64]
+    ascend: bool
     lengths: npt.NDArray[np.uint32]
     total_tokens: int
 
@@ -91,11 +95,11 @@ class Partition(TextPart):
         for key, values in known.items():
             if file.metadata.get(key, values[0]) not in values:
                 raise file.damaged(f"{key} is {file.metadata[key]!r}, expected {' or '.join(values)}")
-        if len(self._dictionary) != file.num_rows:
-            raise file.damaged(f"{len(self._dictionary)} terms for {file.num_rows} posting lists")
+        if len(self._stored_terms) != file.num_rows:
+            raise file.damaged(f"{len(self._stored_terms)} terms for {file.num_rows} posting lists")
 
     def find(self, term: str) -> int | None:
-        return self._dictionary.find(term)
+        return self._stored_terms.find(term)
 
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
         return self._dictionary.within(term, distance, prefix_length)
@@ -105,12 +109,16 @@ class Partition(TextPart):
 
     def stored(self, term: int) -> StoredList:
         """The posting list of a term, which is not decoded yet."""
-        (stored,) = self.lists_file.kept_rows([term], self._read_stored)
+        (stored,) = self.lists_file.kept_rows("list", [term], self._read_stored)
         return stored
 
-    def prefetch(self, terms: Iterable[str]) -> None:
-        numbers = {self.find(term) for term in terms}
-        self.lists_file.kept_rows(sorted(number for number in numbers if number is not None), self._read_stored)
+    def prefetch(self, terms: Iterable[str], *, with_positions: bool) -> None:
+        found = {self.find(term) for term in terms}
+        numbers = sorted(number for number in found if number is not None)
+        # Without one of its words a phrase is nowhere.
+        if with_positions and self.has_shared_positions and None not in found:
+            self.lists_file.kept_rows("positions", numbers, self._read_with_positions)
+        self.lists_file.kept_rows("list", numbers, self._read_stored)
 
     def bounds(self, term: int, average: np.float32) -> BlockBounds:
         """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
@@ -119,7 +127,8 @@ class Partition(TextPart):
 
     def stored_positions(self, term: int) -> StoredPositions:
         """The positions of a term, if `has_shared_positions`."""
-        return _kept(self.lists_file, f"positions {term}", lambda: self._read_stored_positions(term))
+        (stored,) = self.lists_file.kept_rows("positions", [term], self._read_with_positions)
+        return stored
 
     def positions(self, term: int) -> npt.NDArray[np.int32]:
         return self._shared_positions(term) if self.has_shared_positions else self._read_positions(term)
@@ -133,30 +142,44 @@ class Partition(TextPart):
         return self._documents.row_ids
 
     @property
+    def row_ids_ascend(self) -> bool:
+        """Whether `row_ids` ascend."""
+        return self._documents.ascend
+
+    @property
+    def _stored_terms(self) -> Transducer | Dictionary:
+        return _kept(self._tokens_file, "stored terms", self._read_terms)
+
+    @property
     def _dictionary(self) -> Dictionary:
-        return _kept(self._tokens_file, "tokens", self._read_dictionary)
+        stored = self._stored_terms
+        if isinstance(stored, Dictionary):
+            return stored
+        return _kept(self._tokens_file, "terms", lambda: self._checked(stored.decoded()))
 
     @property
     def _documents(self) -> _Documents:
         return _kept(self.documents_file, "documents", self._read_documents)
 
-    def _read_dictionary(self) -> Dictionary:
-        dictionary = self._decode_dictionary()
-        if not np.array_equal(np.sort(dictionary.numbers), np.arange(len(dictionary))):
-            raise self.lists_file.damaged("the numbers of terms are not those of posting lists")
-        return dictionary
-
-    def _decode_dictionary(self) -> Dictionary:
+    def _read_terms(self) -> Transducer | Dictionary:
         file = self._tokens_file
         if self._token_format == "arrow":
             tokens, numbers = file.columns({"_token": pa.string(), "_token_id": pa.uint32()})
             require_no_nulls(file, [tokens, numbers])
-            return _sorted_dictionary(tokens, numbers)
+            return self._checked(_sorted_dictionary(tokens, numbers))
         if file.num_rows != 1 or self._token_format != "fst":
             raise file.damaged(f"a token dictionary of the format {self._token_format!r} with {file.num_rows} rows")
         data, length = file.columns({"_token_fst_bytes": pa.large_binary(), "_token_total_length": pa.uint64()})
         require_no_nulls(file, [data, length])
-        return Dictionary.of_fst(data[0].as_py(), length[0].as_py())
+        return Transducer.of(np.frombuffer(data[0].as_buffer(), np.uint8), length[0].as_py())
+
+    def _checked(self, dictionary: Dictionary) -> Dictionary:
+        numbers = dictionary.numbers
+        is_number = np.zeros(len(dictionary), np.bool_)
+        is_number[numbers[(numbers >= 0) & (numbers < len(is_number))]] = True
+        if not is_number.all():
+            raise self.lists_file.damaged("the numbers of terms are not those of posting lists")
+        return dictionary
 
     def _read_documents(self) -> _Documents:
         file = self.documents_file
@@ -166,20 +189,46 @@ class Partition(TextPart):
         require_no_nulls(file, [rows, counts])
         row_ids = rows.to_numpy()
         lengths = counts.to_numpy()
+        ascend = bool(np.all(row_ids[1:] > row_ids[:-1]))
         # An update can leave the old document of a stable row id beside the new one.
-        if not bool(np.all(row_ids[1:] > row_ids[:-1])) and len(np.unique(row_ids)) < len(row_ids):
+        if not ascend and len(np.unique(row_ids)) < len(row_ids):
             raise file.damaged("a row has several documents")
         total = int(lengths.sum(dtype=np.int64))
         if self.block == _QUANTIZED_BLOCK:
             lengths = decode_length(encode_length(lengths.astype(np.int64))).astype(np.uint32)
-        return _Documents(row_ids, lengths, total)
+        return _Documents(row_ids, ascend, lengths, total)
 
     def _read_stored(self, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
         """The posting lists of ascending terms, and their bytes."""
-        file, first = self.lists_file, np.array(terms, np.int64)
-        types = {"_posting": BLOBS, "_length": pa.uint32()}
-        cells, counts = file.columns(types, RowRanges(first, first + 1))
-        require_no_nulls(file, [cells, counts])
+        cells, counts = self._cells(terms, _LIST_COLUMNS)
+        return [(stored, stored.nbytes) for stored in self._lists(cells, counts)]
+
+    def _read_with_positions(self, terms: Sequence[int]) -> list[tuple[StoredPositions, int]]:
+        """The positions of ascending terms, and their bytes. Their posting lists, read with them, are kept too."""
+        cells, counts, positions, starts = self._cells(terms, _LIST_COLUMNS | _POSITION_COLUMNS)
+        lists = dict(zip(terms, self._lists(cells, counts), strict=True))
+        self.lists_file.kept_rows(
+            "list", terms, lambda missing: [(lists[term], lists[term].nbytes) for term in missing]
+        )
+        found = []
+        for number, term in enumerate(terms):
+            own = starts[number].values.to_numpy()
+            if len(own) != len(lists[term].ends) - 1:
+                raise self.lists_file.damaged(f"the positions of term {term} have {len(own)} blocks")
+            # Copies, because other terms share the buffer.
+            data = np.frombuffer(positions[number].as_buffer(), np.uint8)
+            stored = StoredPositions(data.copy(), own.copy())
+            found.append((stored, stored.nbytes))
+        return found
+
+    def _cells(self, terms: Sequence[int], types: Mapping[str, pa.DataType]) -> list[pa.Array]:
+        first = np.array(terms, np.int64)
+        columns = self.lists_file.columns(types, RowRanges(first, first + 1))
+        require_no_nulls(self.lists_file, columns)
+        return columns
+
+    def _lists(self, cells: pa.Array, counts: pa.Array) -> list[StoredList]:
+        file = self.lists_file
         data, ends = blobs_of(cells.flatten())
         stops = np.concatenate([np.zeros(1, np.int64), np.cumsum(cells.value_lengths().to_numpy())])
         found = []
@@ -189,8 +238,7 @@ class Partition(TextPart):
                 raise file.damaged(f"a posting list of {count} documents")
             if len(own) - 1 != -(-count // self.block):
                 raise file.damaged(f"a posting list of {count} documents in {len(own) - 1} blocks")
-            stored = StoredList(data[own[0] : own[-1]].copy(), own - own[0], count)
-            found.append((stored, stored.nbytes))
+            found.append(StoredList(data[own[0] : own[-1]].copy(), own - own[0], count))
         return found
 
     def postings(self, term: int) -> Postings:
@@ -225,16 +273,6 @@ class Partition(TextPart):
             int(self.has_varints),
             self.num_docs,
         )
-
-    def _read_stored_positions(self, term: int) -> StoredPositions:
-        file = self.lists_file
-        types = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
-        cells, offsets = file.columns(types, _row(term))
-        require_no_nulls(file, [cells, offsets])
-        starts = offsets.flatten().to_numpy()
-        if len(starts) != len(self.stored(term).ends) - 1:
-            raise file.damaged(f"the positions of term {term} have {len(starts)} blocks")
-        return StoredPositions(np.frombuffer(cells[0].as_buffer(), np.uint8).copy(), starts.copy())
 
     def _shared_positions(self, term: int) -> npt.NDArray[np.int32]:
         stored = self.stored_positions(term)
@@ -285,7 +323,7 @@ class Partition(TextPart):
         return self._dictionary.terms()
 
 
-_Sized = TypeVar("_Sized", StoredList, BlockBounds, StoredPositions, Dictionary, _Documents, npt.NDArray[np.float32])
+_Sized = TypeVar("_Sized", BlockBounds, Dictionary, Transducer | Dictionary, _Documents, npt.NDArray[np.float32])
 
 
 def _kept(file: IndexFile, kind: str, make: Callable[[], _Sized]) -> _Sized:

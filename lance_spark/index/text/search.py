@@ -72,8 +72,13 @@ class Source:
 
         def make() -> tuple[DocRows, int]:
             row_ids = self.part.row_ids
-            rows = DocRows.of(*self.locate(row_ids))
-            shared = 0 if rows.addresses is row_ids else rows.addresses.nbytes
+            addresses, exists = self.locate(row_ids)
+            if addresses is row_ids and isinstance(self.part, Partition):
+                ascend = self.part.row_ids_ascend
+            else:
+                ascend = bool(np.all(addresses[1:] > addresses[:-1]))
+            rows = DocRows.of(addresses, exists, ascend=ascend)
+            shared = 0 if addresses is row_ids else rows.addresses.nbytes
             return rows, shared + (0 if rows.is_live is None else rows.is_live.nbytes)
 
         return cached_part(self, "rows", make)
@@ -112,11 +117,12 @@ class TextColumn:
         """All parts of the column, those in other partitions included."""
         return (*self.indexed_parts, *self.other_indexed, *self.scanned_parts, *self.other_scanned)
 
-    def prefetch(self, words: Sequence[Word]) -> None:
+    def prefetch(self, words: Sequence[Word], *, with_positions: bool = False) -> None:
         """Reads what all parts have of the terms of some words, those of a part together."""
         terms = [term for word in words for term in word.terms]
         for part in self.parts:
-            part.prefetch(terms)
+            # Parts in other partitions only count words here.
+            part.prefetch(terms, with_positions=with_positions and part in self.indexed_parts)
 
     def groups(self) -> list[tuple[tuple[Source, ...], Statistics]]:
         """Parts with the statistics for their scores.
@@ -175,7 +181,7 @@ def _match(query: MatchQuery, column: TextColumn, limit: int | None) -> RowScore
 def _phrase(query: PhraseQuery, column: TextColumn, limit: int | None) -> RowScores:
     tokens = tokens_of(column.parameters, query.query)
     words = [Word((token.text,)) for token in tokens]
-    column.prefetch(words)
+    column.prefetch(words, with_positions=len(tokens) > 1)
     gaps = (0, *(token.position - before.position for before, token in pairwise(tokens)))
 
     def every(part: TextPart, statistics: Statistics) -> DocScores:

@@ -192,7 +192,7 @@ class VectorStorage(ABC):
         def make(missing: Sequence[int]) -> list[tuple[Partition, int]]:
             return [(partition, partition.num_bytes) for partition in self._read(missing)]
 
-        return cached_parts(self._owner, numbers, make)
+        return cached_parts(self._owner, "rows", numbers, make)
 
     def _read(self, numbers: Sequence[int]) -> list[Partition]:
         """Some partitions, by one read: it costs as much for one as for many."""

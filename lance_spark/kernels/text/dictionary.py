@@ -175,6 +175,83 @@ def decode_fst(data_at, num_bytes, common_at, stack_at, depth, arena_at, arena_s
     return 0 if found == num_keys and used == arena_size else -1
 
 
+@kernel("int64(int64, int64, int64, int64, int64)")
+def value_in_fst(data_at, num_bytes, common_at, key_at, key_size):
+    """The value of a key of a transducer.
+
+    Args:
+        data_at, num_bytes, common_at: as `decode_fst`.
+        key_at, key_size: u8[key_size].
+
+    Returns: the value; -1: no such key, -2: what was read is not of a transducer.
+    """
+    data = pointer_u8(data_at)
+    common_inputs = pointer_u8(common_at)
+    key = pointer_u8(key_at)
+    stop = num_bytes - _FOOTER
+    if stop < _HEADER:
+        return -2
+    node = _number(data, stop + 8, 8)
+    value = np.int64(0)
+    for place in range(key_size + 1):
+        count, final, low, inputs, delta_size, output_size, common, is_next = _node(data, node, stop)
+        if count < 0:
+            return -2
+        if place == key_size:
+            if final != 1:
+                return -1
+            if output_size > 0:
+                value += _number(data, low, output_size)
+            return value if value >= 0 else -2
+        found = np.int64(-1)
+        for transition in range(count):
+            byte, target, step = _transition(
+                data, common_inputs, node, transition, count, low, inputs, delta_size, output_size, common, is_next
+            )
+            if byte == key[place]:
+                found = target
+                value += step
+                break
+        if found < 0:
+            return -1
+        if found >= node or value < 0:
+            return -2
+        node = found
+    return -2
+
+
+@kernel("int64(int64, int64, int64)")
+def masked_crc32c(data_at, num_bytes, scratch_at):
+    """The CRC-32C of some bytes, masked as transducers store it.
+
+    Args:
+        scratch_at: i64[8 * 256].
+    """
+    data = pointer_u8(data_at)
+    # For each byte what it adds to the checksum if 0 to 7 other bytes follow.
+    table = pointer_i64(scratch_at)
+    for byte in range(256):
+        crc = np.int64(byte)
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table[byte] = crc
+    for place in range(256, 2048):
+        before = table[place - 256]
+        table[place] = before >> 8 ^ table[before & 0xFF]
+    crc = np.int64(0xFFFFFFFF)
+    whole = num_bytes // 8 * 8
+    for place in range(0, whole, 8):
+        mixed = np.int64(0)
+        for i in range(4):
+            mixed ^= table[(7 - i) * 256 + (np.int64(data[place + i]) ^ (crc >> (8 * i) & 0xFF))]
+            mixed ^= table[(3 - i) * 256 + np.int64(data[place + 4 + i])]
+        crc = mixed
+    for place in range(whole, num_bytes):
+        crc = crc >> 8 ^ table[(crc ^ np.int64(data[place])) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def terms_within(arena_at, ends_at, num_terms, word_at, length, distance, prefix, scratch_at, out_at):
     """Marks the terms whose Levenshtein distance to a word is small, counted in characters.

@@ -161,16 +161,3 @@ def build_fst(arena_at, ends_at, values_at, num_keys, common_at, nodes_at, out_a
     root = place - 1
     place = _put(out, place, num_keys, 8)
     return _put(out, place, root, 8)
-
-
-@kernel("int64(int64, int64)")
-def masked_crc32c(data_at, num_bytes):
-    """The CRC-32C of some bytes, masked as transducers store it."""
-    data = pointer_u8(data_at)
-    crc = np.int64(0xFFFFFFFF)
-    for i in range(num_bytes):
-        crc ^= np.int64(data[i])
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

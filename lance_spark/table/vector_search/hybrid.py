@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.search.text_columns import KnownRows
 from lance_spark.table.search.text_search import (
     SCORE_FIELD,
     SearchedPart,
@@ -96,6 +97,7 @@ class HybridSearch:
         fusion: how the sides are joined.
         limit: rows of the result.
         offset: after leaving out this many.
+        known: as that of a `SearchRequest`, for the texts.
     """
 
     vector: Search
@@ -104,6 +106,17 @@ class HybridSearch:
     fusion: Fusion
     limit: int
     offset: int
+    known: Mapping[str | None, Mapping[str, KnownRows]] = field(default_factory=dict)
+
+    def text_request(self) -> SearchRequest:
+        """What the text side looks for."""
+        return SearchRequest(
+            self.text,
+            self.search_columns,
+            self.vector.query.k,
+            use_index=self.vector.index.use_index,
+            known=self.known,
+        )
 
     def run(self, parts: Sequence[SearchedPart], schema: pa.Schema) -> pa.Table:
         """The rows that either side finds, most relevant first.
@@ -147,10 +160,7 @@ class HybridSearch:
         return _Side(owners[order], addresses[order], -distances[order].astype(np.float64), distances[order])
 
     def _texts(self, parts: Sequence[SearchedPart]) -> _Side:
-        request = SearchRequest(
-            self.text, self.search_columns, self.vector.query.k, use_index=self.vector.index.use_index
-        )
-        found = found_rows(request, parts)
+        found = found_rows(self.text_request(), parts)
         owners = np.repeat(np.arange(len(found)), [len(rows.scores) for rows in found])
         scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
         addresses = np.concatenate([np.empty(0, np.uint64), *(rows.addresses for rows in found)])

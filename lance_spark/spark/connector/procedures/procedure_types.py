@@ -115,13 +115,14 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a procedure; `time_zone`, `case_sensitive` and `blob_mark` are those of the session."""
+    """One call of a procedure; what follows the arguments is that of the session."""
 
     catalog: CatalogSettings
     arguments: Arguments
     time_zone: str = "UTC"
     case_sensitive: bool = False
     blob_mark: str | None = None
+    text_search_inline_bytes: str | None = None
 
     def identifier(self) -> tuple[str, ...]:
         """The name in the parameter `table`, without the catalog."""

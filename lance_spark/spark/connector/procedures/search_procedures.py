@@ -1,9 +1,11 @@
-"""The procedure for full-text search. The driver searches; the rows that it found come back with the reply."""
+"""The procedure for full-text search. The rows that the planner has found come back with the reply."""
 
 from __future__ import annotations
 
 import base64
 import math
+import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,15 +24,18 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Invocation,
     Parameter,
     Procedure,
+    Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
-from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT
+from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
+from lance_spark.spark.connector.search.divided_text import TextTask, after_text_tasks, text_pieces
+from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT, TextSearch
 from lance_spark.spark.types.json_columns import with_json_texts
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.search.text_search import SearchRequest
 
 
-def _search(call: Invocation) -> LocalRows:
+def _search(call: Invocation) -> LocalRows | Tasks:
     table, arguments = call.table(), call.arguments
     dataset = PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
     limit = arguments.integer("limit")
@@ -41,7 +46,20 @@ def _search(call: Invocation) -> LocalRows:
         arguments.integer("offset"),
     )
     columns, with_row_id = arguments.texts("columns") or None, bool(arguments.flag("with_row_id"))
-    found = with_json_texts(dataset.searched_texts(request, columns, arguments.text("filter"), with_row_id=with_row_id))
+    planned = TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)
+    pieces = text_pieces(dataset, request, analyzed_inline_bytes(call.text_search_inline_bytes))
+    if not pieces:
+        return _rows(planned)
+    return Tasks(TextTask(dataset, request), [pickle.dumps(piece) for piece in pieces], pickle.dumps(planned))
+
+
+def _finish(state: bytes, results: Sequence[bytes]) -> LocalRows:
+    # Pickled by the planner of this very call.
+    return _rows(after_text_tasks(pickle.loads(state), results))
+
+
+def _rows(planned: TextSearch) -> LocalRows:
+    found = with_json_texts(planned.found())
     schema = to_spark_schema(found.schema)
     for field in schema.fields:
         _check_has_text(field.name, field.dataType)
@@ -117,6 +135,7 @@ PROCEDURES = (
             Parameter("with_row_id", FLAG, "adds _rowid"),
         ),
         _search,
+        finish=_finish,
     ),
 )
 """All procedures of this module."""

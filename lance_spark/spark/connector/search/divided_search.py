@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +27,8 @@ from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 VectorCall = VectorSearch | HybridCall
 """A call that tasks can help with."""
 
+Knowing = TypeVar("Knowing", VectorSearch, HybridCall)
+
 _TASK_BYTES = 256 << 20
 """Vectors that a task compares."""
 
@@ -39,9 +42,10 @@ class SearchTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Pickled by the driver of this very query; it never was in a file or with a user.
-        yield messages([pickle.dumps(self._found(pickle.loads(item))) for item in work_of(batches)])
+        yield messages([pickle.dumps(self.found(pickle.loads(item))) for item in work_of(batches)])
 
-    def _found(self, piece: Piece) -> tuple[HitsOfParts, Probed]:
+    def found(self, piece: Piece) -> tuple[HitsOfParts, Probed]:
+        """The nearest rows of a piece, and what was read for them."""
         pieces = {item.key: item for item in piece}
         search = replace(self.search, index=replace(self.search.index, probed=Probed()))
         parts = [of_piece(part, pieces[part.key]) for part in self.dataset.searched_parts(search, pieces.keys())]
@@ -49,29 +53,30 @@ class SearchTask:
         return {part.key: found for part, found in zip(parts, hits, strict=True)}, search.index.probed
 
 
-def search_job(planned: VectorCall, session: Session) -> tuple[bytes, ...] | None:
-    """The function and the work of the tasks, if more vectors have to be compared than the session has the planner
-    process compare.
+def vector_pieces(side: VectorSide, session: Session) -> tuple[Piece, ...]:
+    """The pieces of a search for tasks, if more vectors have to be compared than the session has the planner process
+    compare; else none.
 
     Raises:
         InvalidInputError: the setting of the session is not a number.
     """
     most = compared_inline_bytes(session)
-    side = planned.vector_side()
     pieces = divided(side.search, side.parts, _TASK_BYTES)
-    if pieces.num_bytes <= most:
+    return tuple(pieces.pieces) if pieces.num_bytes > most else ()
+
+
+def search_job(planned: VectorSearch, session: Session) -> tuple[bytes, ...] | None:
+    """The function and the work of the tasks, if there are some. Raises as `vector_pieces`."""
+    side = planned.vector_side()
+    pieces = vector_pieces(side, session)
+    if not pieces:
         return None
-    return (_function(side), *map(pickle.dumps, pieces.pieces))
+    return (command(SearchTask(side.dataset, side.search), MESSAGE_TYPE), *map(pickle.dumps, pieces))
 
 
-def _function(side: VectorSide) -> bytes:
-    return command(SearchTask(side.dataset, side.search), MESSAGE_TYPE)
-
-
-def after_tasks(planned: VectorCall, results: Iterable[bytes]) -> VectorCall:
+def after_tasks(planned: Knowing, results: Iterable[tuple[HitsOfParts, Probed]]) -> Knowing:
     """The search whose tasks have returned `results`."""
-    # Pickled by tasks of this very query.
-    found: list[tuple[HitsOfParts, Probed]] = [pickle.loads(result) for result in results]
+    found = list(results)
     for _, probed in found:
         planned.probed.add(probed)
     return planned.knowing(hits for hits, _ in found)

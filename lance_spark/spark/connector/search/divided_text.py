@@ -16,6 +16,7 @@ from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages, work_of
 from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
 from lance_spark.spark.connector.search.text_search import TextSearch
+from lance_spark.table.search.divided import FoundInPiece, TextPiece
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchRequest
 
@@ -32,9 +33,17 @@ class TextTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Pickled by the driver of this very query; it never was in a file or with a user.
-        yield messages(
-            [pickle.dumps(self.dataset.found_in(self.request, pickle.loads(item))) for item in work_of(batches)]
-        )
+        yield messages([pickle.dumps(self.found(pickle.loads(item))) for item in work_of(batches)])
+
+    def found(self, piece: TextPiece) -> list[FoundInPiece]:
+        """What is found in the rows of a piece."""
+        return self.dataset.found_in(self.request, piece)
+
+
+def text_pieces(dataset: SearchVerbs, request: SearchRequest, most: int) -> tuple[TextPiece, ...]:
+    """The pieces of a search for tasks, if more than `most` bytes are to be read; else none."""
+    found = dataset.divided_search(request, _TASK_BYTES)
+    return found.pieces if found.num_bytes > most else ()
 
 
 def text_search_job(planned: TextSearch, session: Session) -> tuple[bytes, ...] | None:
@@ -43,12 +52,11 @@ def text_search_job(planned: TextSearch, session: Session) -> tuple[bytes, ...] 
     Raises:
         InvalidInputError: the setting of the session is not a number.
     """
-    most = analyzed_inline_bytes(session)
-    found = planned.dataset.divided_search(planned.request, _TASK_BYTES)
-    if found.num_bytes <= most or not found.pieces:
+    most = analyzed_inline_bytes(session.text_search_inline_bytes)
+    pieces = text_pieces(planned.dataset, planned.request, most)
+    if not pieces:
         return None
-    task = TextTask(planned.dataset, planned.request)
-    return (command(task, MESSAGE_TYPE), *map(pickle.dumps, found.pieces))
+    return (command(TextTask(planned.dataset, planned.request), MESSAGE_TYPE), *map(pickle.dumps, pieces))
 
 
 def after_text_tasks(planned: TextSearch, results: Iterable[bytes]) -> TextSearch:

@@ -18,6 +18,7 @@ from lance_spark.spark.connector.search.vector_search import (
     searched_vector_column,
 )
 from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.search.divided import FoundInPiece, knowing
 from lance_spark.table.search.text_search import SCORE
 from lance_spark.table.vector_search.hybrid import RELEVANCE, Fusion, HybridSearch
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
@@ -89,6 +90,10 @@ class HybridCall:
     def knowing(self, found: Iterable[HitsOfParts]) -> HybridCall:
         """The search whose tasks have found these rows."""
         return replace(self, search=replace(self.search, vector=self.search.vector.knowing(found)))
+
+    def knowing_texts(self, found: Iterable[FoundInPiece]) -> HybridCall:
+        """The search whose tasks have analyzed the rows that no text index covers."""
+        return replace(self, search=replace(self.search, known=knowing(self.search.text_request(), found).known))
 
 
 def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:

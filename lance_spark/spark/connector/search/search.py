@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
@@ -21,9 +22,12 @@ from lance_spark.spark.connector.scan.requests import ScanPlan
 from lance_spark.spark.connector.search import batch_search, hybrid_search, text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
+from lance_spark.spark.connector.search.divided_hybrid import after_hybrid_tasks, hybrid_job
 from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
 from lance_spark.spark.connector.search.divided_text import after_text_tasks, text_search_job
+from lance_spark.spark.connector.search.hybrid_search import HybridCall
 from lance_spark.spark.connector.search.text_search import TextSearch
+from lance_spark.spark.connector.search.vector_search import VectorSearch
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.partitions import BYTES_PER_ROW
 from lance_spark.spark.types.schemas import to_spark_schema
@@ -143,14 +147,19 @@ def finish(request: SearchPlanRequest, call: Call) -> Reply:
     in_tasks = f" tasks={len(call.attachments)}"
     if isinstance(planned, TextSearch):
         return _rows(after_text_tasks(planned, call.attachments), request, in_tasks)
-    assert isinstance(planned, VectorCall)
-    return _rows(after_tasks(planned, call.attachments), request, in_tasks)
+    if isinstance(planned, HybridCall):
+        return _rows(after_hybrid_tasks(planned, call.attachments), request, in_tasks)
+    assert isinstance(planned, VectorSearch)
+    # Pickled by tasks of this very query.
+    return _rows(after_tasks(planned, map(pickle.loads, call.attachments)), request, in_tasks)
 
 
 def _job(planned: PlannedSearch, session: Session) -> tuple[bytes, ...] | None:
     if isinstance(planned, TextSearch):
         return text_search_job(planned, session)
-    return search_job(planned, session) if isinstance(planned, VectorCall) else None
+    if isinstance(planned, HybridCall):
+        return hybrid_job(planned, session)
+    return search_job(planned, session) if isinstance(planned, VectorSearch) else None
 
 
 def _described_job(planned: PlannedSearch, request: SearchPlanRequest, num_tasks: int) -> SearchJob:

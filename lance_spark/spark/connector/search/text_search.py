@@ -35,7 +35,7 @@ class TextSearch:
 
     dataset: SearchVerbs
     request: SearchRequest
-    columns: list[str] | None
+    columns: Sequence[str] | None
     filter: str | None
     with_row_id: bool
 
@@ -47,8 +47,11 @@ class TextSearch:
         """The result, with these of its columns. Raises as `SearchVerbs.search`."""
         # A path into a struct stays as it is: the column then has only these fields.
         read = self.columns or [quote_name(name) for name in columns if name not in (SCORE, ROW_ID)]
-        found = self.dataset.searched_texts(self.request, read, self.filter, with_row_id=self.with_row_id)
-        return found.select(columns)
+        return replace(self, columns=read).found().select(columns)
+
+    def found(self) -> pa.Table:
+        """The result with all of its columns. Raises as `rows`."""
+        return self.dataset.searched_texts(self.request, self.columns, self.filter, with_row_id=self.with_row_id)
 
     def knowing(self, found: Iterable[FoundInPiece]) -> TextSearch:
         """The search whose tasks have analyzed the rows that no index covers."""
