@@ -77,6 +77,7 @@ WRITTEN: tuple[st.DataType, ...] = (
     st.DoubleType(),
     st.DecimalType(12, 2),
     st.StringType(),
+    st.StringType("UTF8_LCASE"),
     st.CharType(5),
     st.VarcharType(5),
     st.BinaryType(),
@@ -98,7 +99,7 @@ WRITTEN: tuple[st.DataType, ...] = (
 )
 """Types of Spark that columns can have; others are in `REFUSED`."""
 
-REFUSED: tuple[st.DataType, ...] = (st.StringType("UTF8_LCASE"), st.CalendarIntervalType())
+REFUSED: tuple[st.DataType, ...] = (st.CalendarIntervalType(),)
 
 
 def read_types() -> str:

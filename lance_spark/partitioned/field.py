@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.nodes import Column
 from lance_spark.namespace.json_arrow_schema import type_from_json, type_to_json
@@ -20,6 +20,7 @@ from lance_spark.partitioned.names import partition_column
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.registry import transform_from_json
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.collation import has_collation
 from lance_spark.schema.field import Field, LanceSchema
 
 
@@ -155,13 +156,19 @@ def partition_field(
 
     Raises:
         InvalidInputError: no such column, or types that the transform or the expression does not take.
-        UnsupportedFeatureError: an expression, and the package `datafusion` is not installed.
+        UnsupportedFeatureError: a column has a collation, or it is an expression, and the package `datafusion` is not
+            installed.
     """
     ids = {tuple(node.name for node in path): path[-1] for path in source_paths(schema).values()}
     names = [(source,) if isinstance(source, str) else source for source in sources]
     missing = [".".join(name) for name in names if name not in ids]
     if missing:
         raise InvalidInputError(f"partition field {field_id!r}: the schema has no column {', '.join(missing)}")
+    if any(has_collation(ids[name]) for name in names):
+        raise UnsupportedFeatureError(
+            f"partition field {field_id!r}: its column has a collation, and partitions compare bytes",
+            feature="partitions by a collation",
+        )
     types = [to_arrow_type(ids[name]) for name in names]
     source_ids = tuple(ids[name].id for name in names)
     if expression is not None:

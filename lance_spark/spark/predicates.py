@@ -1,7 +1,8 @@
 """Spark's V2 expressions, and the filters of ours that mean exactly the same.
 
 What has no exact counterpart stays with Spark, which does not evaluate a pushed filter again. Spark sees microseconds:
-where the table holds nanoseconds, `ts = 5 us` means the thousand values from 5000 ns on.
+where the table holds nanoseconds, `ts = 5 us` means the thousand values from 5000 ns on. What compares strings by a
+collation has no form at all: the engine compares bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,6 +43,7 @@ from lance_spark.expr.nodes import (
 )
 from lance_spark.expr.sql_text import TEXT_CALLS
 from lance_spark.schema.extension import is_json_field
+from lance_spark.spark.types.collations import has_collation, is_collated
 from lance_spark.spark.types.geometry import is_geo_type
 from lance_spark.spark.types.schemas import has_nanoseconds, is_lossless
 from lance_spark.spark.types.uuids import STORED_UUID, canonical_bytes
@@ -108,6 +110,8 @@ def to_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
         InvalidInputError: a text search with wrong arguments, which Spark cannot evaluate either.
     """
     try:
+        if any(_is_collated(part, schema) for part in _compared(expression)):
+            return None
         translated = _predicate(expression, schema)
         if translated is not None:
             check_filter(translated, schema)
@@ -116,6 +120,21 @@ def to_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
             raise
         return None  # Spark knows how to compare these types, or complains better.
     return translated
+
+
+def _compared(expression: SparkExpression) -> Iterator[SparkExpression]:
+    """The parts of an expression without the arguments of text searches, which know terms and no order of strings."""
+    yield expression
+    if (expression.name or "").removeprefix(FUNCTION_PREFIX) not in TEXT_CALLS:
+        for part in (*expression.children, *(() if expression.cast is None else (expression.cast,))):
+            yield from _compared(part)
+
+
+def _is_collated(part: SparkExpression, schema: pa.Schema) -> bool:
+    """Whether a column, a constant or a cast is a string that Spark compares by other rules than its bytes."""
+    if part.column is not None:
+        return has_collation(schema.field(resolve_path(schema, part.column)[0]))
+    return is_collated(part.type)
 
 
 def implied_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import DataType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
@@ -16,6 +16,7 @@ from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.blobs.columns import BINARY, BLOB_HANDLING, DESCRIPTIONS, blobs_viewed, parse_blob_handling
 from lance_spark.spark.types import uuids as uuid_types
+from lance_spark.spark.types.collations import has_collation
 from lance_spark.spark.types.json_columns import JSON_AS, STRING, VARIANT, parse_json_as, shown_json
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.spark.types.uuids import is_uuid_field, shown_uuid
@@ -108,12 +109,17 @@ def _shown_types(field: pa.Field, target: pa.DataType, is_meant: Callable[[pa.Fi
 
 
 def with_same_values(have: pa.Schema, shown: StructType) -> list[str]:
-    """The columns of a scan of `have` that are not text for Spark alone: their keys are keys in Spark too."""
+    """The columns of a scan of `have` that are not text for Spark alone, nor have a collation: their keys are keys in
+    Spark too.
+    """
     known = {field.name: field for field in have}
+
+    def has_other_values(field: pa.Field, dtype: DataType) -> bool:
+        is_text = isinstance(dtype, StringType) and (is_json_field(field) or is_uuid_field(field))
+        return is_text or has_collation(field)
+
     return [
         field.name
         for field in shown.fields
-        if field.name not in known
-        or not isinstance(field.dataType, StringType)
-        or not (is_json_field(known[field.name]) or is_uuid_field(known[field.name]))
+        if field.name not in known or not has_other_values(known[field.name], field.dataType)
     ]

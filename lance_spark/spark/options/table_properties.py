@@ -16,6 +16,7 @@ _OF_HIVE = ("hive.", "serialization.", "field.delim", "line.delim", "collection.
 _RESERVED_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "is_managed_location", "comment", "path", "collation", "table_type"}
 )
+_BINARY = "UTF8_BINARY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,13 @@ class TableProperties:
             uri: the future location of the table.
 
         Raises:
-            InvalidInputError: an invalid value or option.
+            InvalidInputError: an invalid value or option, or a DEFAULT COLLATION, which columns added later would lack.
         """
+        if properties.get("collation", _BINARY).upper() != _BINARY:
+            raise InvalidInputError(
+                "a table has no DEFAULT COLLATION; write the collation of each column, as in STRING COLLATE "
+                f"{properties['collation']}"
+            )
         given = {name: value for name, value in properties.items() if name.lower() not in _RESERVED_PROPERTIES}
         # Spark repeats the OPTIONS with a prefix.
         of_statement = {

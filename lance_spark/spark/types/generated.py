@@ -15,6 +15,7 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.expr.nodes import Column
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
+from lance_spark.spark.types.collations import is_collated
 from lance_spark.table.writing.checks import parsed_generation
 
 GENERATION_EXPRESSION = "GENERATION_EXPRESSION"
@@ -45,6 +46,12 @@ def check_generated(columns: StructType) -> None:
             continue
         expression = parsed_generation(field.name, field.metadata[GENERATION_EXPRESSION])
         names = [field.name, *(node.path[0] for node in expression.walk() if isinstance(node, Column))]
+        if any(is_collated(types.get(name.lower())) for name in names):
+            raise UnsupportedFeatureError(
+                f"the generated column {field.name!r} is made of strings with a collation, or is one, and values are "
+                "compared by their bytes; use STRING",
+                feature="generated columns with a collation",
+            )
         if any(isinstance(types.get(name.lower()), TimestampType) for name in names):
             raise UnsupportedFeatureError(
                 f"the generated column {field.name!r} is made of TIMESTAMP values, whose meaning depends on the time "

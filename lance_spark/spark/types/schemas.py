@@ -18,9 +18,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.blob import BLOB_KEY
+from lance_spark.schema.collation import COLLATION
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.generated import GENERATED
 from lance_spark.schema.text_type import TEXT_TYPE
+from lance_spark.spark.types.collations import collation_metadata, with_collation_of, without_collations
 from lance_spark.spark.types.column_properties import Properties, apply
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
 from lance_spark.spark.types.generated import GENERATION_EXPRESSION, checked_generation
@@ -49,6 +51,7 @@ from lance_spark.spark.types.variants import VARIANT_METADATA, is_variant_field,
 from lance_spark.table.writing.conform import is_blob_type
 
 _MAX_PRECISION = 38
+_KINDS = (COLLATION, INTERVAL, TEXT_TYPE, UDT)
 
 _SIMPLE: dict[pa.DataType, st.DataType] = {
     pa.null(): st.NullType(),
@@ -103,7 +106,7 @@ def _type_of(field: pa.Field, path: str) -> st.DataType:
     months = year_month_of(field)
     if months is not None:
         return months
-    found = _spark_type(field.type, path, interval_of(field))
+    found = with_collation_of(field, _spark_type(field.type, path, interval_of(field)), path)
     return ml_type((field.metadata or {}).get(UDT), found)
 
 
@@ -143,7 +146,7 @@ def _spark_nested_type(dtype: pa.DataType, path: str) -> st.DataType:
 def written_schema(columns: st.StructType) -> pa.Schema:
     """The Arrow schema in which Spark sends rows of `columns` to write.
 
-    The lengths of CHAR and VARCHAR, the units of an interval, the name of a type of pyspark.ml, and
+    The lengths of CHAR and VARCHAR, collations, the units of an interval, the name of a type of pyspark.ml, and
     the reference system of a GEOMETRY are in the metadata of the field.
 
     Raises:
@@ -171,15 +174,15 @@ def _with_values(field: pa.Field, spark: st.StructField) -> pa.Field:
 def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
     """`field`, a column of type `spark`, with what Arrow's type does not have in its metadata, including nested fields.
 
-    That are the units of intervals, the lengths of CHAR and VARCHAR, the names of types of pyspark.ml, the reference
-    systems of GEOMETRY and GEOGRAPHY, and that a struct is a VARIANT.
+    That are the units of intervals, the lengths of CHAR and VARCHAR, collations, the names of types of pyspark.ml, the
+    reference systems of GEOMETRY and GEOGRAPHY, and that a struct is a VARIANT.
     """
     dtype, kind = _with_spark_types(field.type, spark.dataType), spark.dataType
-    kept = {key: value for key, value in (field.metadata or {}).items() if key not in (INTERVAL, TEXT_TYPE, UDT)}
+    kept = {key: value for key, value in (field.metadata or {}).items() if key not in _KINDS}
     name = ml_name(kind)
     if name is not None:
         kept[UDT] = name
-    kept |= interval_metadata(kind)
+    kept |= interval_metadata(kind) | collation_metadata(kind)
     if isinstance(kind, (st.CharType, st.VarcharType)):
         kept[TEXT_TYPE] = kind.simpleString().encode()
     if is_geo_type(kind):
@@ -225,7 +228,7 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
     if isinstance(dtype, st.MapType) and not isinstance(dtype.keyType, st.NullType):
         key, value = _stored_type(dtype.keyType, f"{path}.key"), _stored_type(dtype.valueType, f"{path}.value")
         return st.MapType(key, value, dtype.valueContainsNull or isinstance(value, st.NullType))
-    if isinstance(dtype, (st.CharType, st.VarcharType)):
+    if isinstance(dtype, (st.StringType, st.CharType, st.VarcharType)):
         return st.StringType()
     if isinstance(dtype, st.UserDefinedType):
         return _stored_type(dtype.sqlType(), path)
@@ -234,8 +237,7 @@ def _stored_type(dtype: st.DataType, path: str) -> st.DataType:
         return st.BinaryType()
     if isinstance(dtype, (st.VariantType, st.YearMonthIntervalType)):
         return dtype
-    has_collation = isinstance(dtype, st.StringType) and not dtype.isUTF8BinaryCollation()
-    if has_collation or not _has_counterpart(dtype):
+    if not _has_counterpart(dtype):
         # The table could not preserve the type, and reads would return another one.
         raise UnsupportedFeatureError(
             f"column {path} has Spark's type {dtype.simpleString()}, which Lance does not have; cast it",
@@ -358,7 +360,8 @@ def _table_field(field: pa.Field, table: pa.Schema | None) -> pa.Field:
     is_text = pt.is_string(field.type) or pt.is_large_string(field.type)
     if (is_json_field(kept) and is_written_as_json(field)) or (is_uuid_field(kept) and is_text):
         return kept.with_nullable(field.nullable)
-    if _type_of(kept, field.name).simpleString() == _type_of(field, field.name).simpleString():
+    types = [without_collations(_type_of(item, field.name)).simpleString() for item in (kept, field)]
+    if types[0] == types[1]:
         return pa.field(field.name, kept.type, field.nullable, metadata=kept.metadata)
     # A different interval: the unit of the stored values is kept.
     return field.with_type(kept.type) if pt.is_duration(kept.type) and pt.is_duration(field.type) else field

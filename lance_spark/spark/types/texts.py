@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import with_metadata
+from lance_spark.schema.collation import COLLATION
 from lance_spark.schema.field import Field
 from lance_spark.schema.text_type import TEXT_TYPE, TextType, text_type
 
@@ -21,6 +22,7 @@ SPARK_TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata in which Spark keeps the declared type of a column with such strings (`CharVarcharUtils`)."""
 
 
+_DECLARED = (COLLATION, TEXT_TYPE)
 _TEXTS = re.compile(r"\b(?:var)?char\(\d+\)")
 
 
@@ -67,10 +69,10 @@ def _children(dtype: pa.DataType) -> list[pa.Field]:
 
 
 def with_text_type_of(source: pa.Field, field: pa.Field) -> pa.Field:
-    """`field` with the declared length of the text `source`, or without one."""
-    kept = {key: value for key, value in (field.metadata or {}).items() if key != TEXT_TYPE}
-    declared = (source.metadata or {}).get(TEXT_TYPE)
-    return field.with_metadata({**kept, TEXT_TYPE: declared} if declared is not None else kept)
+    """`field` with the declared length and the collation of the text `source`, or without one."""
+    kept = {key: value for key, value in (field.metadata or {}).items() if key not in _DECLARED}
+    declared = {key: value for key, value in (source.metadata or {}).items() if key in _DECLARED}
+    return field.with_metadata({**kept, **declared})
 
 
 def with_declared_types(columns: st.StructType, declared: st.StructType) -> st.StructType:

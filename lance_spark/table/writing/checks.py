@@ -21,6 +21,7 @@ from lance_spark.expr.sql import parse
 from lance_spark.expr.values import as_boolean
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import checks_of, without_checks
+from lance_spark.schema.collation import has_collation
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
 
@@ -84,6 +85,7 @@ def require_columns_of_checks(schema: LanceSchema) -> None:
     checks, generations = checks_of(schema), _generations(schema)
     if not checks and not generations:
         return
+    _refuse_collations(schema)
     columns = to_arrow_schema(without_checks(schema))
     for name, generation in generations.items():
         try:
@@ -102,6 +104,17 @@ def require_columns_of_checks(schema: LanceSchema) -> None:
                 f"the CHECK constraint {name!r} ({condition}) does not fit the columns: {error}. Drop it first "
                 f"(ALTER TABLE ... DROP CONSTRAINT {name})"
             ) from error
+
+
+def _refuse_collations(schema: LanceSchema) -> None:
+    collated = {field.name.lower() for field in schema.fields if has_collation(field)}
+    named = sorted(collated & RowChecks(schema).columns()) if collated else []
+    if named:
+        raise UnsupportedFeatureError(
+            f"a constraint, or the expression of a generated column, compares bytes, and column {named[0]!r} has a "
+            "collation; leave the column out",
+            feature="constraints on a collation",
+        )
 
 
 class RowChecks:

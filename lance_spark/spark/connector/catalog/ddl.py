@@ -40,9 +40,10 @@ from lance_spark.spark.constraints import TableConstraint
 from lance_spark.spark.options.options import StateOptions, TableDefaults
 from lance_spark.spark.options.property_names import check_set_properties
 from lance_spark.spark.predicates import SparkExpression, to_literal
+from lance_spark.spark.types.collations import has_collation
 from lance_spark.spark.types.column_properties import apply, metadata_key, split_name
 from lance_spark.spark.types.defaults import DEFAULT, checked_default
-from lance_spark.spark.types.schemas import is_same_for_spark, table_types, written_schema
+from lance_spark.spark.types.schemas import is_same_for_spark, table_types, to_spark_schema, written_schema
 from lance_spark.spark.types.texts import with_longer_text
 from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
@@ -76,6 +77,7 @@ class Change:
             "position", "add_constraint", "drop_constraint", or "other" for changes that Lance tables do not support.
         name: the property, the new name of the column, or Spark's name of another change.
         path: the column, as Spark names it: items of arrays are `element`, parts of maps `key` and `value`.
+        column: one column of the new type.
         value: of a property, or the SQL text of a DEFAULT.
         existing_rows: the constant that a new column with a DEFAULT gets in the rows that are there.
         if_exists: whether a column or constraint to drop may be missing.
@@ -85,13 +87,19 @@ class Change:
     name: str = ""
     value: str | None = None
     path: tuple[str, ...] = ()
-    type: DataType | None = None
+    column: StructType | None = None
     nullable: bool = True
     comment: str | None = None
     position: Position | None = None
     if_exists: bool = False
     existing_rows: SparkExpression | None = None
     constraint: TableConstraint | None = None
+
+    @property
+    def type(self) -> DataType:
+        """The new type of a column that is added, or whose type changes."""
+        assert self.column is not None, "the change tells a type"
+        return self.column.fields[0].dataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,11 +421,19 @@ def _named(schema: LanceSchema, folded: str) -> Field | None:
 
 def _changes_type(schema: LanceSchema, change: Change) -> bool:
     path = _text(_names(schema, change.path))
-    return not is_same_for_spark(to_arrow_field(evolution.field_at(schema, path)).type, _arrow_type(change, path).type)
+    old, new = to_arrow_field(evolution.field_at(schema, path)), _arrow_type(change, path)
+    if has_collation(old) or has_collation(new):
+        before = to_spark_schema(pa.schema([old])).fields[0].dataType.simpleString()
+        if before != change.type.simpleString():
+            raise UnsupportedFeatureError(
+                f"column {path} is {before}, and a collation cannot be changed; add a column of the other type and "
+                "UPDATE it",
+                feature="ALTER COLUMN with a collation",
+            )
+    return not is_same_for_spark(old.type, new.type)
 
 
 def _arrow_type(change: Change, name: str) -> pa.Field:
-    assert change.type is not None, "the change tells a type"
     spark = StructType([StructField(name, change.type, change.nullable)])
     return table_types(written_schema(spark), None).field(0)
 
@@ -487,7 +503,6 @@ def _changed(schema: LanceSchema, change: Change, names: tuple[str, ...]) -> Lan
 
 def _retyped(old: Field, change: Change, path: str) -> Field:
     """`old` with a type that is the same in the files."""
-    assert change.type is not None, "the change tells a type"
     return with_longer_text(old, change.type, path) if isinstance(change.type, _TEXTS) else old
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pyspark.errors import IllegalArgumentException, PySparkValueError
-from pyspark.sql.types import DataType, _parse_datatype_json_value
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, _parse_datatype_json_value
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 
@@ -108,7 +108,27 @@ def _spark_type(kind: type[DataType], value: object, path: str) -> DataType:
         raise UnsupportedFeatureError(text, feature="type of a column") from error
     if not isinstance(parsed, kind):
         raise _unfit(path, value)
+    _check_collations(value, parsed)
     return parsed
+
+
+def _check_collations(value: Any, parsed: DataType) -> None:
+    """Passes if `parsed` has all collations of Spark's JSON: pyspark drops those of CHAR and VARCHAR."""
+    if isinstance(parsed, StructType):
+        for given, field in zip(value["fields"], parsed.fields, strict=True):
+            names = (given.get("metadata") or {}).get("__COLLATIONS", {}).values()
+            wanted = [name for name in names if name.rpartition(".")[2] != "UTF8_BINARY"]
+            if wanted and len(wanted) != len(field.getCollationMetadata()):
+                raise UnsupportedFeatureError(
+                    f"column {field.name} is CHAR or VARCHAR with a collation; use STRING COLLATE",
+                    feature="CHAR and VARCHAR with a collation",
+                )
+            _check_collations(given["type"], field.dataType)
+    elif isinstance(parsed, ArrayType):
+        _check_collations(value["elementType"], parsed.elementType)
+    elif isinstance(parsed, MapType):
+        _check_collations(value["keyType"], parsed.keyType)
+        _check_collations(value["valueType"], parsed.valueType)
 
 
 def _unfit(path: str, value: object) -> InvalidInputError:

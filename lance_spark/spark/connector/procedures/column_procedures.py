@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
+from lance_spark.schema.collation import has_collation
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
@@ -54,6 +55,10 @@ def _set_primary_key(call: Invocation) -> LocalRows:
     for name, item in zip(columns, wanted, strict=True):
         if item.nullable or not is_leaf(item) or item.children:
             raise InvalidInputError(f"{name!r} cannot be part of the primary key: it allows nulls, or holds others")
+        if has_collation(item):
+            raise InvalidInputError(
+                f"{name!r} cannot be part of the primary key: keys compare bytes; it has a collation"
+            )
     if known:
         known.sort(key=lambda item: item.unenforced_primary_key_position)
         if [item.id for item in known] != [item.id for item in wanted]:

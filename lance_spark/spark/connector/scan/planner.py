@@ -66,6 +66,7 @@ from lance_spark.spark.options.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import check_text_options, with_same_values
+from lance_spark.spark.types.collations import comparable
 from lance_spark.spark.types.variant_paths import with_paths
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
@@ -131,7 +132,7 @@ class ScanPlanner:
         self._options = request.read_options()
         self._session = call.session
         self._source = request.handle.source()
-        self._filterable = filterable(self._source.stored_schema)
+        self._filterable = comparable(filterable(self._source.stored_schema))
         self._filter = conjunction(tuple(term for term in (request.condition(), extremes) if term is not None))
         choosing = self._choosing_columns
         self.runtime_filter = runtime_filter(request.runtime_filters, call.attachments, self._filterable, choosing)
@@ -255,7 +256,7 @@ class ScanPlanner:
         top_n = self._request.top_n
         if top_n is None or self._limit is not None or not uses_top_n(self._options, self._session):
             return ()
-        return top_n.sort_keys(self._source.stored_schema) or ()
+        return top_n.sort_keys(comparable(self._source.stored_schema)) or ()
 
     def _distance_search(self) -> DistanceSearch | None:
         """How the rows that are nearest to a vector are found, if the order is by their distance."""

@@ -18,6 +18,7 @@ from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.spark.table_view import written_columns
+from lance_spark.spark.types.collations import is_collated
 from lance_spark.spark.types.schemas import exchanged_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.operations.manifest_builder import data_format
@@ -48,7 +49,8 @@ def plan_upsert(
         columns: what tasks get.
 
     Raises:
-        InvalidInputError: a key column is of a type that cannot be one, or the condition is invalid for the columns.
+        InvalidInputError: a key column is of a type that cannot be one, or the condition is invalid for the columns, or
+            one of them has a collation.
         NotFoundError: no such column.
         UnsupportedFeatureError: new columns are to be added too.
     """
@@ -58,6 +60,7 @@ def plan_upsert(
         )
     assert options.key is not None  # Else it is an append.
     stored = _stored_columns(handle, columns)
+    _refuse_collations(stored, columns, options)
     table = table_of(handle)
     append = table.plan_write(stored, table.write_mode(AskedMode("append", (), None, STATIC)), write, None)
     append = replace(append, commit_options=replace(append.commit_options, mark=mark))
@@ -73,6 +76,16 @@ def plan_upsert(
         _checked_condition(columns, options),
         None if options.sequence_by is None else _column(columns, options.sequence_by),
     )
+
+
+def _refuse_collations(stored: StructType, columns: StructType, options: SinkOptions) -> None:
+    compared = {name.lower() for name in (*(options.key or ()), *_named(options))}
+    for field in (*stored.fields, *columns.fields):
+        if field.name.lower() in compared and is_collated(field.dataType):
+            raise InvalidInputError(
+                f"column {field.name} is {field.dataType.simpleString()}, and an upsert compares bytes; choose another "
+                "column, or cast it to STRING"
+            )
 
 
 def _checked_condition(columns: StructType, options: SinkOptions) -> Expr | None:

@@ -1,9 +1,12 @@
 package io.lancespark.catalog;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 
 /** Spark's table changes as JSON for requests. */
 public final class LanceTableChanges {
@@ -37,6 +40,11 @@ public final class LanceTableChanges {
     return node;
   }
 
+  /** A type as that of a column: by itself it would be written without its collations. */
+  private static JsonNode column(DataType type) {
+    return Json.type(new StructType().add("column", type));
+  }
+
   private static void describeColumn(ObjectNode node, TableChange.ColumnChange change) {
     if (change instanceof TableChange.AddColumn add) {
       node.put("kind", "add").put("nullable", add.isNullable()).put("comment", add.comment());
@@ -44,7 +52,7 @@ public final class LanceTableChanges {
         node.put("value", add.defaultValue().getSql());
         node.set("existing_rows", Json.expression(add.defaultValue().getValue()));
       }
-      node.set("type", Json.type(add.dataType()));
+      node.set("column", column(add.dataType()));
       position(node, add.position());
     } else if (change instanceof TableChange.DeleteColumn delete) {
       node.put("kind", "drop").put("if_exists", delete.ifExists());
@@ -52,7 +60,7 @@ public final class LanceTableChanges {
       node.put("kind", "rename").put("name", rename.newName());
     } else if (change instanceof TableChange.UpdateColumnType type) {
       node.put("kind", "type");
-      node.set("type", Json.type(type.newDataType()));
+      node.set("column", column(type.newDataType()));
     } else if (change instanceof TableChange.UpdateColumnNullability nullability) {
       node.put("kind", "nullable").put("nullable", nullability.nullable());
     } else if (change instanceof TableChange.UpdateColumnComment comment) {

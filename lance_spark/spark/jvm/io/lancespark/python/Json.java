@@ -98,6 +98,13 @@ public final class Json {
     }
   }
 
+  /** The type of a constant or a cast: Spark keeps the collation of a text only in the fields of a schema. */
+  private static JsonNode valueType(DataType type) {
+    return type instanceof StringType text && !text.isUTF8BinaryCollation()
+        ? TextNode.valueOf("string collate " + text.collationName())
+        : type(type);
+  }
+
   public static DataType type(JsonNode type) {
     return DataType.fromJson(type.toString());
   }
@@ -125,7 +132,7 @@ public final class Json {
       node.put("name", predicate.name());
       node.set("children", expressions(predicate.children()));
     } else if (expression instanceof Literal<?> literal) {
-      node.set("type", type(literal.dataType()));
+      node.set("type", valueType(literal.dataType()));
       node.put(
           "literal",
           literal.value() instanceof ArrayData array && isNumeric(literal.dataType())
@@ -137,7 +144,7 @@ public final class Json {
       node.put("transform", transform.name());
       node.set("children", expressions(transform.arguments()));
     } else if (expression instanceof Cast cast) {
-      node.set("type", type(cast.dataType()));
+      node.set("type", valueType(cast.dataType()));
       node.set("cast", expression(cast.expression()));
     } else if (expression instanceof VariantGet get) {
       return variantGet(get);
@@ -167,7 +174,7 @@ public final class Json {
       return node;
     }
     ObjectNode cast = object();
-    cast.set("type", type(get.targetType()));
+    cast.set("type", valueType(get.targetType()));
     cast.set("cast", node);
     return cast;
   }
