@@ -24,6 +24,7 @@ from lance_spark.schema.blob import INGEST, PLACE, SOURCE, BlobKind, BlobSizes, 
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
 from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream
+from lance_spark.storage.copies import copy_object
 from lance_spark.storage.deletion import delete_quietly
 
 COPY_BYTES = 16 << 20
@@ -54,12 +55,13 @@ def sidecar_path(data_path: str, blob_id: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """Bytes to write: in memory, or a range of an object."""
+    """Bytes to write: in memory, or a range of an object, which `is_object` says is all of it."""
 
     data: pa.Buffer | None = None
     store: ObjectStore | None = None
     path: str = ""
     range: ByteRange | None = None
+    is_object: bool = False
 
     @property
     def size(self) -> int:
@@ -95,6 +97,17 @@ class Sidecars:
         self._paths.append(path)
         self._open.append(output)
         return blob_id, output
+
+    def copied(self, store: ObjectStore, path: str, size: int) -> int | None:
+        """The id of a new sidecar with the bytes of an object, which its store copies; None if it cannot."""
+        blob_id = len(self._paths) + 1
+        target = sidecar_path(self._data_path, blob_id)
+        self._paths.append(target)
+        if not copy_object(store, path, self._store, target, size):
+            self._paths.pop()
+            return None
+        self._closed_bytes += size
+        return blob_id
 
     def finish(self, output: OutputStream) -> None:
         """Publishes a sidecar."""
@@ -216,7 +229,8 @@ class BlobColumnWriter:
         length = total - start if size is None else size
         if length < 0 or start + length > total:
             raise InvalidInputError(f"{where}: {uri} has {total} bytes, not bytes [{start}, {start + length})")
-        return _Value(store=store, path=path, range=ByteRange(start, length))
+        is_object = length == total and length > self._sizes.dedicated
+        return _Value(None, store, path, ByteRange(start, length), is_object)
 
     def _copy(self, array: pa.StructArray, rows: _Rows) -> None:
         """Copies values from other data files, `COPY_BYTES` or one value at a time."""
@@ -241,8 +255,10 @@ class BlobColumnWriter:
                 raise CorruptFileError(f"column {self._name!r} has a blob of {size} bytes")
             store, path = self._source(sources[row].as_py())
             path = path if kind == BlobKind.INLINE else sidecar_path(path, int(ids[row]))
-            waiting.append((row, _Value(store=store, path=path, range=ByteRange(int(positions[row]), size))))
-            total += size
+            position = int(positions[row])
+            is_object = kind == BlobKind.DEDICATED and position == 0 and size > self._sizes.dedicated
+            waiting.append((row, _Value(None, store, path, ByteRange(position, size), is_object)))
+            total += 0 if is_object else size
             if total >= COPY_BYTES:
                 self._write_waiting(waiting, rows)
                 waiting, total = [], 0
@@ -256,6 +272,9 @@ class BlobColumnWriter:
         """Writes a value where its size wants it; its description."""
         size = value.size
         if size > self._sizes.dedicated:
+            copied = self._sidecars.copied(value.store, value.path, size) if value.is_object and value.store else None
+            if copied is not None:
+                return BlobKind.DEDICATED, 0, size, copied, ""
             blob_id, output = self._sidecars.new()
             _write_all(output, value)
             self._sidecars.finish(output)
@@ -325,7 +344,7 @@ def _fetched(waiting: Sequence[tuple[int, _Value]]) -> Iterator[tuple[int, _Valu
     """The values in order, small ones read together, file by file."""
     by_path: dict[tuple[int, str], list[int]] = {}
     for number, (_, value) in enumerate(waiting):
-        if value.size <= COPY_BYTES:
+        if value.size <= COPY_BYTES and not value.is_object:
             by_path.setdefault((id(value.store), value.path), []).append(number)
     found: dict[int, pa.Buffer] = {}
     for numbers in by_path.values():

@@ -22,9 +22,10 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
-from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutResult
+from lance_spark.storage.base import ByteRange, ObjectInfo, ObjectStore, OutputStream, PutResult
 from lance_spark.storage.coalesce import require_inside
 from lance_spark.storage.local_publish import (
+    copy_all,
     create_staging_file,
     publish_new,
     publish_over,
@@ -158,6 +159,28 @@ class LocalStore:
         with self.writing(path):
             descriptor, staged = create_staging_file(os.path.dirname(final))
         return _LocalOutput(self, path, descriptor, staged, final)
+
+    def copy_object(self, source: ObjectStore, source_path: str, path: str, size: int) -> bool:
+        """See `storage.copies`. The copy has a new time, from which clean-ups count, so it is no link."""
+        if not isinstance(source, LocalStore):
+            return False
+        final = self._file(path)
+        with source._opened(source_path) as (original, status):
+            if status.st_size != size:
+                return False
+            with self.writing(path):
+                descriptor, staged = create_staging_file(os.path.dirname(final))
+                try:
+                    try:
+                        copy_all(original, descriptor, size)
+                        os.fsync(descriptor)
+                    finally:
+                        os.close(descriptor)
+                    self.forget(path)
+                    publish_over(staged, final)
+                finally:
+                    remove_staged(staged)
+        return True
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
         folder = folder_path(prefix)

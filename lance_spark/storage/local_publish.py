@@ -61,6 +61,25 @@ def write_all(descriptor: int, data: pa.Buffer | bytes | memoryview) -> int:
     return written
 
 
+def copy_all(source: int, target: int, size: int) -> None:
+    """Copies the first `size` bytes of a file to the end of another, in the kernel where that can do it.
+
+    Raises:
+        OSError: a read or a write failed, or the source is shorter.
+    """
+    done = 0
+    while done < size:
+        wanted = min(_WRITE_BYTES, size - done)
+        try:
+            copied = os.copy_file_range(source, target, wanted, done)
+        except (AttributeError, OSError):
+            # Not on this system, or not between these two file systems; a failure of the disk comes again.
+            copied = write_all(target, os.pread(source, wanted, done))
+        if copied == 0:
+            raise OSError(errno.EIO, "the file that is copied has become shorter")
+        done += copied
+
+
 def publish_new(staged: str, final: str) -> PutResult:
     """Gives the flushed file `staged` the name `final`, which must be free. The caller removes the staging name.
 

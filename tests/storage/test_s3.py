@@ -10,6 +10,7 @@ import pytest
 from lance_spark.errors import NotFoundError, StorageError
 from lance_spark.storage import open_store, patience
 from lance_spark.storage.base import ByteRange, PutResult
+from lance_spark.storage.copies import copy_object
 from lance_spark.storage.s3.bulk import S3BulkReader
 from lance_spark.storage.s3.client import S3Client
 from lance_spark.storage.s3.store import S3Store
@@ -95,6 +96,20 @@ def test_few_small_reads_cost_one_request_each(watched: S3Store, proxy: S3Proxy)
     watched.read_ranges("a", [ByteRange(0, 10), ByteRange(100_000, 10), ByteRange(9_000_000, 10)])
     watched.size("a")
     assert [request.method for request in proxy.seen] == ["GET"] * 4 + ["HEAD"]
+
+
+def test_the_service_copies_objects(watched: S3Store, proxy: S3Proxy, store: S3Store) -> None:
+    watched.put("from/a b+c", bytes(range(256)) * 20)
+    proxy.seen.clear()
+    assert copy_object(watched, "from/a b+c", watched, "to/d", 5120)
+    assert [request.method for request in proxy.seen] == ["HEAD", "PUT"]
+    assert watched.read("to/d").to_pybytes() == bytes(range(256)) * 20
+    assert not copy_object(watched, "from/a b+c", watched, "to/e", 5119), "the object has another size"
+    assert not copy_object(store, "from/a b+c", watched, "to/e", 5120), "another client"
+    assert not copy_object(open_store("memory://copies"), "a", watched, "to/e", 1)
+    with pytest.raises(NotFoundError):
+        copy_object(watched, "from/none", watched, "to/e", 5120)
+    assert [entry.path for entry in watched.list("to")] == ["to/d"]
 
 
 def test_bulk_reads_go_through_the_faster_client(watched: S3Store, proxy: S3Proxy) -> None:

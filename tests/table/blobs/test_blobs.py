@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from lance.blob import Blob, blob_array
 from lance.blob import blob_field as reference_field
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
 from lance_spark.file import blob_writer
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import blob_field
@@ -430,3 +430,50 @@ def test_lists_of_blobs_are_read_as_descriptions(tmp_path: Path) -> None:
         lance_spark.open(uri).to_table(blob_handling="all_binary")
     with pytest.raises(UnsupportedFeatureError, match="in lists"):
         lance_spark.open(uri).update({"l": None})
+
+
+@pytest.mark.parametrize("writer", [by_us, by_reference])
+def test_compaction_reads_no_byte_of_values_that_have_a_sidecar(
+    tmp_path: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t")
+    values: list[bytes | None] = [b"a" * 5000, b"small", b"b" * 3000, None]
+    writer(uri, values, **sizes())
+    lance_spark.write(rows([b"c" * 4000], 100), uri, mode="append")
+    read: list[str] = []
+    read_range, read_ranges = LocalStore.read_range, LocalStore.read_ranges
+
+    def noted(self: LocalStore, path: str, byte_range: ByteRange) -> pa.Buffer:
+        read.append(path)
+        return read_range(self, path, byte_range)
+
+    def all_noted(self: LocalStore, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        read.append(path)
+        return read_ranges(self, path, byte_ranges)
+
+    monkeypatch.setattr(LocalStore, "read_range", noted)
+    monkeypatch.setattr(LocalStore, "read_ranges", all_noted)
+    before = set(sidecars(uri))
+    lance_spark.open(uri).compact()
+    assert not [path for path in read if path.endswith(".blob")]
+    assert len(set(sidecars(uri)) - before) == 3
+    monkeypatch.undo()
+    assert content(uri) == dict(enumerate(values)) | {100: b"c" * 4000}
+    blobs = lance.dataset(uri).take_blobs("img", indices=[0, 2, 4])
+    assert [blob.readall() for blob in blobs] == [b"a" * 5000, b"b" * 3000, b"c" * 4000]
+
+
+def test_a_sidecar_of_another_size_is_not_copied(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    by_us(uri, [b"a" * 5000, b"b" * 3000], **sizes())
+    lance_spark.write(rows([b"c"], 100), uri, mode="append")
+    longer, shorter = sorted(sidecars(uri), key=lambda path: -Path(uri, path).stat().st_size)
+    with Path(uri, longer).open("ab") as file:
+        file.write(b"more")
+    lance_spark.open(uri).compact()
+    assert content(uri)[0] == b"a" * 5000
+    lance_spark.open(uri).restore(2)
+    os.truncate(Path(uri, shorter), 2999)
+    with pytest.raises(CorruptFileError):
+        lance_spark.open(uri).compact()
+    assert lance_spark.open(uri).count_rows() == 3
