@@ -83,10 +83,11 @@ def plain_graph(values: np.ndarray[Any, Any], levels: list[int], m: int, ef: int
 
     def chosen(node: int, others: set[int], limit: int) -> list[int]:
         found: list[int] = []
-        for other in sorted(others, key=lambda other: away(node, other)):
+        by_distance = sorted(others, key=lambda other: away(node, other))
+        for other in by_distance:
             if len(found) < limit and all(away(other, kept) >= away(node, other) for kept in found):
                 found.append(other)
-        return found
+        return [*found, *(other for other in by_distance if other not in found)][:limit]
 
     def nearest(node: int, start: int, level: int, count: int) -> list[int]:
         seen, followed, best = {start}, set[int](), [start]

@@ -100,12 +100,15 @@ def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, c
 
 
 @inlined
-def _select(values, width, kind, ids, dists, settled, size, limit, chosen_ids, chosen_dists, chosen_settled):
-    """Of nodes sorted by distance at most `limit`: those that are nearer to the node than to all chosen before.
+def _select(values, width, kind, ids, dists, settled, size, limit, chosen, others):
+    """Of nodes sorted by distance at most `limit`: first those that are nearer to the node than to all chosen before,
+    then the nearest of the others. Returns how many there are, and how many of them are of the first sort.
 
     Two nodes that are both `settled` were chosen together before, so they need no comparison.
     """
+    chosen_ids, chosen_dists, chosen_settled = chosen
     found = 0
+    num_others = 0
     for k in range(size):
         if found == limit:
             break
@@ -121,17 +124,25 @@ def _select(values, width, kind, ids, dists, settled, size, limit, chosen_ids, c
             chosen_dists[found] = dists[k]
             chosen_settled[found] = settled[k]
             found += 1
-    return found
+        elif num_others < limit:
+            others[num_others] = k
+            num_others += 1
+    apart_from_all = found
+    for at in range(min(num_others, limit - found)):
+        chosen_ids[found] = ids[others[at]]
+        chosen_dists[found] = dists[others[at]]
+        found += 1
+    return found, apart_from_all
 
 
 @inlined
-def _link(values, width, kind, target, distance, row, cap, links, lengths, counts, chosen_before, scratch, chosen):
+def _link(values, width, kind, target, distance, row, cap, links, lengths, counts, chosen_before, arrays):
     """Adds a link to `target` to a row; a full row keeps those that `_select` chooses.
 
-    `chosen_before[row]` links at its start were chosen together. `scratch` and `chosen` are arrays as for `_select`.
+    `chosen_before[row]` links at its start were chosen together. `arrays` are those of `_select`.
     """
-    ids, dists, settled = scratch
-    out, apart, out_settled = chosen
+    (ids, dists, settled), chosen, others = arrays
+    out, apart, _ = chosen
     link = pointer_i32(links)
     length = pointer_f32(lengths)
     count = pointer_i32(counts)
@@ -156,8 +167,7 @@ def _link(values, width, kind, target, distance, row, cap, links, lengths, count
         ids[at] = other
         settled[at] = k < chosen_before[row]
         filled += 1
-    kept = _select(values, width, kind, ids, dists, settled, filled, cap, out, apart, out_settled)
-    chosen_before[row] = kept
+    kept, chosen_before[row] = _select(values, width, kind, ids, dists, settled, filled, cap, chosen, others)
     for k in range(kept):
         link[start + k] = out[k]
         length[start + k] = apart[k]
@@ -204,13 +214,13 @@ def build_graph(
     size_of = max(ef, 2 * m + 1)
     ids = np.empty(size_of + 1, np.int32)
     dists = np.empty(size_of + 1, np.float32)
-    chosen = np.empty(2 * m + 1, np.int32)
-    chosen_dists = np.empty(2 * m + 1, np.float32)
+    chosen = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
+    others = np.empty(2 * m + 2, np.int32)
     # Of nodes that a search has found, none are settled.
     settled = np.zeros(size_of + 1, np.uint8)
-    chosen_settled = np.empty(2 * m + 1, np.uint8)
-    scratch = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
+    sorted_links = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
     kept = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
+    arrays = sorted_links, kept, others
     chosen_before = np.zeros(num_nodes, np.int32)
     up_chosen_before = np.zeros(first_row[num_nodes - 1] + level_of[num_nodes - 1], np.int32)
     entry = np.int32(0)
@@ -233,16 +243,16 @@ def build_graph(
             nearest = ids[0]
             if above:
                 continue
-            linked = _select(values, width, kind, ids, dists, settled, found, m, chosen, chosen_dists, chosen_settled)
+            linked, settled_together = _select(values, width, kind, ids, dists, settled, found, m, chosen, others)
             together = chosen_before if level == 0 else up_chosen_before
             row = np.int64(node) if level == 0 else np.int64(first_row[node]) + lift
-            together[row] = linked
+            together[row] = settled_together
             for k in range(linked):
-                away, other = chosen_dists[k], chosen[k]
+                other, away = chosen[0][k], chosen[1][k]
                 there = np.int64(other) if level == 0 else np.int64(first_row[other]) + lift
-                _link(values, width, kind, other, away, row, cap, here, apart, number, together, scratch, kept)
+                _link(values, width, kind, other, away, row, cap, here, apart, number, together, arrays)
                 me = np.int32(node)
-                _link(values, width, kind, me, away, there, cap, here, apart, number, together, scratch, kept)
+                _link(values, width, kind, me, away, there, cap, here, apart, number, together, arrays)
         if own > top:
             top = own
             entry = np.int32(node)
