@@ -15,8 +15,8 @@ from lance_spark.partitioned.dataset import open_table
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.table.blobs.blob_writer import BlobWriter
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.reading.binary_scan import BATCH_BYTES, blob_sizes
-from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, batches_by_bytes
+from lance_spark.table.reading.blobs.binary_scan import BATCH_BYTES, blob_sizes
+from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, batches_by_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -37,7 +37,7 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.update_map import UpdateMap
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.conform import same_columns

@@ -33,7 +33,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import new_job
-from lance_spark.table.reading.blob_columns import sources_in
+from lance_spark.table.reading.blobs.blob_columns import sources_in
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array

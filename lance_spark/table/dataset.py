@@ -23,7 +23,7 @@ from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs
 from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark.kernels.documents.json_text import DEPTH, FIELDS, measure, write
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.json_text import DEPTH, FIELDS, measure, write
 
 _BYTES_OF_DOUBLE = 9
 _MAX_BYTES = (1 << 31) - 1

@@ -20,9 +20,9 @@ from lance_spark.schema.blob import has_blobs, is_blob_v1, is_described
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.option_values import word_value
 from lance_spark.storage.base import ByteRange
-from lance_spark.table.reading.binary_scan import is_described_type, with_bytes
-from lance_spark.table.reading.blob_columns import wants_source, with_blob_descriptors
-from lance_spark.table.reading.blob_file import BlobReader
+from lance_spark.table.reading.blobs.binary_scan import is_described_type, with_bytes
+from lance_spark.table.reading.blobs.blob_columns import wants_source, with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, ScannedFragment, blob_bytes_per_row
 

@@ -29,7 +29,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
-from lance_spark.table.reading.blob_columns import objects_only, sources_in
+from lance_spark.table.reading.blobs.blob_columns import objects_only, sources_in
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import Search, address_scan
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of

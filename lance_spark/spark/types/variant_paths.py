@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import PathTree, json_text
+from lance_spark.kernels.documents.variant import NEW_KEYS, measure_members, write_members
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.variant import NEW_KEYS, measure_members, write_members
 from lance_spark.spark.types.json_columns import to_variants
 from lance_spark.spark.types.variants import filled, is_exchanged_variant, is_variant_field
 

@@ -15,8 +15,8 @@ from lance_spark.schema.columns import is_blob
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.binary_scan import is_described_type, with_sources
-from lance_spark.table.reading.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, read_values
+from lance_spark.table.reading.blobs.binary_scan import is_described_type, with_sources
+from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, read_values
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS

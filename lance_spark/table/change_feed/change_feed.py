@@ -44,7 +44,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.value_equality import BoolArray, equal_values
 from lance_spark.table.rows.fragment import DataFragment

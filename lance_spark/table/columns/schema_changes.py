@@ -20,7 +20,7 @@ from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Project
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.save import CommitOptions

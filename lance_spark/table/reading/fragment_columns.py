@@ -21,7 +21,7 @@ from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
 from lance_spark.schema.remembered import Remembered
-from lance_spark.table.reading.blob_columns import has_other_descriptors, source_of, wants_source, with_sources
+from lance_spark.table.reading.blobs.blob_columns import has_other_descriptors, source_of, wants_source, with_sources
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
 

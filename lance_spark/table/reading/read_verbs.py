@@ -13,9 +13,9 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.binary_scan import binary_schema, wants_bytes, with_bytes, with_sources
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.blob_file import BlobReader
+from lance_spark.table.reading.blobs.binary_scan import binary_schema, wants_bytes, with_bytes, with_sources
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.json_text import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.limit import limited_splits

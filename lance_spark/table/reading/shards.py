@@ -17,8 +17,8 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.layouts.arrow_take import take_chunked
-from lance_spark.table.reading.binary_scan import BINARY, wants_bytes, with_bytes
-from lance_spark.table.reading.blob_file import BlobReader
+from lance_spark.table.reading.blobs.binary_scan import BINARY, wants_bytes, with_bytes
+from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.json_text import shown_batches
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader

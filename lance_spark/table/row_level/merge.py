@@ -28,7 +28,7 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import find, parse_path
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex

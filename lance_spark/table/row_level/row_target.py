@@ -24,7 +24,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import sources_in, with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import sources_in, with_blob_descriptors
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment

@@ -14,7 +14,7 @@ import lance_spark
 from lance_spark import blob_field
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.storage.meter import READS
-from lance_spark.table.reading import binary_scan
+from lance_spark.table.reading.blobs import binary_scan
 
 VALUES = [b"first", None, b"", b"x" * 100_000, b"y" * (5 << 20), b"last"]
 VERSIONS = pytest.mark.parametrize("version", ["2.0", "2.1"])

@@ -22,9 +22,9 @@ from lance_spark.schema.blob import blob_field
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.local import LocalStore
 from lance_spark.storage.meter import READS
-from lance_spark.table.reading import binary_scan
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.blob_file import BlobReader
+from lance_spark.table.reading.blobs import binary_scan
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
 
 KIB = 1 << 10

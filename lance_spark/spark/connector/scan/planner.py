@@ -71,7 +71,7 @@ from lance_spark.spark.types.variant_paths import with_paths
 from lance_spark.storage import open_store
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.extremes import Extreme, extremes_filter
 from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan

@@ -37,7 +37,7 @@ from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, plan_changes, snapshot_as_inserts
 from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
 from lance_spark.table.refs.stream_holds import hold_name, hold_versions

@@ -10,7 +10,7 @@ from lance_spark.schema.projection import project
 from lance_spark.spark.partitions import ProjectedSizes
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.source import Split
 
 CHEAP_BYTES = 256 << 20

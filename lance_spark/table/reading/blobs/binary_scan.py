@@ -15,7 +15,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange
-from lance_spark.table.reading.blob_file import BlobReader, batches_by_bytes
+from lance_spark.table.reading.blobs.blob_file import BlobReader, batches_by_bytes
 from lance_spark.table.reading.scan import Scan
 
 DESCRIPTIONS, BINARY = "blobs_descriptions", "all_binary"

@@ -18,7 +18,7 @@ from lance_spark.storage.copies import read_copies
 from lance_spark.storage.paths import split_object
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
-from lance_spark.table.reading.blob_columns import BasesOf, bases_only, file_of
+from lance_spark.table.reading.blobs.blob_columns import BasesOf, bases_only, file_of
 from lance_spark.table.rows.fragment import BaseId
 
 if TYPE_CHECKING:

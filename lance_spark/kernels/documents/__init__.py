@@ -1,0 +1,1 @@
+"""Documents in columns: VARIANT and JSON."""

@@ -1,0 +1,1 @@
+"""Blob columns: their descriptions, what they stand for, and scans that return bytes."""
