@@ -122,8 +122,7 @@ def decode_fst(data_at, num_bytes, common_at, stack_at, depth, arena_at, arena_s
     if stop < _HEADER or depth < 1:
         return -1
     # A level of the stack: node, next transition, sum of outputs, place of the key's last byte in the arena.
-    root = _number(data, stop + 8, 8)
-    stack[0] = root
+    stack[0] = _number(data, stop + 8, 8)
     stack[1] = -1
     stack[2] = 0
     level = 0

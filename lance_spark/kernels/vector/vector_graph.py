@@ -97,6 +97,37 @@ def _row_of(ids, first, last, node):
     return first
 
 
+@inlined
+def _descended(
+    kind, nodes, width, query, num_nodes, node_ids, levels, num_levels, ends, targets, num_edges, node, best
+):
+    """(the node on level 0 that steps to nearer nodes of the upper levels lead to, its distance); -1 as a node if an
+    edge or a row leaves the graph.
+    """
+    for upper in range(num_levels - 1):
+        level = num_levels - 1 - upper
+        first, last = levels[level], levels[level + 1]
+        improved = True
+        while improved:
+            improved = False
+            row = _row_of(node_ids, first, last, node)
+            if row >= last or node_ids[row] != node:
+                break
+            start, stop = ends[row], ends[row + 1]
+            if start < 0 or stop > num_edges:
+                return np.int64(-1), best
+            for edge in range(start, stop):
+                target = np.int64(targets[edge])
+                if target >= num_nodes:
+                    return np.int64(-1), best
+                distance = _distance(kind, nodes, width, query, target)
+                if distance < best:
+                    best = distance
+                    node = target
+                    improved = True
+    return node, best
+
+
 @kernel(
     "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
     " int64, int64, int64, int64)"
@@ -155,27 +186,11 @@ def nearest_nodes(
     if node < 0 or node >= num_nodes or num_levels < 1 or effort < 1:
         return -1
     best = _distance(kind, nodes, width, query, node)
-    for upper in range(num_levels - 1):
-        level = num_levels - 1 - upper
-        first, last = levels[level], levels[level + 1]
-        improved = True
-        while improved:
-            improved = False
-            row = _row_of(node_ids, first, last, node)
-            if row >= last or node_ids[row] != node:
-                break
-            start, stop = ends[row], ends[row + 1]
-            if start < 0 or stop > num_edges:
-                return -1
-            for edge in range(start, stop):
-                target = np.int64(targets[edge])
-                if target >= num_nodes:
-                    return -1
-                distance = _distance(kind, nodes, width, query, target)
-                if distance < best:
-                    best = distance
-                    node = target
-                    improved = True
+    node, best = _descended(
+        kind, nodes, width, query, num_nodes, node_ids, levels, num_levels, ends, targets, num_edges, node, best
+    )
+    if node < 0:
+        return -1
     num_open = _push(next_keys, next_nodes, 0, best, node, np.float32(1))
     num_found = 0
     seen[node] = 1
