@@ -33,17 +33,17 @@ quickstart: $(VENV)/.example ## install, then write, filter and time-travel a La
 jar: $(VENV)/.dev ## compile the connector's Java side; needs a JDK
 	$(BIN)/python -m lance_spark.spark.jvm.build
 
-# The connector's tests run in processes of their own: its jar takes over the short name that the plug-in has. They take
-# most of the time, so they have two processes, each with its own Spark, and run beside the others.
+# The connector's tests run in a process of their own: its jar takes over the short name that the plug-in has. They run
+# beside the others, for Spark and Python spend much time waiting for each other.
 test: $(VENV)/.dev ## every test that CI runs, Spark's included
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-engine test-connector test-docs
 
 test-engine: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 1 tests --ignore=tests/connector --ignore=tests/docs
+	$(BIN)/python -m pytest -n 2 tests --ignore=tests/connector --ignore=tests/docs
 
 test-connector: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 tests/connector
+	$(BIN)/python -m pytest tests/connector
 
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs
