@@ -221,7 +221,6 @@ def test_texts_of_limited_length_become_strings(dtype: st.DataType) -> None:
         st.GeometryType("ANY"),
         st.GeographyType("ANY"),
         st.MapType(st.NullType(), st.NullType(), False),
-        st.StringType("UNICODE_CI"),
         st.CalendarIntervalType(),
     ],
 )
@@ -229,6 +228,15 @@ def test_types_that_a_table_would_forget(dtype: st.DataType) -> None:
     columns = st.StructType().add("s", st.StructType().add("l", st.ArrayType(dtype)))
     with pytest.raises(UnsupportedFeatureError, match=r"column s\.l\.element (has Spark's type|is GEO.*\(ANY\))"):
         written_schema(columns)
+
+
+def test_collations_are_kept_at_every_level() -> None:
+    text = st.StringType("UNICODE_CI")
+    nested = st.MapType(text, st.StructType().add("x", text).add("plain", st.StringType()))
+    columns = st.StructType().add("s", text).add("a", st.ArrayType(text)).add("m", nested)
+    stored = table_types(written_schema(columns), None)
+    assert to_spark_schema(stored) == columns
+    assert stored.field("s").type == stored.field("a").type.value_type == pa.string()
 
 
 @pytest.mark.parametrize("units", [(0, 0), (1, 1), (0, 1)])
