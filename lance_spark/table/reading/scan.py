@@ -324,12 +324,16 @@ class Scan:
         for group in grouped(
             fragments, self.decoded.fields, self.window_bytes, first=LARGEST_GROUP, num_wanted=num_wanted
         ):
-            yield Part(partial(self._read_group, group, offsets), sum(map(self._decoded_bytes, group)))
+            num_bytes = sum([self._wanted_bytes(fragment, num_wanted[fragment.id]) for fragment in group])
+            yield Part(partial(self._read_group, group, offsets), num_bytes)
 
     def _are_few(self, fragment: DataFragment, num_wanted: int) -> bool:
         """Whether some rows of a fragment are so few, and so small, that all of their columns are read at once."""
-        share = num_wanted / max(fragment.physical_rows or 0, 1)
-        return num_wanted <= _FEW_ROWS and self._decoded_bytes(fragment) * share <= _FEW_BYTES
+        return num_wanted <= _FEW_ROWS and self._wanted_bytes(fragment, num_wanted) <= _FEW_BYTES
+
+    def _wanted_bytes(self, fragment: DataFragment, num_wanted: int) -> float:
+        """As `_decoded_bytes`, of some of its rows."""
+        return self._decoded_bytes(fragment) * num_wanted / max(fragment.physical_rows or 0, 1) if num_wanted else 0.0
 
     def _decoded_bytes(self, fragment: DataFragment) -> float:
         """About the most bytes that the columns of a fragment decode to; infinite if that is not known."""

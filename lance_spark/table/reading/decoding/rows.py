@@ -75,11 +75,7 @@ class RowDecoder:
             found = _named(stage.fields, read.read(rows))
             num_bytes += _num_bytes(found) if measured else 0
             columns |= found
-            keep = self._matches(stage.condition, columns, source.lineage, rows)
-            kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
-            if len(kept) < rows.num_rows:
-                rows = row_ranges(kept)
-                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
+            columns, rows = self._kept(stage.condition, columns, source.lineage, rows)
         later = _named(self.columns.later_fields, source.later.read(rows))
         columns = self._with_system(columns | later, source.lineage, rows, self.columns.output)
         return Decoded(columns, rows.num_rows, num_bytes + (_num_bytes(later) if measured else 0))
@@ -91,11 +87,7 @@ class RowDecoder:
         fields, condition = self.columns.decoded.fields, self.columns.filter
         columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
         if condition is not None:
-            keep = self._matches(condition, columns, lineage, rows)
-            kept = np.flatnonzero(keep.to_numpy())
-            if len(kept) < rows.num_rows:
-                rows = row_ranges(rows.numbers(kept))
-                columns = {name: filter_chunked(column, keep) for name, column in columns.items()}
+            columns, rows = self._kept(condition, columns, lineage, rows)
         return Decoded(self._with_system(columns, lineage, rows, self.columns.output), rows.num_rows, 0)
 
     def matches(
@@ -128,6 +120,16 @@ class RowDecoder:
                 yield no_columns(num_rows)
             else:
                 yield from table.slice(start, num_rows).combine_chunks().to_batches()
+
+    def _kept(
+        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
+    ) -> tuple[dict[str, pa.ChunkedArray], RowRanges]:
+        """The columns and the rows for which a condition is true."""
+        keep = self._matches(condition, columns, lineage, rows)
+        kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
+        if len(kept) == rows.num_rows:
+            return columns, rows
+        return {name: filter_chunked(column, keep) for name, column in columns.items()}, row_ranges(kept)
 
     def _matches(
         self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
