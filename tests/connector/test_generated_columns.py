@@ -1,4 +1,7 @@
-"""GENERATED ALWAYS AS: Spark computes and checks the values of inserts, tasks check all rows; IDENTITY is refused."""
+"""GENERATED ALWAYS AS: Spark computes values of inserts, the connector those of UPDATE and MERGE; tasks check all rows.
+
+IDENTITY is refused.
+"""
 
 from __future__ import annotations
 
@@ -63,34 +66,87 @@ def test_other_values_are_refused(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == FIRST
 
 
-def test_updates_and_merges_are_checked(spark: SparkSession, made: str) -> None:
+def test_updates_compute_values(spark: SparkSession, made: str) -> None:
     spark.sql(f"UPDATE {made} SET name = name WHERE id = 2")
-    spark.sql(f"UPDATE {made} SET id = 10, double = 20 WHERE id = 1")
-    source = "(SELECT 10 AS id, 'b' AS name)"
+    assert rows(spark, made) == FIRST
+    spark.sql(f"UPDATE {made} SET id = id + 10, name = upper(name)")
+    assert rows(spark, made) == [(11, 22, "A", "xA"), (12, 24, None, None)]
+    spark.sql(f"UPDATE {made} SET id = 1, double = 2, name = NULL WHERE id = 11")
+    assert rows(spark, made) == [(1, 2, None, None), (12, 24, None, None)]
+    spark.sql(f"UPDATE {made} t SET name = (SELECT max(name) FROM VALUES ('p'), ('q') AS v (name)) WHERE double = 24")
+    assert rows(spark, made) == [(1, 2, None, None), (12, 24, "q", "xQ")]
+
+
+def test_merges_compute_values(spark: SparkSession, made: str) -> None:
+    source = "(SELECT * FROM VALUES (1, 'p'), (3, 'q'), (4, NULL) AS v (id, name))"
     spark.sql(
-        f"MERGE INTO {made} t USING {source} s ON t.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET name = s.name, tag = concat('x', upper(s.name))"
+        f"MERGE INTO {made} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.name "
+        "WHEN NOT MATCHED AND s.id = 3 THEN INSERT (id, name) VALUES (s.id, s.name) "
+        "WHEN NOT MATCHED THEN INSERT (name, tag, id) VALUES ('r', 'xR', s.id + 1) "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET id = 20"
     )
-    expected = [(2, 4, None, None), (10, 20, "b", "xB")]
+    expected = [(1, 2, "p", "xP"), (3, 6, "q", "xQ"), (5, 10, "r", "xR"), (20, 40, None, None)]
     assert rows(spark, made) == expected
+    spark.sql(
+        f"MERGE INTO {made} t USING {source} s ON t.id = s.id WHEN MATCHED AND s.id = 1 THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)"
+    )
+    expected = [expected[1], (4, 8, None, None), *expected[2:]]
+    assert rows(spark, made) == expected
+
+
+@pytest.mark.parametrize("actions", [1, 2])
+def test_merges_that_only_insert_compute_values(spark: SparkSession, made: str, actions: int) -> None:
+    source = "(SELECT * FROM VALUES (1, 'p'), (3, 'q'), (4, NULL) AS v (id, name))"
+    first = "WHEN NOT MATCHED AND s.id = 3 THEN INSERT (name, id) VALUES (s.name, s.id) " if actions == 2 else ""
+    merge = f"MERGE INTO {made} t USING {source} s ON t.id = s.id {first}WHEN NOT MATCHED THEN INSERT "
+    with pytest.raises(PySparkException, match="another value in the generated column"):
+        spark.sql(merge + "(id, name, double) VALUES (s.id, s.name, 1)")
+    assert rows(spark, made) == FIRST
+    spark.sql(merge + "(id, name) VALUES (s.id, s.name)")
+    assert rows(spark, made) == [*FIRST, (3, 6, "q", "xQ"), (4, 8, None, None)]
+
+
+def test_updates_and_merges_are_checked(spark: SparkSession, made: str) -> None:
+    source = "(SELECT 1 AS id, 'b' AS name)"
     wrong = [
-        f"UPDATE {made} SET id = 11 WHERE id = 10",
         f"UPDATE {made} SET double = 0",
-        f"MERGE INTO {made} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 3",
-        f"MERGE INTO {made} t USING {source} s ON t.id = s.id + 1 WHEN MATCHED THEN UPDATE SET name = s.name "
-        "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (5, 'e')",
+        f"UPDATE {made} SET double = NULL",
+        f"UPDATE {made} SET id = 11, double = double + 1",
+        f"MERGE INTO {made} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 3, double = 4",
+        f"MERGE INTO {made} t USING {source} s ON t.id = s.id + 9 WHEN MATCHED THEN UPDATE SET name = s.name "
+        "WHEN NOT MATCHED THEN INSERT (id, name, tag) VALUES (5, 'e', 'e')",
     ]
     for statement in wrong:
         with pytest.raises(PySparkException, match="another value in the generated column"):
             spark.sql(statement)
-    with pytest.raises(AnalysisException, match="does not support MERGE with generated columns"):
-        # Without UPDATE, Spark loads the table as for an insert.
-        spark.sql(
-            f"MERGE INTO {made} t USING {source} s ON t.id = s.id "
-            "WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)"
-        )
+    assert rows(spark, made) == FIRST
     spark.sql(f"DELETE FROM {made} WHERE id = 2")
-    assert rows(spark, made) == expected[1:]
+    assert rows(spark, made) == FIRST[:1]
+
+
+def test_values_of_columns_without_nulls_and_with_constraints(spark: SparkSession, table: str) -> None:
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, total INT NOT NULL GENERATED ALWAYS AS (id * 100), "
+        "CONSTRAINT small CHECK (total < 1000))"
+    )
+    spark.sql(f"INSERT INTO {table} (id) VALUES (1), (2)")
+    spark.sql(f"UPDATE {table} SET id = 3 WHERE id = 2")
+    for value in ("NULL", "10", "100000000"):  # No value, one that the constraint forbids, one that INT cannot hold.
+        with pytest.raises(PySparkException):
+            spark.sql(f"UPDATE {table} SET id = {value} WHERE id = 3")
+    assert rows(spark, table) == [(1, 100), (3, 300)]
+
+
+def test_show_create_table_has_expressions(spark: SparkSession, made: str) -> None:
+    row = spark.sql(f"SHOW CREATE TABLE {made}").first()
+    assert row is not None
+    text = str(row[0])
+    assert "  double BIGINT GENERATED ALWAYS AS (id * 2L),\n" in text
+    again = text.replace(made, f"{made}_again").split("\nLOCATION")[0]
+    spark.sql(again)
+    spark.sql(f"INSERT INTO {made}_again (id, name) VALUES (7, 'g')")
+    assert rows(spark, f"{made}_again") == [(7, 14, "g", "xG")]
 
 
 def test_writes_by_path_and_in_python_compute_values(spark: SparkSession, made: str) -> None:
@@ -166,8 +222,8 @@ def test_partitioned_tables(spark: SparkSession, table: str, by: str) -> None:
     with pytest.raises(SparkRuntimeException, match="CHECK_CONSTRAINT_VIOLATION"):
         spark.sql(f"INSERT INTO {table} VALUES (3, 7, 'c')")
     with pytest.raises(PySparkException, match="another value in the generated column"):
-        spark.sql(f"UPDATE {table} SET id = 31 WHERE id = 25")
-    spark.sql(f"UPDATE {table} SET id = 31, tens = 30 WHERE id = 25")
+        spark.sql(f"UPDATE {table} SET id = 31, tens = 20 WHERE id = 25")
+    spark.sql(f"UPDATE {table} SET id = 31 WHERE id = 25")
     spark.sql(f"DELETE FROM {table} WHERE tens = 0")
     assert rows(spark, table) == [(29, 20, "c"), (31, 30, "b")]
     lance_spark.open(table_uri(spark, table)).append(pa.table({"id": pa.array([44], pa.int32()), "name": ["d"]}))

@@ -81,6 +81,7 @@ class LoadRequest:
     by_path: bool = False
     time_travel: TimeTravel | None = None
     privileges: tuple[str, ...] = ()
+    is_merge: bool = False
 
     def table_name(self) -> TableName:
         """The name only."""
@@ -111,6 +112,8 @@ class TableDescription:
     partitioning: tuple[SparkTransform, ...] = ()
     constraints: tuple[TableConstraint, ...] = ()
     generated: Mapping[str, str] = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
+    """Expressions of generated columns that the connector's own rule evaluates, because Spark must not know them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     # Rows that are only inserted come with bytes; those that are changed keep their descriptions.
     inserts = set(request.privileges) <= {"INSERT", "DELETE"} and "INSERT" in request.privileges
     blobs = BINARY if inserts else None
-    computes = inserts and not options.merge_schema
+    computes = inserts and not options.merge_schema and not request.is_merge
     columns = ColumnOptions(blob_handling=blobs)
     if newest is None and location.branch is None:
         whole = open_partitioned_table(place, StateOptions())
@@ -169,24 +172,28 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
                 found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
-            return LoadReply(True, found if computes else _without_generated(found))
+            return LoadReply(True, found if computes else _without_generated(found, request))
     if newest is None:
         # A path is enough for the first write; a name must have been created by CREATE TABLE.
         return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
-        description = _without_generated(describe(place, location, newest, WRITES + _ANY_SCHEMA, columns))
+        description = _without_generated(describe(place, location, newest, WRITES + _ANY_SCHEMA, columns), request)
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
     described = describe(place, location, newest, capabilities, columns)
-    return LoadReply(True, described if computes else _without_generated(described))
+    return LoadReply(True, described if computes else _without_generated(described, request))
 
 
-def _without_generated(described: TableDescription) -> TableDescription:
+def _without_generated(described: TableDescription, request: LoadRequest) -> TableDescription:
     """For writes whose rows tasks complete and check: of tables whose columns it computes, Spark refuses UPDATE and
     MERGE, and it does not look at columns that are merged into the schema, or replace it.
+
+    UPDATE and MERGE get the values that they do not set from a rule of the connector.
     """
     capabilities = tuple(item for item in described.capabilities if item not in _COMPUTES)
-    return replace(described, generated={}, capabilities=capabilities)
+    changes_rows = request.is_merge or "UPDATE" in request.privileges
+    computed = described.generated if changes_rows else {}
+    return replace(described, generated={}, computed=computed, capabilities=capabilities)
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:

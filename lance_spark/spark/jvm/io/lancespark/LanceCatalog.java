@@ -109,11 +109,19 @@ public class LanceCatalog
     return name;
   }
 
-  /** Query options that select a version or allow a write to change the schema. */
+  /** Query options that select a version or allow a write to change the schema, and the mark of a MERGE. */
   @Override
   public Set<String> tableStateOptionKeys() {
     return Set.of(
-        "version", "tag", "branch", "timestamp", "mergeSchema", "columns", "with_row_id", "with_row_address");
+        "version",
+        "tag",
+        "branch",
+        "timestamp",
+        "mergeSchema",
+        "columns",
+        "with_row_id",
+        "with_row_address",
+        TableRequests.MERGE);
   }
 
   @Override

@@ -9,10 +9,13 @@ import io.lancespark.optimizer.LanceFoundRowsStrategy;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
+import io.lancespark.sql.LanceGeneratedColumns;
+import io.lancespark.sql.LanceMergeInserts;
 import io.lancespark.sql.LanceNearestColumns;
 import io.lancespark.sql.LanceNearestJoins;
 import io.lancespark.sql.LanceParser;
 import io.lancespark.sql.LanceReadBlob;
+import io.lancespark.sql.LanceShowCreateTable;
 import io.lancespark.sql.LanceTableFunctions;
 import io.lancespark.sql.LanceTextSearches;
 import java.util.List;
@@ -70,6 +73,20 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
             return new LanceNearestJoins();
           }
         });
+    extensions.injectHintResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceMergeInserts((org.apache.spark.sql.classic.SparkSession) session);
+          }
+        });
+    extensions.injectPlanNormalizationRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceGeneratedColumns((org.apache.spark.sql.classic.SparkSession) session);
+          }
+        });
     extensions.injectPreCBORule(
         new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
           @Override
@@ -82,6 +99,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           @Override
           public SparkStrategy apply(SparkSession session) {
             return new LanceFoundRowsStrategy();
+          }
+        });
+    extensions.injectPlannerStrategy(
+        new AbstractFunction1<SparkSession, SparkStrategy>() {
+          @Override
+          public SparkStrategy apply(SparkSession session) {
+            return new LanceShowCreateTable();
           }
         });
     for (String name : LanceTextFunctions.NAMES) {

@@ -137,6 +137,11 @@ public class LanceTable
     return columns;
   }
 
+  /** Expressions by column that Spark does not know of, because it would refuse the statement. */
+  public final Map<String, String> computed() {
+    return Json.map(description.path("computed"));
+  }
+
   /** Spark checks the rows of its statements by them. */
   @Override
   public Constraint[] constraints() {

@@ -18,9 +18,13 @@ import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Builds and sends the requests of a catalog about tables. */
 public final class TableRequests {
+  /** An option that marks the target of a MERGE, not one of users. */
+  public static final String MERGE = "__lance_merge__";
+
   private final String catalog;
   private final Map<String, String> settings;
 
@@ -31,6 +35,13 @@ public final class TableRequests {
 
   String catalog() {
     return catalog;
+  }
+
+  /** The options of a relation, without the mark of a MERGE. */
+  public static ObjectNode options(CaseInsensitiveStringMap options) {
+    ObjectNode given = Json.map(options.asCaseSensitiveMap());
+    given.remove(MERGE);
+    return given;
   }
 
   /** A request with the fields that all table requests share: catalog name, settings, identifier. */
@@ -105,6 +116,7 @@ public final class TableRequests {
     ObjectNode request = request(identifier);
     if (!options.isEmpty()) {
       ObjectNode merged = Json.map(options);
+      request.put("is_merge", merged.remove(MERGE) != null);
       merged.setAll((ObjectNode) request.get("options"));
       request.set("options", merged);
     }

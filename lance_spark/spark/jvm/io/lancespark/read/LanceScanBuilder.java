@@ -3,6 +3,7 @@ package io.lancespark.read;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
@@ -62,7 +63,7 @@ public final class LanceScanBuilder
   public LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
     this.columns = schema;
     request.set("handle", handle);
-    request.set("options", Json.map(options.asCaseSensitiveMap()));
+    request.set("options", TableRequests.options(options));
   }
 
   /** Says that the rows are read to be changed; {@code built} gets the request of each scan that is made. */

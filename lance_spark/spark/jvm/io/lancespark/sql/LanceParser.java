@@ -43,8 +43,12 @@ public final class LanceParser implements ParserInterface {
     return call == null ? text : call;
   }
 
+  private List<String> resolve(List<String> parts) {
+    return resolve(session, parts);
+  }
+
   /** The qualified name of a table, catalog first; null if the catalog is not a Lance catalog. */
-  List<String> resolve(List<String> parts) {
+  static List<String> resolve(SparkSession session, List<String> parts) {
     CatalogManager catalogs = session.sessionState().catalogManager();
     if (parts.size() > 1 && catalogs.isCatalogRegistered(parts.get(0))) {
       return catalogs.catalog(parts.get(0)) instanceof LanceCatalog ? parts : null;

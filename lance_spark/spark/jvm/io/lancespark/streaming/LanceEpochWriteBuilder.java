@@ -2,6 +2,7 @@ package io.lancespark.streaming;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.Map;
@@ -38,7 +39,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     this.rows = info.schema();
     this.hasCatalog = hasCatalog;
     request.set("handle", handle);
-    request.set("options", Json.map(info.options().asCaseSensitiveMap()));
+    request.set("options", TableRequests.options(info.options()));
     request.put("mode", "append");
     request.put("query_id", info.queryId());
     request.put("epoch", Long.parseLong(property(EPOCH)));

@@ -2,6 +2,7 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
@@ -92,7 +93,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
       request.put("command", command.name());
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
-      request.set("options", Json.map(info.options().asCaseSensitiveMap()));
+      request.set("options", TableRequests.options(info.options()));
       return new LanceDeltaWrite(handle, reads, PythonChannel.call("row_level.plan", request), ids, rows);
     }
   }

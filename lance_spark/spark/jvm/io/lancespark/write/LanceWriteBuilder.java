@@ -2,6 +2,7 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.catalog.LanceColumnNames;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.python.Json;
@@ -40,7 +41,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
     this.columns = info.schema();
     this.staged = staged;
     request.set("handle", handle);
-    request.set("options", Json.map(info.options().asCaseSensitiveMap()));
+    request.set("options", TableRequests.options(info.options()));
     request.set("columns", Json.type(columns));
     request.put("session_overwrite_mode", sessionMode());
     request.put("mode", APPEND);

@@ -1,0 +1,224 @@
+package io.lancespark.sql;
+
+import io.lancespark.catalog.LanceTable;
+import io.lancespark.python.LanceException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.EvalMode;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.InsertOnlyMerge;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.util.RowDeltaUtils;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Computes the generated columns that an UPDATE or a MERGE does not set, from the new values of the row.
+ *
+ * <p>Spark refuses both for tables that it knows to have generated columns, so for them these tables have none, and Spark
+ * copies the old value, or NULL for a new row. Tasks check every row, also those with values of this rule.
+ */
+public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
+  private final SparkSession session;
+
+  public LanceGeneratedColumns(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    if (plan instanceof WriteDelta write && generated(write.originalTable()) != null) {
+      LogicalPlan query = new Rows(write.originalTable(), 1).computed(write.query());
+      return write.copy(
+          write.table(),
+          write.condition(),
+          query,
+          write.originalTable(),
+          write.projections(),
+          write.groupFilterCondition(),
+          write.write());
+    }
+    if (plan instanceof InsertOnlyMerge write && generated((LogicalPlan) write.table()) != null) {
+      return write.withNewQuery(new Rows((LogicalPlan) write.table(), 0).computed(write.query()));
+    }
+    return plan;
+  }
+
+  /** The expressions of a table that this rule computes, by column; null if there are none. */
+  private static Map<String, String> generated(Object relation) {
+    boolean isLance = relation instanceof DataSourceV2Relation known && known.table() instanceof LanceTable;
+    Map<String, String> found = isLance ? ((LanceTable) ((DataSourceV2Relation) relation).table()).computed() : Map.of();
+    return found.isEmpty() ? null : found;
+  }
+
+  /** The new rows of one table. */
+  private final class Rows {
+    private final List<Attribute> columns;
+    private final Map<Integer, Expression> values = new HashMap<>();
+    private final int first;
+
+    /**
+     * @param first the place of the table's first column among those of the rows; before it is the operation
+     */
+    Rows(Object table, int first) {
+      this.first = first;
+      this.columns = list(((DataSourceV2Relation) table).output()).stream().map(Attribute.class::cast).toList();
+      generated(table).forEach(this::resolve);
+    }
+
+    private void resolve(String name, String text) {
+      for (int index = 0; index < columns.size(); index++) {
+        Attribute column = columns.get(index);
+        if (column.name().equals(name)) {
+          values.put(index, resolved(column, text));
+        }
+      }
+    }
+
+    private Expression resolved(Attribute column, String text) {
+      try {
+        Expression parsed = session.sessionState().sqlParser().parseExpression(text);
+        Expression cast = new Cast(parsed, column.dataType(), Option.empty(), EvalMode.ANSI());
+        Alias named = new Alias(cast, column.name(), NamedExpression.newExprId(), seq(List.of()), Option.empty(), seq(List.of()));
+        LocalRelation row = new LocalRelation(seq(columns), seq(List.of()), false, Option.empty());
+        Project analyzed = (Project) session.sessionState().analyzer().execute(new Project(seq(List.of(named)), row));
+        Expression value = ((Alias) analyzed.projectList().head()).child();
+        return column.nullable() ? value : new AssertNotNull(value, seq(List.of(column.name())));
+      } catch (ParseException error) {
+        throw LanceException.sneaky(error);
+      }
+    }
+
+    LogicalPlan computed(LogicalPlan query) {
+      if (query instanceof Filter filter) {
+        return new Filter(filter.condition(), computed(filter.child())); // Conditions of CHECK constraints.
+      }
+      if (query instanceof Project project) {
+        List<Expression> row = list(project.projectList()).stream().map(Expression.class::cast).toList();
+        return new Project((Seq<NamedExpression>) (Seq<?>) seq(computed(row)), project.child());
+      }
+      return query instanceof MergeRows rows ? computed(rows) : query;
+    }
+
+    private MergeRows computed(MergeRows rows) {
+      return rows.copy(
+          rows.isSourceRowPresent(),
+          rows.isTargetRowPresent(),
+          instructions(rows.matchedInstructions()),
+          instructions(rows.notMatchedInstructions()),
+          instructions(rows.notMatchedBySourceInstructions()),
+          rows.checkCardinality(),
+          rows.output(),
+          rows.child());
+    }
+
+    private Seq<MergeRows.Instruction> instructions(Seq<MergeRows.Instruction> instructions) {
+      return seq(list(instructions).stream().map(this::computed).toList());
+    }
+
+    private MergeRows.Instruction computed(MergeRows.Instruction instruction) {
+      if (instruction instanceof MergeRows.Keep keep) {
+        return keep.copy(keep.context(), keep.condition(), seq(computed(list(keep.output()))));
+      }
+      if (instruction instanceof MergeRows.Split split) {
+        return split.copy(split.condition(), split.output(), seq(computed(list(split.otherOutput()))));
+      }
+      return instruction;
+    }
+
+    /** A row of expressions, with the values of generated columns that are not set. */
+    private List<Expression> computed(List<Expression> row) {
+      int operation =
+          first == 0 ? RowDeltaUtils.INSERT_OPERATION() : (Integer) ((Literal) valueOf(row.get(0))).value();
+      if (operation == RowDeltaUtils.DELETE_OPERATION()) {
+        return row;
+      }
+      boolean isNew = operation == RowDeltaUtils.INSERT_OPERATION();
+      List<Expression> found = new ArrayList<>(row);
+      values.forEach(
+          (index, value) -> {
+            Expression given = row.get(first + index);
+            if (isNew ? isNull(valueOf(given)) : isOld(columns.get(index).exprId(), valueOf(given))) {
+              Expression computed = over(row, value);
+              found.set(first + index, given instanceof Alias alias ? renamed(alias, computed) : computed);
+            }
+          });
+      return found;
+    }
+
+    /** What Spark gives an updated row in a column that the statement does not set. */
+    private static boolean isOld(ExprId column, Expression value) {
+      return value instanceof Attribute attribute && attribute.exprId().equals(column);
+    }
+
+    /** What Spark gives a new row there. */
+    private static boolean isNull(Expression value) {
+      return value instanceof Literal literal && literal.value() == null;
+    }
+
+    /** An expression over the columns of the table, over the values of a row instead. */
+    private Expression over(List<Expression> row, Expression value) {
+      return (Expression)
+          value.transformUp(
+              new AbstractPartialFunction<Expression, Expression>() {
+                @Override
+                public boolean isDefinedAt(Expression node) {
+                  return place(node) >= 0;
+                }
+
+                @Override
+                public Expression apply(Expression node) {
+                  return valueOf(row.get(first + place(node)));
+                }
+              });
+    }
+
+    private int place(Expression node) {
+      if (node instanceof Attribute attribute) {
+        for (int index = 0; index < columns.size(); index++) {
+          if (columns.get(index).exprId().equals(attribute.exprId())) {
+            return index;
+          }
+        }
+      }
+      return -1;
+    }
+  }
+
+  private static Alias renamed(Alias alias, Expression value) {
+    return new Alias(
+        value, alias.name(), alias.exprId(), alias.qualifier(), alias.explicitMetadata(), alias.nonInheritableMetadataKeys());
+  }
+
+  private static Expression valueOf(Expression given) {
+    return given instanceof Alias alias ? alias.child() : given;
+  }
+
+  private static <T> List<T> list(Seq<T> items) {
+    return CollectionConverters.asJava(items);
+  }
+
+  private static <T> Seq<T> seq(List<? extends T> items) {
+    return (Seq<T>) (Seq<?>) CollectionConverters.asScala(items).toSeq();
+  }
+}

@@ -1,0 +1,65 @@
+package io.lancespark.sql;
+
+import io.lancespark.catalog.LanceTable;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ShowCreateTable;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.execution.LocalTableScanExec;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.datasources.v2.ShowCreateTableExec;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Plans SHOW CREATE TABLE for tables with generated columns, whose expressions Spark does not print. */
+public final class LanceShowCreateTable extends SparkStrategy {
+  @Override
+  public Seq<SparkPlan> apply(LogicalPlan plan) {
+    boolean isPrinted =
+        plan instanceof ShowCreateTable show
+            && !show.asSerde()
+            && show.child() instanceof ResolvedTable resolved
+            && resolved.table() instanceof LanceTable table
+            && List.of(table.columns()).stream().anyMatch(column -> column.generationExpression() != null);
+    return seq(isPrinted ? List.of(printed((ShowCreateTable) plan)) : List.of());
+  }
+
+  private static SparkPlan printed(ShowCreateTable statement) {
+    ResolvedTable table = (ResolvedTable) statement.child();
+    String text = new ShowCreateTableExec(statement.output(), table).executeCollect()[0].getString(0);
+    List<String> known = new ArrayList<>();
+    List<String> whole = new ArrayList<>();
+    Column[] columns = table.table().columns();
+    StructType raw = CharVarcharUtils.getRawSchema(CatalogV2Util.v2ColumnsToStructType(columns));
+    StructType shownTypes = (StructType) DataTypeUtils.replaceNonCollatedTypesWithExplicitUTF8Binary(raw);
+    for (int index = 0; index < columns.length; index++) {
+      String definition = shownTypes.fields()[index].toDDL();
+      String expression = columns[index].generationExpression();
+      known.add(definition);
+      whole.add(expression == null ? definition : definition + " GENERATED ALWAYS AS (" + expression + ")");
+    }
+    String shown = text.replace(listed(known), listed(whole));
+    InternalRow row = new GenericInternalRow(new Object[] {UTF8String.fromString(shown)});
+    return new LocalTableScanExec(statement.output(), seq(List.of(row)), Option.empty(), false);
+  }
+
+  /** Columns as Spark lists them. */
+  private static String listed(List<String> columns) {
+    return "(\n  " + String.join(",\n  ", columns);
+  }
+
+  private static <T> Seq<T> seq(List<T> items) {
+    return CollectionConverters.asScala(items).toSeq();
+  }
+}
