@@ -88,6 +88,16 @@ class DataFileReader(ABC):
             self._kept = (*self._kept[1 - _KEPT_READERS :], (fields, column_indices, reader))
         return reader
 
+    def read_named(self, names: Sequence[str], rows: RowRanges | None = None) -> list[pa.ChunkedArray]:
+        """`read` of top-level fields of the file's own schema, which has all of them."""
+        columns = self.columns
+        for fields, indices, _ in self._kept:
+            # The same tuple as before, so that what was prepared is found.
+            if indices is columns and [field.name for field in fields] == [*names]:
+                return self.read(fields, columns, rows)
+        by_name = {field.name: field for field in self.schema.fields}
+        return self.read(tuple(by_name[name] for name in names), columns, rows)
+
     def read(
         self, fields: Sequence[Field], column_indices: Mapping[FieldId, int], rows: RowRanges | None = None
     ) -> list[pa.ChunkedArray]:

@@ -120,7 +120,7 @@ class IndexFile:
         missing = [name for name in types if name not in self._fields]
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
-        chunked = self._reader.read([self._fields[name] for name in types], self._reader.columns, rows)
+        chunked = self._reader.read_named([*types], rows)
         found = [_combined(column) for column in chunked]
         for (name, dtype), array in zip(types.items(), found, strict=True):
             if array.type != dtype:
