@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import kernel, pointer_i32, pointer_i64, pointer_u8, pointer_u16, pointer_u64
+from lance_spark.kernels.jit import inlined, kernel, pointer_i32, pointer_i64, pointer_u8, pointer_u16, pointer_u64
+
+_BLOCK = 64
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
@@ -186,44 +188,97 @@ def count_visible(definition, num_items, max_visible):
     return total
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def row_places(repetition, definition, num_items, max_rep, max_visible, run_starts, num_runs, run_rows, slots, values):
-    """Locates row starts in runs of slots that need not begin or end at row boundaries.
+@inlined
+def _count_equal(levels, level):
+    count = np.uint16(0)
+    for k in range(_BLOCK):
+        count += np.uint16(levels[k] == level)
+    return np.int64(count)
 
-    Run k extends from slot ``run_starts[k]`` (int64) to the start of the next run. `definition` = 0: all slots have
-    values. `slots` and `values` get the slot and the number of values before it (int64) for each row start, with one
-    more entry for the end of each run. `run_rows` (int64[num_runs]) gets the number of rows that begin in each run.
-    `slots` and `values` have room for all rows and runs, and one more entry.
 
-    Returns the number of entries.
+@inlined
+def _count_up_to(levels, bound):
+    count = np.uint16(0)
+    for k in range(_BLOCK):
+        count += np.uint16(levels[k] <= bound)
+    return np.int64(count)
+
+
+@kernel(
+    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)",
+)
+def find_rows(
+    repetition, definition, max_rep, max_visible, first_slots, first_values, chunks, ordinals, num_bounds, slots, values
+):
+    """Locates starts and ends of rows in chunks of slots that need not begin or end with a row.
+
+    Args:
+        repetition, definition: the levels of all chunks; `definition` = 0: all slots have values.
+        first_slots, first_values: int64[chunks + 1]: the slots and values before each chunk, and before the end.
+        chunks, ordinals: int64[num_bounds]: the chunk of each bound, and the rows that begin in the chunk before it.
+            The bounds ascend, first a start, then an end, and so on. A start is where a row begins; an end is there, or
+            at the end of the chunk.
+        slots, values: int64[num_bounds], get the number of slots and of values before each bound.
+
+    Returns:
+        0, or ``~i`` for the first bound that is not in its chunk.
     """
-    reps = pointer_u16(repetition)
-    definitions = pointer_u16(definition)
-    starts = pointer_i64(run_starts)
-    out_rows = pointer_i64(run_rows)
+    first_slot = pointer_i64(first_slots)
+    first_value = pointer_i64(first_values)
+    chunk_of = pointer_i64(chunks)
+    ordinal = pointer_i64(ordinals)
     out_slots = pointer_i64(slots)
     out_values = pointer_i64(values)
-    row = np.uint64(max_rep)
-    bound = np.uint64(max_visible)
-    visible = np.uint64(0)
-    entry = np.uint64(0)
-    for k in range(num_runs):
-        first = entry
-        stop = starts[k + 1] if k + 1 < num_runs else num_items
-        if definition == 0:
-            for i in range(np.uint64(starts[k]), np.uint64(stop)):
-                out_slots[entry] = np.int64(i)
-                out_values[entry] = np.int64(i)
-                entry += np.uint64(np.uint64(reps[i]) == row)
-            visible = np.uint64(stop)
-        else:
-            for i in range(np.uint64(starts[k]), np.uint64(stop)):
-                out_slots[entry] = np.int64(i)
-                out_values[entry] = np.int64(visible)
-                entry += np.uint64(np.uint64(reps[i]) == row)
-                visible += np.uint64(np.uint64(definitions[i]) <= bound)
-        out_rows[k] = np.int64(entry - first)
-        out_slots[entry] = stop
-        out_values[entry] = np.int64(visible)
-        entry += np.uint64(1)
-    return np.int64(entry)
+    row = np.uint16(max_rep)
+    bound = np.uint16(max_visible)
+    chunk = np.int64(-1)
+    slot = stop = begun = visible = num_values = np.int64(0)
+    all_visible = True
+    for i in range(num_bounds):
+        if chunk_of[i] != chunk:
+            chunk = chunk_of[i]
+            slot, stop = first_slot[chunk], first_slot[chunk + 1]
+            num_values = first_value[chunk + 1] - first_value[chunk]
+            all_visible = definition == 0 or stop - slot == num_values
+            begun = visible = np.int64(0)
+        while slot + _BLOCK <= stop:
+            seen = _count_equal(pointer_u16(repetition + 2 * slot), row)
+            if begun + seen > ordinal[i]:
+                break
+            begun += seen
+            visible += np.int64(_BLOCK) if all_visible else _count_up_to(pointer_u16(definition + 2 * slot), bound)
+            slot += _BLOCK
+        while slot < stop:
+            if pointer_u16(repetition + 2 * slot)[0] == row:
+                if begun == ordinal[i]:
+                    break
+                begun += 1
+            visible += np.int64(all_visible or pointer_u16(definition + 2 * slot)[0] <= bound)
+            slot += 1
+        if visible > num_values or (slot == stop and (begun != ordinal[i] or i % 2 == 0)):
+            return ~np.int64(i)
+        out_slots[i] = slot
+        out_values[i] = first_value[chunk] + visible
+    return 0
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64)")
+def places_of_values(starts, stops, num_ranges, first_values, chunks, places):
+    """The chunk and the place in it of every value of ascending ranges (int64[values] each).
+
+    `first_values` (int64) are the values before each chunk, and before the end, where the last range ends or earlier.
+    """
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    first_value = pointer_i64(first_values)
+    out_chunks = pointer_i64(chunks)
+    out_places = pointer_i64(places)
+    chunk = np.int64(0)
+    at = np.int64(0)
+    for i in range(num_ranges):
+        for value in range(start[i], stop[i]):
+            while value >= first_value[chunk + 1]:
+                chunk += 1
+            out_chunks[at] = chunk
+            out_places[at] = value - first_value[chunk]
+            at += 1

@@ -20,21 +20,6 @@ from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel, visible_validity
 
 
-@dataclass(frozen=True, slots=True)
-class RowRuns:
-    """Runs of slots that were read: run k begins with slot `slot_starts[k]` of the decoded ones, and the first row that
-    begins in it is row `first_rows[k]` of the page (int64). A run may begin within the preceding row."""
-
-    slot_starts: Int64Array
-    first_rows: Int64Array
-    is_page: bool = False
-
-    @classmethod
-    def page(cls) -> RowRuns:
-        """All slots of a page."""
-        return cls(np.zeros(1, np.int64), np.zeros(1, np.int64), True)
-
-
 def take_values(array: pa.Array, places: Int64Array) -> pa.Array:
     """The values of `array` at the indices `places` (ascending): a view if they are consecutive, else a copy.
 
@@ -52,84 +37,93 @@ def take_values(array: pa.Array, places: Int64Array) -> pa.Array:
 
 
 def pick_rows(
-    path: LeafPath,
-    num_rows: int,
-    scheme: LevelScheme,
-    levels: SlotLevels,
-    leaf: Leaf,
-    runs: RowRuns,
-    rows: RowRanges,
+    path: LeafPath, num_rows: int, scheme: LevelScheme, levels: SlotLevels, leaf: Leaf, rows: RowRanges
 ) -> pa.Array:
-    """The path array of `rows`, selected from slots with lists; `num_rows` is the total number of rows.
+    """The path array of `rows`, selected from all slots of pages of `num_rows` rows with lists.
 
     Raises:
         CorruptFileError: the slots do not contain all of these rows, or violate the scheme.
     """
-    if levels.repetition is None:
-        raise CorruptFileError("a page of lists has no repetition levels")
-    if runs.is_page and num_rows > levels.num_slots:
+    if num_rows > levels.num_slots:
         raise CorruptFileError(f"a page of {num_rows} rows has {levels.num_slots} slots")
-    places = _RowPlaces.find(scheme, levels, runs)
-    entries = places.entries(runs, rows)
-    slots = RowRanges(places.slots[entries], places.slots[entries + 1])
-    values = RowRanges(places.values[entries], places.values[entries + 1])
-    picked = SlotLevels(
-        _pick_levels(levels.repetition, slots), _pick_levels(levels.definition, slots), slots.num_rows
-    )  # fmt: skip
     validity, num_visible = visible_validity(scheme, levels)
-    everything = leaf(validity, num_visible)
+    first_slots, first_values = np.array([[0, levels.num_slots], [0, num_visible]], np.int64)
+    bounds = bounds_of(rows.starts, rows.stops)
+    found = FoundRows.find(scheme, levels, first_slots, first_values, np.zeros_like(bounds), bounds)
+    return found.array(path, scheme, levels, leaf(validity, num_visible))
 
-    def chosen(_: pa.Buffer | None, num_values: int) -> pa.Array:
-        check_count(values.num_rows, num_values)
-        return take_values(everything, values.indices())
 
-    return unravel(path, scheme, picked, chosen)
+def bounds_of(starts: Int64Array, stops: Int64Array) -> Int64Array:
+    """int64[2 * n], alternately a start and a stop."""
+    return np.stack([starts, stops], axis=1).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True)
-class _RowPlaces:
-    """The starts of rows: one entry per row, and one after each run for its end (see `kernels.row_places`)."""
+class FoundRows:
+    """Where ranges of rows are: their slots, and their values, counted from the first that was decoded."""
 
-    slots: Int64Array
-    values: Int64Array
-    run_rows: Int64Array
+    slots: RowRanges
+    values: RowRanges
 
     @classmethod
-    def find(cls, scheme: LevelScheme, levels: SlotLevels, runs: RowRuns) -> _RowPlaces:
-        assert levels.repetition is not None
-        repetition = address_of(levels.repetition)
-        num_runs = len(runs.slot_starts)
-        num_rows = levels.num_slots - kernels.count_visible(repetition, levels.num_slots, scheme.max_rep - 1)
-        room = num_rows + num_runs + 1
-        slots, values, run_rows = (np.empty(count, np.int64) for count in (room, room, num_runs))
-        kernels.row_places(
-            repetition,
-            0 if levels.definition is None else address_of(levels.definition),
-            levels.num_slots,
-            scheme.max_rep,
-            scheme.max_visible_def,
-            address_of(runs.slot_starts),
-            num_runs,
-            address_of(run_rows),
-            address_of(slots),
-            address_of(values),
-        )
-        return cls(slots, values, run_rows)
-
-    def entries(self, runs: RowRuns, rows: RowRanges) -> Int64Array:
-        """The entry of each of `rows`.
+    def find(
+        cls,
+        scheme: LevelScheme,
+        levels: SlotLevels,
+        first_slots: Int64Array,
+        first_values: Int64Array,
+        chunks: Int64Array,
+        ordinals: Int64Array,
+    ) -> FoundRows:
+        """Finds rows in chunks of slots; see `kernels.find_rows`. The chunks have all of the slots.
 
         Raises:
-            CorruptFileError: one of them does not begin at the expected position.
+            CorruptFileError: a row is not in its chunk, or there are no repetition levels.
         """
-        wanted = rows.indices()
-        run = np.searchsorted(runs.first_rows, wanted, "right") - 1
-        place = wanted - runs.first_rows[run]
-        if bool((run < 0).any() or (place >= self.run_rows[run]).any()):
+        if levels.repetition is None:
+            raise CorruptFileError("a page of lists has no repetition levels")
+        tables = [np.ascontiguousarray(table) for table in (first_slots, first_values, chunks, ordinals)]
+        bounds = np.empty((2, len(chunks)), np.int64)
+        definition = levels.definition
+        status = kernels.find_rows(
+            address_of(levels.repetition),
+            0 if definition is None else address_of(definition),
+            scheme.max_rep,
+            scheme.max_visible_def,
+            *map(address_of, tables),
+            len(chunks),
+            *map(address_of, bounds),
+        )
+        if status < 0:
             raise CorruptFileError("the repetition index of a page contradicts its levels")
-        first_entries = np.cumsum(self.run_rows + 1) - (self.run_rows + 1)
-        entries: Int64Array = first_entries[run] + place
-        return entries
+        return cls(*(RowRanges(places[0::2], places[1::2]) for places in bounds))
+
+    def picked(self, levels: SlotLevels) -> SlotLevels:
+        """The levels of these rows."""
+        repetition, definition = (_pick_levels(each, self.slots) for each in (levels.repetition, levels.definition))
+        return SlotLevels(repetition, definition, self.slots.num_rows)
+
+    def array(self, path: LeafPath, scheme: LevelScheme, levels: SlotLevels, everything: pa.Array) -> pa.Array:
+        """The path array, from all levels and values that were decoded.
+
+        Raises:
+            CorruptFileError: the slots violate the scheme.
+        """
+
+        def chosen(_: pa.Buffer | None, num_values: int) -> pa.Array:
+            check_count(self.values.num_rows, num_values)
+            return take_values(everything, self.values.indices())
+
+        return unravel(path, scheme, self.picked(levels), chosen)
+
+    def places(self, first_values: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """(chunk, place in the chunk) of each value; `first_values` as in `find`."""
+        chunks, places = np.empty((2, self.values.num_rows), np.int64)
+        starts, stops = np.ascontiguousarray(self.values.starts), np.ascontiguousarray(self.values.stops)
+        tables = [starts, stops, np.ascontiguousarray(first_values), chunks, places]
+        starts_at, stops_at, *others = map(address_of, tables)
+        kernels.places_of_values(starts_at, stops_at, len(starts), *others)
+        return chunks, places
 
 
 def _pick_levels(levels: LevelArray | None, slots: RowRanges) -> LevelArray | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lance_spark.kernels.levels import count_visible, row_places, validity_bitmap, visible_levels
+from lance_spark.kernels.levels import count_visible, find_rows, places_of_values, validity_bitmap, visible_levels
 from lance_spark.kernels.utf8 import has_only_ascii
 from tests.support.guarded_memory import allocate_guarded, guarded
 
@@ -42,21 +42,74 @@ def test_count_visible(n: int) -> None:
     assert count_visible(guarded(levels.tobytes()).address, n, 2) == int((levels <= 2).sum())
 
 
-def test_places_of_rows_in_runs_of_chunks() -> None:
-    # Two runs: the first begins inside of a row, the second with a row.
-    rep = np.array([0, 0, 1, 0, 1, 1, 1, 0, 1, 0], "<u2")
-    definition = np.array([0, 0, 0, 1, 2, 0, 0, 0, 2, 0], "<u2")
-    inputs = [guarded(array.tobytes()) for array in (rep, definition, np.array([0, 6], "<i8"))]
-    for with_levels, values in ((1, [2, 4, 4, 5, 5, 7, 8]), (0, [2, 4, 5, 6, 6, 8, 10])):
-        run_rows, out_slots, out_values = allocate_guarded(16), allocate_guarded(64), allocate_guarded(64)
-        count = row_places(
-            inputs[0].address, inputs[1].address * with_levels, 10, 1, 1, inputs[2].address, 2,
-            run_rows.address, out_slots.address, out_values.address,
+class _Chunks:
+    """Two chunks of random slots of lists of lists; the second may begin within a row."""
+
+    def __init__(self, num_slots: int, max_def: int, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.rep = rng.choice([0, 1, 2], num_slots, p=[0.5, 0.2, 0.3]).astype("<u2")
+        self.definition = rng.integers(0, max_def + 1, num_slots).astype("<u2")
+        self.rep[0] = 2
+        cut = num_slots // 2
+        self.first_slots = np.array([0, cut, num_slots], "<i8")
+        self.first_values = np.array([int((self.definition[:stop] <= 1).sum()) for stop in self.first_slots], "<i8")
+
+    def starts(self, chunk: int) -> list[int]:
+        first, stop = self.first_slots[chunk : chunk + 2].tolist()
+        return [slot for slot in range(first, stop) if self.rep[slot] == 2]
+
+    def find(self, chunks: list[int], ordinals: list[int], with_levels: int = 1) -> tuple[int, list[int], list[int]]:
+        """(status, slots, values) of `find_rows`."""
+        bounds = (np.array(chunks, "<i8"), np.array(ordinals, "<i8"))
+        arrays = (self.rep, self.definition, self.first_slots, self.first_values, *bounds)
+        rep, definition, *tables = [guarded(array.tobytes()) for array in arrays]
+        slots, values = allocate_guarded(8 * len(chunks)), allocate_guarded(8 * len(chunks))
+        status = find_rows(
+            rep.address, definition.address * with_levels, 2, 1, *[table.address for table in tables], len(chunks),
+            slots.address, values.address,
         )  # fmt: skip
-        assert count == 7
-        assert np.frombuffer(run_rows, "<i8").tolist() == [3, 2]
-        assert np.frombuffer(out_slots, "<i8")[:7].tolist() == [2, 4, 5, 6, 6, 8, 10]
-        assert np.frombuffer(out_values, "<i8")[:7].tolist() == values
+        return status, np.frombuffer(slots, "<i8").tolist(), np.frombuffer(values, "<i8").tolist()
+
+
+@pytest.mark.parametrize("num_slots", [10, 63, 128, 500, 1001])
+@pytest.mark.parametrize("max_def", [1, 3])
+def test_rows_are_found_in_chunks(num_slots: int, max_def: int) -> None:
+    made = _Chunks(num_slots, max_def, num_slots)
+    first, second = made.starts(0), made.starts(1)
+    bounds = [(0, place, slot) for place, slot in enumerate(first)] + [(0, len(first), num_slots // 2)]
+    bounds += [(1, place, slot) for place, slot in enumerate(second)] + [(1, len(second), num_slots)]
+    ends = len(first), len(bounds) - 1
+    for step in (1, 3, 40):
+        pairs = [(i, min(i + step, len(bounds) - 1)) for i in range(0, len(bounds) - 1, step + 1) if i not in ends]
+        chosen = [bounds[i] for pair in pairs for i in pair]
+        status, slots, values = made.find([chunk for chunk, _, _ in chosen], [place for _, place, _ in chosen])
+        assert (status, slots) == (0, [slot for _, _, slot in chosen])
+        assert values == [int((made.definition[:slot] <= 1).sum()) for slot in slots]
+
+
+def test_rows_without_definition_levels() -> None:
+    made = _Chunks(300, 0, 0)
+    starts = made.starts(0)
+    assert made.find([0, 0], [3, 5], with_levels=0) == (0, [starts[3], starts[5]], [starts[3], starts[5]])
+
+
+def test_rows_that_are_not_in_their_chunk() -> None:
+    made = _Chunks(300, 3, 1)
+    count = len(made.starts(0))
+    assert made.find([0, 0], [0, count])[0] == 0
+    assert made.find([0, 0], [0, count + 1])[0] == ~1
+    assert made.find([0, 1], [count, 0])[0] == ~0
+    made.first_values[1] = 5
+    assert made.find([0, 0], [0, count])[0] == ~1
+
+
+def test_places_of_values() -> None:
+    arrays = np.array([0, 4, 9], "<i8"), np.array([1, 8, 10], "<i8"), np.array([0, 3, 3, 7, 10], "<i8")
+    starts, stops, first_values = [guarded(array.tobytes()) for array in arrays]
+    chunks, places = allocate_guarded(48), allocate_guarded(48)
+    places_of_values(starts.address, stops.address, 3, first_values.address, chunks.address, places.address)
+    assert np.frombuffer(chunks, "<i8").tolist() == [0, 2, 2, 2, 3, 3]
+    assert np.frombuffer(places, "<i8").tolist() == [0, 1, 2, 3, 0, 2]
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 4095, 4096, 4097, 9000])

@@ -18,6 +18,7 @@ from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import BufferSlice, PageRequest, RowRanges
 from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
+from lance_spark.layouts.row_selection import bounds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +101,24 @@ class RowIndex:
             raise CorruptFileError("mini-block: the repetition index contradicts the rows of the page")
         return cls(np.concatenate([np.zeros(1, np.int64), begun[:-1]]), begun, finished)
 
-    def touched(self, rows: RowRanges) -> Int64Array:
-        """Indices of the chunks with any slot of `rows`, ascending."""
+    def chunks_of(self, rows: RowRanges) -> tuple[Int64Array, Int64Array]:
+        """The first and the last chunk with any slot of each range."""
         first = np.searchsorted(self.begun, rows.starts, "right")
         last = np.searchsorted(self.finished, rows.stops - 1, "right")
-        return _union(first, last, len(self.begun))
+        return first, last
+
+    def ordinals(self, rows: RowRanges, first: Int64Array, last: Int64Array) -> Int64Array:
+        """int64[2 * n], for the start and the end of each range the rows that begin in its first or last chunk before.
+
+        Args:
+            first, last: of `chunks_of`.
+        """
+        return bounds_of(rows.starts - self.first_begun[first], rows.stops - self.first_begun[last])
 
 
-def touched_by_values(ends: Int64Array, rows: RowRanges) -> Int64Array:
-    """Indices of the chunks with the values `rows` of pages without lists, ascending; `ends` as in `ChunkTable`."""
-    first = np.searchsorted(ends, rows.starts, "right")
-    last = np.searchsorted(ends, rows.stops - 1, "right")
-    return _union(first, last, len(ends))
+def chunks_of_values(ends: Int64Array, rows: RowRanges) -> tuple[Int64Array, Int64Array]:
+    """The first and the last chunk of each range of values of pages without lists; `ends` as in `ChunkTable`."""
+    return np.searchsorted(ends, rows.starts, "right"), np.searchsorted(ends, rows.stops - 1, "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +198,8 @@ def _page_table(
     return np.array([[buffer.address for buffer in words], counts, data_sizes, num_items], np.int64)
 
 
-def _union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:
+def union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:
+    """The chunks from `first[i]` to `last[i]` (int64[n]), ascending."""
     change = np.bincount(first, minlength=num_chunks + 1)[: num_chunks + 1]
     change -= np.bincount(last + 1, minlength=num_chunks + 1)[: num_chunks + 1]
     return np.flatnonzero(np.cumsum(change[:num_chunks]) > 0)

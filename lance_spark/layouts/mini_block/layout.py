@@ -36,13 +36,20 @@ from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
-from lance_spark.layouts.mini_block.chunks import ChunkParts, ChunkTable, Places, RowIndex, touched_by_values
+from lance_spark.layouts.mini_block.chunks import (
+    ChunkParts,
+    ChunkTable,
+    Places,
+    RowIndex,
+    chunks_of_values,
+    union,
+)
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
-from lance_spark.layouts.row_selection import RowRuns, pick_rows, take_values
-from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel
+from lance_spark.layouts.row_selection import FoundRows, bounds_of, pick_rows, take_values
+from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel, visible_validity
 
 SMALL_BYTES = 64 * 1024
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""
@@ -185,9 +192,10 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         assert data is not None
         around, bases = spanned(data)
         decoded = decoder.decode(None, around, table.starts + bases[table.pages])
-        return decoded.whole() if is_whole else decoded.pick(rows, None)
+        return decoded.whole() if is_whole else decoded.pick(rows)
     index = RowIndex.parse(others[-1], table, [page.num_rows for page in pages]) if has_lists else None
-    chosen = touched_by_values(table.ends, rows) if index is None else index.touched(rows)
+    bounds = chunks_of_values(table.ends, rows) if index is None else index.chunks_of(rows)
+    chosen = union(*bounds, len(table))
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
         raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
     starts = table.starts[chosen]
@@ -197,8 +205,10 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     else:
         around, bases = spanned(data)
         starts = starts + bases[table.pages[chosen]]
-    decoded = decoder.decode(chosen, around, starts)
-    return decoded.pick(rows, index) if has_lists else decoded.pick_values(rows)
+    if index is None:
+        return decoder.decode(chosen, around, starts).pick_values(rows)
+    in_chosen = np.searchsorted(chosen, bounds_of(*bounds))
+    return decoder.list_rows(chosen, around, starts, in_chosen, index.ordinals(rows, *bounds))
 
 
 def _pieces(data: Sequence[pa.Buffer], found: Places) -> list[pa.Buffer]:
@@ -272,28 +282,69 @@ class _Decoder:
 
     def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
         """Decodes the chunks with the indices `chosen` (None: all), which begin at `starts` in `data`."""
-        layout = self.layout
-        sizes, num_values = self.table.sizes, self.table.num_values
+        sizes, num_values, pages = self.table.sizes, self.table.num_values, self.table.pages
         if chosen is not None:
-            sizes, num_values = sizes[chosen], num_values[chosen]
-        parts = _parts(layout, data, starts, sizes, num_values)
+            sizes, num_values, pages = sizes[chosen], num_values[chosen], pages[chosen]
+        parts = _parts(self.layout, data, starts, sizes, num_values)
+        return _Decoded(self, chosen, self._levels(parts, num_values), num_values, self._values(parts, pages))
+
+    def list_rows(
+        self, chosen: Int64Array, data: pa.Buffer, starts: Int64Array, bound_chunks: Int64Array, ordinals: Int64Array
+    ) -> pa.Array:
+        """Rows of pages with lists; of few, only their values are decoded.
+
+        Args:
+            chosen, data, starts: as for `decode`.
+            bound_chunks, ordinals: where the rows begin and end: the index among `chosen`, and see `find_rows`.
+        """
+        layout, scheme = self.layout, LevelScheme.of(self.layout.layers)
+        num_values, pages = self.table.num_values[chosen], self.table.pages[chosen]
+        parts = _parts(layout, data, starts, self.table.sizes[chosen], num_values)
+        levels = self._levels(parts, num_values)
+        first_values = _before(num_values)
+        found = FoundRows.find(scheme, levels, _before(parts.num_levels), first_values, bound_chunks, ordinals)
+        if not layout.value_compression.can_take or found.values.num_rows * _FEW_VALUES >= first_values[-1]:
+            leaf = self.leaf(self._values(parts, pages))
+            return found.array(self.path, scheme, levels, leaf(*visible_validity(scheme, levels)))
+        chunks, places = found.places(first_values)
+        values = layout.value_compression.take_mini_blocks(parts.values, chunks, places)
+        if self.dictionary is not None and self.dictionary.is_joined:
+            values = self.dictionary.joined_indices(values, pages[chunks])
+        return unravel(self.path, scheme, found.picked(levels), self.leaf(values))
+
+    def leaf(self, values: Block) -> Leaf:
+        """The leaf of `values`, which are indices into the dictionary, if there is one."""
+        if self.dictionary is None:
+            return block_leaf(values, self.path.nodes[0].data_type)
+        return self.dictionary.leaf(values)
+
+    def _levels(self, parts: ChunkParts, num_values: Int64Array) -> SlotLevels:
         level_parts = iter(parts.levels)
         repetition, definition = (
             None if encoding is None else decode_levels(encoding, next(level_parts))
-            for encoding in (layout.rep_compression, layout.def_compression)
+            for encoding in (self.layout.rep_compression, self.layout.def_compression)
         )
         num_levels = parts.num_levels if parts.levels else num_values
-        values = layout.value_compression.decode_mini_blocks(parts.values)
+        return SlotLevels(repetition, definition, int(num_levels.sum()))
+
+    def _values(self, parts: ChunkParts, pages: Int64Array) -> Block:
+        """All values of the chunks, which are of `pages`."""
+        values = self.layout.value_compression.decode_mini_blocks(parts.values)
         if self.dictionary is not None and self.dictionary.is_joined:
-            pages = self.table.pages if chosen is None else self.table.pages[chosen]
-            values = self.dictionary.joined_indices(values, np.repeat(pages, num_values))
-        levels = SlotLevels(repetition, definition, int(num_levels.sum()))
-        return _Decoded(self, chosen, levels, num_levels, num_values, values)
+            values = self.dictionary.joined_indices(values, np.repeat(pages, parts.values[0].num_values))
+        return values
+
+
+def _before(counts: Int64Array) -> Int64Array:
+    """int64[n + 1], the sum of the counts before each, and of all."""
+    sums = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=sums[1:])
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """Decoded chunks: their levels and values, and the number of each per chunk (int64[n]).
+    """Decoded chunks: their levels and values, and the number of values of each (int64[n]).
 
     `values` are indices into the dictionary, if there is one.
     """
@@ -301,16 +352,12 @@ class _Decoded:
     decoder: _Decoder
     chosen: Int64Array | None
     levels: SlotLevels
-    num_levels: Int64Array
     num_values: Int64Array
     values: Block
 
     @property
     def leaf(self) -> Leaf:
-        dictionary = self.decoder.dictionary
-        if dictionary is None:
-            return block_leaf(self.values, self.decoder.path.nodes[0].data_type)
-        return dictionary.leaf(self.values)
+        return self.decoder.leaf(self.values)
 
     @property
     def scheme(self) -> LevelScheme:
@@ -320,19 +367,14 @@ class _Decoded:
         """All rows of the chunks, which begin and end at row boundaries."""
         return unravel(self.decoder.path, self.scheme, self.levels, self.leaf)
 
-    def pick(self, rows: RowRanges, index: RowIndex | None) -> pa.Array:
-        """Selected rows, located by their levels if there are lists; `index` is None for all chunks of the run."""
+    def pick(self, rows: RowRanges) -> pa.Array:
+        """Selected rows of all chunks of the run, located by their levels if there are lists."""
         if self.scheme.max_rep == 0:
             return (
                 self._span(int(rows.starts[0]), rows.num_rows) if len(rows.starts) == 1 else self._taken(rows.indices())
             )
-        runs = RowRuns.page()
-        if index is not None and self.chosen is not None:
-            slot_starts = np.cumsum(self.num_levels) - self.num_levels
-            opens = np.flatnonzero(np.diff(self.chosen, prepend=-2) != 1)
-            runs = RowRuns(slot_starts[opens], index.first_begun[self.chosen[opens]])
         decoder = self.decoder
-        return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, runs, rows)
+        return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, rows)
 
     def pick_values(self, rows: RowRanges) -> pa.Array:
         """Selected rows of pages without lists."""
