@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
-from lance_spark.kernels.jit import kernel, pointer_i64
+from lance_spark.kernels.jit import inlined, kernel, pointer_i64
 from lance_spark.kernels.words import read_word, write_word
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
-def take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, target):
-    """Copies values of inline bit packing (`lance_spark.kernels.bitpack` has the order of a block)."""
+@inlined
+def _take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, target):
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     chunk = pointer_i64(chunks)
@@ -46,6 +45,19 @@ def take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, targe
                 value &= (np.uint64(1) << np.uint64(width)) - np.uint64(1)
         write_word(target + i * word_bytes, word_bytes, value)
     return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, target):
+    """Copies values of inline bit packing (`lance_spark.kernels.bitpack` has the order of a block)."""
+    # One loop for each width: with a constant, divisions are shifts.
+    if word_bits == 8:
+        return _take_inline(data, starts, sizes, chunks, places, num_taken, 8, target)
+    if word_bits == 16:
+        return _take_inline(data, starts, sizes, chunks, places, num_taken, 16, target)
+    if word_bits == 32:
+        return _take_inline(data, starts, sizes, chunks, places, num_taken, 32, target)
+    return _take_inline(data, starts, sizes, chunks, places, num_taken, 64, target)
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
