@@ -147,6 +147,50 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def chunks_of_rows(begun, finished, num_chunks, starts, stops, num_ranges, chosen, bound_chunks, ordinals):
+    """Finds the chunks with any slot of some rows.
+
+    Args:
+        begun, finished: int64[num_chunks]: the rows that begin, and that end, up to the end of each chunk.
+        starts, stops: int64[num_ranges]: ranges of rows, ascending, none of them empty.
+        chosen: int64[num_chunks], gets the chunks, ascending.
+        bound_chunks: int64[2 * num_ranges], gets for the start and the end of each range the place of its chunk in
+            `chosen`: where the first row begins, and where the last one ends.
+        ordinals: int64[2 * num_ranges], gets how many rows begin in that chunk before.
+
+    Returns:
+        The number of chunks; -1 if there are not as many rows.
+    """
+    begun_to = pointer_i64(begun)
+    finished_to = pointer_i64(finished)
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    out = pointer_i64(chosen)
+    place = pointer_i64(bound_chunks)
+    ordinal = pointer_i64(ordinals)
+    num_chosen = np.int64(0)
+    following = first = last = np.int64(0)
+    for i in range(num_ranges):
+        while first < num_chunks and begun_to[first] <= start[i]:
+            first += 1
+        last = max(last, first)
+        while last < num_chunks and finished_to[last] < stop[i]:
+            last += 1
+        if last >= num_chunks:
+            return -1
+        for chunk in range(max(first, following), last + 1):
+            out[num_chosen] = chunk
+            num_chosen += 1
+        following = last + 1
+        # All chunks from the first to the last are chosen.
+        place[2 * i] = num_chosen - 1 - (last - first)
+        place[2 * i + 1] = num_chosen - 1
+        ordinal[2 * i] = start[i] - (begun_to[first - 1] if first > 0 else 0)
+        ordinal[2 * i + 1] = stop[i] - (begun_to[last - 1] if last > 0 else 0)
+    return num_chosen
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def locate_parts(data, data_size, starts, sizes, num_chunks, num_level_parts, num_value_parts, size_bytes, table):
     """Locates the parts of each chunk in `data`.
 

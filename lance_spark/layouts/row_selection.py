@@ -48,14 +48,9 @@ def pick_rows(
         raise CorruptFileError(f"a page of {num_rows} rows has {levels.num_slots} slots")
     validity, num_visible = visible_validity(scheme, levels)
     first_slots, first_values = np.array([[0, levels.num_slots], [0, num_visible]], np.int64)
-    bounds = bounds_of(rows.starts, rows.stops)
+    bounds = np.stack([rows.starts, rows.stops], axis=1).reshape(-1)
     found = FoundRows.find(scheme, levels, first_slots, first_values, np.zeros_like(bounds), bounds)
     return found.array(path, scheme, levels, leaf(validity, num_visible))
-
-
-def bounds_of(starts: Int64Array, stops: Int64Array) -> Int64Array:
-    """int64[2 * n], alternately a start and a stop."""
-    return np.stack([starts, stops], axis=1).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.mini_block import chunks_of_rows
 from lance_spark.layouts.mini_block.chunks import ChunkTable, Places
+from tests.support.guarded_memory import allocate_guarded, guarded
 
 
 def _page(rng: np.random.Generator, num_chunks: int, width: int) -> tuple[pa.Buffer, list[int], list[int]]:
@@ -79,3 +81,45 @@ def test_values_that_no_chunk_holds_are_refused(values: list[int]) -> None:
     words, sizes, counts = _page(np.random.default_rng(1), 3, 2)
     with pytest.raises(CorruptFileError):
         Places.find([words], [sum(sizes)], [sum(counts)], np.array(values), large_chunks=False)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chunks_of_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # The chunk of each slot, and whether a row begins with it.
+    is_start = rng.random(400) < rng.choice([0.05, 0.5, 1.0])
+    is_start[0] = True
+    cuts = np.unique([0, *rng.integers(1, 400, 12).tolist(), 400])
+    chunk_of = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
+    row_of = np.cumsum(is_start) - 1
+    ends = np.append(np.flatnonzero(is_start)[1:], 400) - 1
+    num_chunks, num_rows = len(cuts) - 1, len(ends)
+    begun = np.array([is_start[:cut].sum() for cut in cuts[1:]], "<i8")
+    finished = np.array([(ends < cut).sum() for cut in cuts[1:]], "<i8")
+    bounds = np.unique(rng.integers(0, num_rows + 1, 16)).astype("<i8")
+    starts, stops = (bounds[:-1], bounds[1:]) if seed % 2 else (bounds[:-1:2], bounds[1::2])
+    inputs = [guarded(array.tobytes()) for array in (begun, finished, starts, stops)]
+    chosen, *found = [allocate_guarded(8 * count) for count in (num_chunks, 2 * len(starts), 2 * len(starts))]
+    sources = [buffer.address for buffer in inputs]
+    targets = [buffer.address for buffer in (chosen, *found)]
+    count = chunks_of_rows(*sources[:2], num_chunks, *sources[2:], len(starts), *targets)
+    expected = {
+        int(chunk)
+        for start, stop in zip(starts, stops, strict=True)
+        for chunk in range(chunk_of[np.flatnonzero(row_of == start)[0]], chunk_of[ends[stop - 1]] + 1)
+    }
+    assert np.frombuffer(chosen, "<i8")[:count].tolist() == sorted(expected)
+    places, ordinals = (np.frombuffer(buffer, "<i8") for buffer in found)
+    at = np.frombuffer(chosen, "<i8")[places]
+    first_slots = np.flatnonzero(is_start)[starts]
+    last_slots = ends[stops - 1]
+    assert at.tolist() == np.stack([chunk_of[first_slots], chunk_of[last_slots]], 1).reshape(-1).tolist()
+    begun_before = np.array([is_start[: cuts[chunk]].sum() for chunk in at])
+    assert ordinals.tolist() == (np.stack([starts, stops], 1).reshape(-1) - begun_before).tolist()
+
+
+def test_rows_that_no_chunk_holds() -> None:
+    begun, finished, starts, stops = (guarded(np.array([n], "<i8").tobytes()) for n in (3, 2, 2, 3))
+    chosen, places, ordinals = allocate_guarded(8), allocate_guarded(16), allocate_guarded(16)
+    targets = chosen.address, places.address, ordinals.address
+    assert chunks_of_rows(begun.address, finished.address, 1, starts.address, stops.address, 1, *targets) == -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,6 @@ from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import BufferSlice, PageRequest, RowRanges
 from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
-from lance_spark.layouts.row_selection import bounds_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,28 @@ class ChunkTable:
         return len(self.starts)
 
 
+class ChunksOfRows(NamedTuple):
+    """Where ranges of rows begin and end.
+
+    Attributes:
+        chosen: int64[m], the chunks with any slot of them, ascending.
+        bound_chunks, ordinals: int64[2 * n], see `kernels.chunks_of_rows`.
+    """
+
+    chosen: Int64Array
+    bound_chunks: Int64Array
+    ordinals: Int64Array
+
+
 @dataclass(frozen=True, slots=True)
 class RowIndex:
     """The rows of each chunk of pages with lists, from their repetition indices.
 
     Attributes:
-        first_begun: int64[n], the first row that begins in the chunk or after it.
         begun: int64[n], the number of rows that begin up to the end of the chunk.
         finished: int64[n], the number of rows that end up to the end of the chunk.
     """
 
-    first_begun: Int64Array
     begun: Int64Array
     finished: Int64Array
 
@@ -99,26 +110,32 @@ class RowIndex:
         ends = np.cumsum(np.array(num_rows, np.int64))
         if bool((finished[last] != ends).any() or (begun[last] != ends).any()):
             raise CorruptFileError("mini-block: the repetition index contradicts the rows of the page")
-        return cls(np.concatenate([np.zeros(1, np.int64), begun[:-1]]), begun, finished)
+        return cls(begun, finished)
 
-    def chunks_of(self, rows: RowRanges) -> tuple[Int64Array, Int64Array]:
-        """The first and the last chunk with any slot of each range."""
-        first = np.searchsorted(self.begun, rows.starts, "right")
-        last = np.searchsorted(self.finished, rows.stops - 1, "right")
-        return first, last
+    def chunks_of(self, rows: RowRanges) -> ChunksOfRows:
+        """The chunks with any slot of `rows`, none of whose ranges is empty.
 
-    def ordinals(self, rows: RowRanges, first: Int64Array, last: Int64Array) -> Int64Array:
-        """int64[2 * n], for the start and the end of each range the rows that begin in its first or last chunk before.
-
-        Args:
-            first, last: of `chunks_of`.
+        Raises:
+            CorruptFileError: the chunks do not hold all of them.
         """
-        return bounds_of(rows.starts - self.first_begun[first], rows.stops - self.first_begun[last])
+        num_chunks, num_ranges = len(self.begun), len(rows.starts)
+        chosen, bounds = np.empty(num_chunks, np.int64), np.empty((2, 2 * num_ranges), np.int64)
+        tables = [np.ascontiguousarray(table) for table in (self.begun, self.finished, rows.starts, rows.stops)]
+        begun, finished, *ranges = map(address_of, tables)
+        places = address_of(chosen), *map(address_of, bounds)
+        num_chosen = kernels.chunks_of_rows(begun, finished, num_chunks, *ranges, num_ranges, *places)
+        if num_chosen < 0:
+            raise CorruptFileError("mini-block: the chunks do not hold all rows of their page")
+        return ChunksOfRows(chosen[:num_chosen], *bounds)
 
 
-def chunks_of_values(ends: Int64Array, rows: RowRanges) -> tuple[Int64Array, Int64Array]:
-    """The first and the last chunk of each range of values of pages without lists; `ends` as in `ChunkTable`."""
-    return np.searchsorted(ends, rows.starts, "right"), np.searchsorted(ends, rows.stops - 1, "right")
+def touched_by_values(ends: Int64Array, rows: RowRanges) -> Int64Array:
+    """Indices of the chunks with the values `rows` of pages without lists, ascending; `ends` as in `ChunkTable`."""
+    first = np.searchsorted(ends, rows.starts, "right")
+    last = np.searchsorted(ends, rows.stops - 1, "right")
+    change = np.bincount(first, minlength=len(ends) + 1)[: len(ends) + 1]
+    change -= np.bincount(last + 1, minlength=len(ends) + 1)[: len(ends) + 1]
+    return np.flatnonzero(np.cumsum(change[: len(ends)]) > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +213,6 @@ def _page_table(
     if len(words) > 1 and 0 in counts:
         raise CorruptFileError("mini-block: a page without chunks")
     return np.array([[buffer.address for buffer in words], counts, data_sizes, num_items], np.int64)
-
-
-def union(first: Int64Array, last: Int64Array, num_chunks: int) -> Int64Array:
-    """The chunks from `first[i]` to `last[i]` (int64[n]), ascending."""
-    change = np.bincount(first, minlength=num_chunks + 1)[: num_chunks + 1]
-    change -= np.bincount(last + 1, minlength=num_chunks + 1)[: num_chunks + 1]
-    return np.flatnonzero(np.cumsum(change[:num_chunks]) > 0)
 
 
 @dataclass(frozen=True, slots=True)

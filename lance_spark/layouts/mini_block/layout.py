@@ -38,17 +38,17 @@ from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block.chunks import (
     ChunkParts,
+    ChunksOfRows,
     ChunkTable,
     Places,
     RowIndex,
-    chunks_of_values,
-    union,
+    touched_by_values,
 )
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
-from lance_spark.layouts.row_selection import FoundRows, bounds_of, pick_rows, take_values
+from lance_spark.layouts.row_selection import FoundRows, pick_rows, take_values
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel, visible_validity
 
 SMALL_BYTES = 64 * 1024
@@ -194,8 +194,8 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         decoded = decoder.decode(None, around, table.starts + bases[table.pages])
         return decoded.whole() if is_whole else decoded.pick(rows)
     index = RowIndex.parse(others[-1], table, [page.num_rows for page in pages]) if has_lists else None
-    bounds = chunks_of_values(table.ends, rows) if index is None else index.chunks_of(rows)
-    chosen = union(*bounds, len(table))
+    found_rows = None if index is None else index.chunks_of(rows)
+    chosen = touched_by_values(table.ends, rows) if found_rows is None else found_rows.chosen
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
         raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
     starts = table.starts[chosen]
@@ -205,10 +205,9 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     else:
         around, bases = spanned(data)
         starts = starts + bases[table.pages[chosen]]
-    if index is None:
+    if found_rows is None:
         return decoder.decode(chosen, around, starts).pick_values(rows)
-    in_chosen = np.searchsorted(chosen, bounds_of(*bounds))
-    return decoder.list_rows(chosen, around, starts, in_chosen, index.ordinals(rows, *bounds))
+    return decoder.list_rows(found_rows, around, starts)
 
 
 def _pieces(data: Sequence[pa.Buffer], found: Places) -> list[pa.Buffer]:
@@ -288,21 +287,14 @@ class _Decoder:
         parts = _parts(self.layout, data, starts, sizes, num_values)
         return _Decoded(self, chosen, self._levels(parts, num_values), num_values, self._values(parts, pages))
 
-    def list_rows(
-        self, chosen: Int64Array, data: pa.Buffer, starts: Int64Array, bound_chunks: Int64Array, ordinals: Int64Array
-    ) -> pa.Array:
-        """Rows of pages with lists; of few, only their values are decoded.
-
-        Args:
-            chosen, data, starts: as for `decode`.
-            bound_chunks, ordinals: where the rows begin and end: the index among `chosen`, and see `find_rows`.
-        """
+    def list_rows(self, rows: ChunksOfRows, data: pa.Buffer, starts: Int64Array) -> pa.Array:
+        """Rows of pages with lists, whose chunks begin at `starts` in `data`; of few, only their values are decoded."""
         layout, scheme = self.layout, LevelScheme.of(self.layout.layers)
-        num_values, pages = self.table.num_values[chosen], self.table.pages[chosen]
-        parts = _parts(layout, data, starts, self.table.sizes[chosen], num_values)
+        num_values, pages = self.table.num_values[rows.chosen], self.table.pages[rows.chosen]
+        parts = _parts(layout, data, starts, self.table.sizes[rows.chosen], num_values)
         levels = self._levels(parts, num_values)
-        first_values = _before(num_values)
-        found = FoundRows.find(scheme, levels, _before(parts.num_levels), first_values, bound_chunks, ordinals)
+        first_slots, first_values = _before(parts.num_levels), _before(num_values)
+        found = FoundRows.find(scheme, levels, first_slots, first_values, rows.bound_chunks, rows.ordinals)
         if not layout.value_compression.can_take or found.values.num_rows * _FEW_VALUES >= first_values[-1]:
             leaf = self.leaf(self._values(parts, pages))
             return found.array(self.path, scheme, levels, leaf(*visible_validity(scheme, levels)))
