@@ -52,6 +52,9 @@ class FileRange(NamedTuple):
     length: int
 
 
+_MANY_RANGES = 2048
+"""Up to this many ranges, all of them are compared: that takes less time than to search."""
+
 PageRequest: TypeAlias = BufferSlice | FileRange
 
 Reads: TypeAlias = Generator[list[PageRequest], list[pa.Buffer], ResultT]
@@ -161,8 +164,13 @@ class RowRanges:
 
     def within(self, start: int, stop: int) -> RowRanges:
         """The intersection with [start, stop), relative to `start`; without empty ranges."""
-        starts = np.maximum(self.starts, start) - start
-        stops = np.minimum(self.stops, stop) - start
+        starts, stops = self.starts, self.stops
+        if len(starts) > _MANY_RANGES:
+            # Of many rows, each of many pages has few.
+            some = slice(stops.searchsorted(start, "right"), starts.searchsorted(stop))
+            starts, stops = starts[some], stops[some]
+        starts = np.maximum(starts, start) - start
+        stops = np.minimum(stops, stop) - start
         keep = starts < stops
         return RowRanges(starts[keep], stops[keep])
 
