@@ -19,21 +19,27 @@ from lance_spark.layouts.read_spans import gathered
 from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel, visible_validity
 
+LONG_RANGE = 1024
+"""From about so many rows on, ranges are copied one by one: numbers of their rows cost more than the rows."""
 
-def take_values(array: pa.Array, places: Int64Array) -> pa.Array:
-    """The values of `array` at the indices `places` (ascending): a view if they are consecutive, else a copy.
+
+def take_ranges(array: pa.Array, ranges: RowRanges) -> pa.Array:
+    """The values of `array` in ascending ranges: a view if they are consecutive, else a copy.
 
     Raises:
-        CorruptFileError: an index out of bounds.
+        CorruptFileError: a range is out of bounds.
     """
-    if len(places) == 0:
+    if len(ranges.starts) == 0:
         return array.slice(0, 0)
-    first, last = int(places[0]), int(places[-1])
-    if first < 0 or last >= len(array):
-        raise CorruptFileError(f"value {last} of a page that holds {len(array)}")
-    if last - first + 1 == len(places):
-        return array.slice(first, len(places))
-    return take(array, places)
+    first, stop = int(ranges.starts[0]), int(ranges.stops[-1])
+    if first < 0 or stop > len(array):
+        raise CorruptFileError(f"value {stop - 1} of a page that holds {len(array)}")
+    if stop - first == ranges.num_rows:
+        return array.slice(first, ranges.num_rows)
+    if ranges.num_rows < LONG_RANGE * len(ranges.starts):
+        return take(array, ranges.indices())
+    pieces = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+    return pa.concat_arrays([array.slice(start, stop - start) for start, stop in pieces])
 
 
 def pick_rows(
@@ -107,7 +113,7 @@ class FoundRows:
 
         def chosen(_: pa.Buffer | None, num_values: int) -> pa.Array:
             check_count(self.values.num_rows, num_values)
-            return take_values(everything, self.values.indices())
+            return take_ranges(everything, self.values)
 
         return unravel(path, scheme, self.picked(levels), chosen)
 

@@ -43,7 +43,7 @@ from lance_spark.layouts.constant.values import (
 from lance_spark.layouts.leaf_arrays import Leaf
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
-from lance_spark.layouts.row_selection import pick_rows, take_values
+from lance_spark.layouts.row_selection import pick_rows, take_ranges
 from lance_spark.layouts.unravel import LevelArray, SlotLevels, decode_levels, slot_levels, unravel
 
 
@@ -107,7 +107,7 @@ class ConstantLayout(PageLayout):
         levels = slot_levels(repetition, definition, page.num_rows * page.path.slots_per_row)
         if scheme.max_rep == 0:
             array = unravel(page.path, scheme, levels, leaf)
-            return array if rows.is_all(page.num_rows) else take_values(array, rows.indices())
+            return array if rows.is_all(page.num_rows) else take_ranges(array, rows)
         if rows.is_all(page.num_rows):
             return unravel(page.path, scheme, levels, leaf)
         return pick_rows(page.path, page.num_rows, scheme, levels, leaf, rows)

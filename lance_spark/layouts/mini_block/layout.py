@@ -48,7 +48,7 @@ from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
-from lance_spark.layouts.row_selection import FoundRows, pick_rows, take_values
+from lance_spark.layouts.row_selection import LONG_RANGE, FoundRows, pick_rows, take_ranges
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel, visible_validity
 
 SMALL_BYTES = 64 * 1024
@@ -181,7 +181,8 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         sizes = np.array([each.num_dictionary_items for each in layouts], np.int64)
         dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0], leaf_type)
     chunk_words = words, [page.whole(_DATA).length for page in pages], [each.num_items for each in layouts]
-    if layout.can_take and not every_chunk and rows.num_rows * _FEW_VALUES < num_rows:
+    is_scattered = rows.num_rows < LONG_RANGE * len(rows.starts)
+    if layout.can_take and not every_chunk and is_scattered and rows.num_rows * _FEW_VALUES < num_rows:
         found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
         if rows.num_rows * _FEW_VALUES < found.total_values:
             pieces = (yield found.slices(_DATA)) if data is None else _pieces(data, found)
@@ -362,9 +363,7 @@ class _Decoded:
     def pick(self, rows: RowRanges) -> pa.Array:
         """Selected rows of all chunks of the run, located by their levels if there are lists."""
         if self.scheme.max_rep == 0:
-            return (
-                self._span(int(rows.starts[0]), rows.num_rows) if len(rows.starts) == 1 else self._taken(rows.indices())
-            )
+            return self._span(int(rows.starts[0]), rows.num_rows) if len(rows.starts) == 1 else self._taken(rows)
         decoder = self.decoder
         return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, rows)
 
@@ -377,12 +376,12 @@ class _Decoded:
             return self._span(int(rows.starts[0] + moved[0]), rows.num_rows)
         # Those of several ranges are consecutive within each range.
         moved = moved[np.searchsorted(first_values, rows.starts, "right") - 1]
-        return self._taken(RowRanges(rows.starts + moved, rows.stops + moved).indices())
+        return self._taken(RowRanges(rows.starts + moved, rows.stops + moved))
 
     def _span(self, start: int, num_values: int) -> pa.Array:
         """Consecutive values; a view of the decoded ones if nothing wraps them."""
         if len(self.decoder.path.nodes) > 1 or self.decoder.dictionary is not None:
-            return self._taken(np.arange(start, start + num_values))
+            return self._taken(RowRanges.of(start, start + num_values))
         array = self.whole()
         if start < 0 or start + num_values > len(array):
             raise CorruptFileError(f"{len(array)} values where {start + num_values} are needed")
@@ -390,13 +389,13 @@ class _Decoded:
         return (
             array.slice(start, num_values)
             if num_values * _FEW_VALUES >= len(array)
-            else self._taken(np.arange(start, start + num_values))
+            else self._taken(RowRanges.of(start, start + num_values))
         )
 
-    def _taken(self, places: Int64Array) -> pa.Array:
+    def _taken(self, ranges: RowRanges) -> pa.Array:
         """Selected values; only these are looked up in a dictionary."""
         dictionary, path = self.decoder.dictionary, self.decoder.path
         if dictionary is None or len(path.nodes) > 1 or pa.types.is_dictionary(dictionary.data_type):
-            return take_values(self.whole(), places)
+            return take_ranges(self.whole(), ranges)
         encoded = unravel(path, self.scheme, self.levels, dictionary.encoded_leaf(self.values))
-        return take_values(encoded, places).dictionary_decode()
+        return take_ranges(encoded, ranges).dictionary_decode()
