@@ -20,7 +20,7 @@ from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel, visible_validity
 
 LONG_RANGE = 1024
-"""From about so many rows on, ranges are copied one by one: numbers of their rows cost more than the rows."""
+"""Ranges of this many rows, on average, are copied one by one: numbers of their rows cost more than the rows."""
 
 
 def take_ranges(array: pa.Array, ranges: RowRanges) -> pa.Array:
