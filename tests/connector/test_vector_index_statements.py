@@ -8,6 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import lance_spark
+
 
 def insert(spark: SparkSession, name: str, start: int, stop: int) -> None:
     values = np.random.default_rng(start).normal(size=(stop - start, 8)).tolist()
@@ -54,3 +56,39 @@ def test_vector_index_is_built_by_tasks_and_maintained(spark: SparkSession, part
         assert "ANNSubIndex" in dataset.scanner(nearest=asked).explain_plan()
     spark.sql(f"ALTER TABLE {name} DROP INDEX n")
     assert spark.sql(f"SHOW INDEXES IN {name}").count() == 0
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_optimize_index_splits_large_partitions(spark: SparkSession, partitioned: bool) -> None:
+    name = f"lance.split_index_{partitioned}.t".lower()
+    spark.sql(f"CREATE NAMESPACE {name.rsplit('.', 1)[0]}")
+    by = "PARTITIONED BY (p)" if partitioned else ""
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT, p INT, v ARRAY<FLOAT>) USING lance {by} "
+        "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '8')"
+    )
+    insert(spark, name, 0, 400)
+    options = "target_partition_size = 100, num_sub_vectors = 4, num_bits = 4"
+    spark.sql(f"ALTER TABLE {name} CREATE INDEX n USING ivf_pq (v) WITH ({options})").collect()
+    insert(spark, name, 400, 3000)
+    (optimized,) = spark.sql(f"ALTER TABLE {name} OPTIMIZE INDEX n").collect()
+    num_tables = 2 if partitioned else 1
+    assert optimized.segments_after == num_tables
+    root = spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").collect()[0].data_type
+    segments = lance_spark.open(root).index_statistics("n")["segments"]
+    sizes = [[part["size"] for part in segment["partitions"]] for segment in segments]
+    assert [sum(own) for own in sizes] == [3000 // num_tables] * num_tables
+    # Of four partitions for 400 rows in all, those with more than 400 rows are split.
+    for own in sizes:
+        assert len(own) > 4 // num_tables
+        assert max(own) <= 400
+    values = np.random.default_rng(400).normal(size=(2600, 8)).astype("f4")
+    for place in (0, 1999):
+        distances = ((values[place] - values) ** 2).sum(axis=1)
+        query = ", ".join(map(repr, values[place].tolist()))
+        (found,) = spark.sql(
+            f"SELECT id, _distance FROM vector_search(table => '{name}', query_vector => array({query}), k => 1, "
+            "fast_search => true, refine_factor => 20, nprobes => 2)"
+        ).collect()
+        assert found.id == 400 + int(distances.argmin())
+        assert found._distance == pytest.approx(0, abs=1e-5)

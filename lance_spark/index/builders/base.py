@@ -59,6 +59,20 @@ class IdMapping(Protocol):
         ...
 
 
+class ValuesOfRows(Protocol):
+    """Reads values of the column again, for a merge that cannot copy all it needs from old segments."""
+
+    def __call__(self, ids: UInt64Array) -> IndexedRows:
+        """The rows with these distinct ids, each once, in the order of the table.
+
+        Raises:
+            CorruptFileError: there is no such row, or a file contradicts the format.
+            NotFoundError: a file does not exist any more.
+            StorageError: the store failed.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class OldSegment:
     """A segment whose rows go into a new one.
@@ -157,6 +171,10 @@ class IndexBuilder(ABC):
 
     def untrained(self) -> IndexBuilder:
         """A builder without a model: the next segment trains its own."""
+        return self
+
+    def rebalancing(self, values: ValuesOfRows) -> IndexBuilder:
+        """A builder whose merges may split and dissolve partitions. `values` reads those that old segments hold."""
         return self
 
     def details(self) -> bytes:

@@ -10,19 +10,28 @@ import pyarrow as pa
 
 from lance_spark._proto import index_details_pb2
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, Parameters, positive_number
+from lance_spark.index.builders.base import (
+    IndexBuilder,
+    IndexedRows,
+    OldSegment,
+    Parameters,
+    ValuesOfRows,
+    positive_number,
+)
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
+from lance_spark.index.vector.building.balance import VectorsOfRows, merged_rows
 from lance_spark.index.vector.building.codecs import codec_of
 from lance_spark.index.vector.building.kinds import VectorIndexKind, kind_in_details, vector_index_kind
 from lance_spark.index.vector.building.model import GraphParameters, VectorModel
 from lance_spark.index.vector.building.segment_files import (
     StoredRows,
+    coded_rows,
     partition_sizes,
     read_rows_of_segment,
     write_segment_files,
 )
-from lance_spark.index.vector.building.training import TrainingParameters, assigned, train
+from lance_spark.index.vector.building.training import TrainingParameters, train
 from lance_spark.index.vector.building.vectors import VectorRows, VectorType
 from lance_spark.index.vector.metrics import Metric
 
@@ -59,6 +68,7 @@ class VectorBuilder(IndexBuilder):
         model = self.parameters["model"]
         self._model = model if isinstance(model, VectorModel) else None
         self._training = self._training_parameters()
+        self._vectors_of: VectorsOfRows | None = None
 
     @classmethod
     def of_segment(cls, details: bytes, files: IndexFiles) -> type[IndexBuilder]:
@@ -183,7 +193,7 @@ class VectorBuilder(IndexBuilder):
             return
         model = self._model or train(self._training, vectors, len(vectors.ids))
         if model is not None:
-            write_segment_files(model, _stored(model, vectors), output)
+            write_segment_files(model, coded_rows(model, vectors), output)
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
         filled = [segment for segment in old if not segment.files.is_empty]
@@ -199,8 +209,13 @@ class VectorBuilder(IndexBuilder):
             found = read_rows_of_segment(segment.files, model)
             kept, ids = segment.mapping(found.ids)
             parts.append(_with_ids(found.taken(kept), ids))
-        parts.append(_stored(model, self._rows(rows)))
-        write_segment_files(model, StoredRows.joined(parts), output)
+        model, joined = merged_rows(model, StoredRows.joined(parts), self._rows(rows), self._training, self._vectors_of)
+        write_segment_files(model, joined, output)
+
+    def rebalancing(self, values: ValuesOfRows) -> IndexBuilder:
+        made = type(self)(self.dtype, self.parameters)
+        made._vectors_of = lambda ids: made._rows(values(ids))
+        return made
 
     def _rows(self, rows: IndexedRows) -> VectorRows:
         return VectorRows.of(rows.values, rows.ids, self._type, self._training.metric)
@@ -271,11 +286,6 @@ class VectorBuilder(IndexBuilder):
         if self.parameters["ivf_centroids"] is None:
             raise InvalidInputError("a pq_codebook fits the centroids it was trained with; give ivf_centroids too")
         return np.ascontiguousarray(found.reshape(shape), self._type.values).astype(np.float32)
-
-
-def _stored(model: VectorModel, vectors: VectorRows) -> StoredRows:
-    labels = assigned(model, vectors.vectors)
-    return StoredRows(vectors.ids, labels, codec_of(model).encoded(vectors.vectors, labels))
 
 
 def _with_ids(rows: StoredRows, ids: Any) -> StoredRows:

@@ -21,7 +21,7 @@ from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path
-from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches
+from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches, values_of_rows
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -252,7 +252,9 @@ def _written(
         return build_segment(table, base, replace(definition, builder=definition.builder.untrained()))
     by_uuid = {segment.uuid: segment for segment in segments}
     replaced = [by_uuid[uuid] for uuid in plan.replaced]
-    return merged_segment(table, base, definition, replaced, plan.fragment_ids)
+    # Another model than that of the segments which stay would make their next merge a build from the vectors.
+    rebalanced = bool(replaced) and len(replaced) == len(segments)
+    return merged_segment(table, base, definition, replaced, plan.fragment_ids, rebalanced=rebalanced)
 
 
 def merged_segment(
@@ -261,10 +263,15 @@ def merged_segment(
     definition: IndexDefinition,
     segments: Sequence[IndexMetadata],
     uncovered: Collection[int],
+    *,
+    rebalanced: bool = False,
 ) -> IndexMetadata:
     """A segment over the rows of old segments and of fragments that none covers.
 
     Segments that cannot be read are replaced by what the data says.
+
+    Args:
+        rebalanced: lets the builder split and dissolve partitions.
     """
     bases = table.bases(base)
     coverage = Coverage(base, bases)
@@ -287,12 +294,16 @@ def merged_segment(
     versions = [] if coverage.has_moves else [segment.message.dataset_version for segment in sources]
     version = min([base.version, *versions])
 
+    builder = definition.builder
+    if rebalanced:
+        builder = builder.rebalancing(values_of_rows(base, bases, definition, chosen_fragments(base, covered_ids)))
+
     def write(output: SegmentOutput) -> None:
         batches = row_batches(base, bases, definition, chosen_fragments(base, fresh))
-        if definition.builder.can_merge:
-            definition.builder.merge_batches(old, batches, output)
+        if builder.can_merge:
+            builder.merge_batches(old, batches, output)
         else:
-            definition.builder.train_batches(batches, output)
+            builder.train_batches(batches, output)
 
     try:
         return write_segment(table, base, definition, covered_ids, write, dataset_version=version)

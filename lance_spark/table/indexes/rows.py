@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.index.builders.base import IdMapping, IndexedRows
+from lance_spark.errors import CorruptFileError
+from lance_spark.index.builders.base import IdMapping, IndexedRows, ValuesOfRows
 from lance_spark.progress import progress
 from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
@@ -19,7 +21,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array, row_addresses
+from lance_spark.table.rows.row_address import UInt64Array, distinct, row_addresses
 from lance_spark.table.writing.write import num_rows_of
 
 
@@ -46,6 +48,31 @@ def row_batches(
         for fragment in fragments:
             for batch in bar.track(scan.read_fragment(fragment), size=num_rows_of):
                 yield indexed_rows([batch], manifest, definition)
+
+
+def values_of_rows(
+    manifest: Manifest, bases: Bases, definition: IndexDefinition, fragments: Collection[DataFragment]
+) -> ValuesOfRows:
+    """Reads what an index is built from of single live rows of fragments."""
+    stable = holds_row_ids(definition, manifest)
+
+    def read(ids: UInt64Array) -> IndexedRows:
+        wanted = distinct(ids)
+        places = []
+        for fragment in fragments if len(wanted) else ():
+            own = np.flatnonzero(_among(_live_ids(fragment, bases, stable=stable), wanted))
+            if len(own):
+                places.append((fragment, own))
+        scan = index_scan(manifest, bases, definition)
+        tables = scan.read_rows_of_fragments(places) if places else iter(())
+        batches = [batch for table in tables for batch in table.to_batches()]
+        found = indexed_rows(batches, manifest, definition)
+        if not np.array_equal(np.sort(found.ids), wanted):
+            message = f"{len(wanted)} rows of index {definition.name!r} are {len(found.ids)} rows of the table"
+            raise CorruptFileError(message)
+        return found
+
+    return read
 
 
 def index_scan(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> Scan:
@@ -77,12 +104,8 @@ def live_row_ids(fragments: Collection[DataFragment], bases: Bases) -> UInt64Arr
 
     Those of deleted rows are left out: an updated row has its id in another fragment too.
     """
-    found = [np.empty(0, np.uint64)]
-    for fragment in fragments:
-        reader = FragmentReader(fragment, bases)
-        live = reader.deletions.live_rows(0, reader.num_rows).indices()
-        found.append(RowLineage(fragment, reader, True).column(ROW_ID, live).to_numpy())
-    return np.sort(np.concatenate(found))
+    found = [_live_ids(fragment, bases, stable=True) for fragment in fragments]
+    return np.sort(np.concatenate([np.empty(0, np.uint64), *found]))
 
 
 def kept_addresses(fragments: Collection[DataFragment], bases: Bases) -> IdMapping:
@@ -99,7 +122,7 @@ def kept_addresses(fragments: Collection[DataFragment], bases: Bases) -> IdMappi
         ]
     )
 
-    def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:
+    def mapping(ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
         kept = np.isin(ids >> np.uint64(32), wanted)
         if len(deleted):
             kept &= ~np.isin(ids, deleted)
@@ -112,12 +135,26 @@ def kept_row_ids(fragments: Collection[DataFragment], bases: Bases) -> IdMapping
     """Keeps the stable ids of rows that are in some fragments and are not deleted."""
     wanted = live_row_ids(fragments, bases)
 
-    def mapping(ids: UInt64Array) -> tuple[np.typing.NDArray[np.bool_], UInt64Array]:
-        places = np.minimum(np.searchsorted(wanted, ids), max(len(wanted) - 1, 0))
-        kept = wanted[places] == ids if len(wanted) else np.zeros(len(ids), np.bool_)
+    def mapping(ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
+        kept = _among(ids, wanted)
         return kept, ids if kept.all() else ids[kept]
 
     return mapping
+
+
+def _live_ids(fragment: DataFragment, bases: Bases, *, stable: bool) -> UInt64Array:
+    """uint64[n]: the ids of the live rows of a fragment in their order: stable ones, or addresses."""
+    reader = FragmentReader(fragment, bases)
+    live = reader.deletions.live_rows(0, reader.num_rows).indices()
+    return RowLineage(fragment, reader, stable).row_ids(live)
+
+
+def _among(ids: UInt64Array, wanted: UInt64Array) -> npt.NDArray[np.bool_]:
+    """bool[n]: which `ids` are in `wanted`, which ascend."""
+    if not len(wanted):
+        return np.zeros(len(ids), np.bool_)
+    found: npt.NDArray[np.bool_] = wanted[np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)] == ids
+    return found
 
 
 def _member(values: pa.Array, names: tuple[str, ...]) -> pa.Array:

@@ -18,6 +18,8 @@ from lance_spark.index.vector.building.codec import Codec, Columns
 from lance_spark.index.vector.building.codecs import codec_of
 from lance_spark.index.vector.building.graph import GRAPH_SCHEMA, Graph, graph_of
 from lance_spark.index.vector.building.model import GraphParameters, VectorModel, set_lengths
+from lance_spark.index.vector.building.training import assigned
+from lance_spark.index.vector.building.vectors import VectorRows
 from lance_spark.index.vector.ivf import MODEL_FILE, STORAGE_FILE, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Metric
 
@@ -53,6 +55,12 @@ class StoredRows:
         """The rows at places, or for which a mask is true."""
         columns = {name: values[rows] for name, values in self.columns.items()}
         return StoredRows(self.ids[rows], self.labels[rows], columns)
+
+
+def coded_rows(model: VectorModel, vectors: VectorRows) -> StoredRows:
+    """Vectors in their partitions, coded by a model."""
+    labels = assigned(model, vectors.vectors)
+    return StoredRows(vectors.ids, labels, codec_of(model).encoded(vectors.vectors, labels))
 
 
 def write_segment_files(model: VectorModel, rows: StoredRows, output: SegmentOutput) -> None:

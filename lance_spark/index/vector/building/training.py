@@ -57,14 +57,18 @@ class TrainingParameters:
         """How vectors are stored: FLAT, PQ, SQ or RQ."""
         return self.kind.rsplit("_", 1)[-1]
 
+    @property
+    def target_rows(self) -> int:
+        """How many rows a partition is to have: as many as the user says, else the default of the kind."""
+        return self.target_partition_size or _TARGET_ROWS.get(self.kind, _TARGET_ROWS_OF_GRAPHS)
+
     def partitions(self, num_rows: int) -> int:
         """The number of partitions of an index over this number of rows."""
         if self.centroids is not None:
             return len(self.centroids)
         if self.num_partitions is not None:
             return max(1, min(self.num_partitions, num_rows))
-        target = self.target_partition_size or _TARGET_ROWS.get(self.kind, _TARGET_ROWS_OF_GRAPHS)
-        return max(1, min(num_rows // target, _MAX_DEFAULT_PARTITIONS, num_rows))
+        return max(1, min(num_rows // self.target_rows, _MAX_DEFAULT_PARTITIONS, num_rows))
 
     def sample_rows(self, num_rows: int) -> int:
         """How many vectors a sample of a table with this number of rows has."""
