@@ -10,7 +10,6 @@ warm one a query that was asked before. The candidates of each first search are 
 
 from __future__ import annotations
 
-import json
 import resource
 import shutil
 import sys
@@ -23,14 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.index_growth import KeptStore
-from lance_spark._proto import index_details_pb2
 from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.building.codecs import codec_of
-from lance_spark.index.vector.building.model import VectorModel, set_lengths
-from lance_spark.index.vector.building.segment_files import StoredRows, write_segment_files
+from lance_spark.index.vector.building.model import VectorModel
+from lance_spark.index.vector.building.segment_files import StoredRows, storage_parts, write_segment_files
 from lance_spark.index.vector.ivf import STORAGE_FILE
 from lance_spark.index.vector.metrics import Metric
 from lance_spark.index.vector.opened import open_segment
@@ -42,7 +40,8 @@ from lance_spark.storage import open_store
 _DIMENSION = 128
 _SUB_VECTORS = 16
 _PARTITION_ROWS = 24_400
-_EFFORT = Effort(k=10, count=40, probing=Probing(24, 24))
+_PROBES = 24
+_EFFORT = Effort(k=10, count=40, probing=Probing(_PROBES, _PROBES))
 
 Codes = npt.NDArray[np.uint8]
 
@@ -77,23 +76,15 @@ def written(folder: str, model: VectorModel) -> dict[str, int]:
     """Writes a segment; the sizes of its files."""
     store, codec = open_store(folder), codec_of(model)
     output = SegmentOutput(store, "segment", FileVersion.V2_1)
-    none = StoredRows(
-        np.empty(0, np.uint64), np.empty(0, np.int32), {"__pq_code": np.empty((0, _SUB_VECTORS), np.uint8)}
-    )
-    write_segment_files(model, none, output)
-    message = index_details_pb2.IVF()
-    set_lengths(message, [_PARTITION_ROWS] * len(model.centroids))
-    metadata = {
-        "distance_type": model.metric.value,
-        "storage_metadata": json.dumps([json.dumps(codec.description(), separators=(",", ":"))]),
-    }
+    no_codes = {"__pq_code": np.empty((0, _SUB_VECTORS), np.uint8)}
+    write_segment_files(model, StoredRows(np.empty(0, np.uint64), np.empty(0, np.int32), no_codes), output)
+    metadata, buffers = storage_parts(model, [_PARTITION_ROWS] * len(model.centroids))
     batches = _batches(model)
     first = next(batches)
-    with FileWriter(
-        store, f"segment/{STORAGE_FILE}", internal_schema(first.schema), version=FileVersion.V2_1
-    ) as writer:
-        number = writer.add_global_buffer(message.SerializeToString(deterministic=True))
-        writer.add_schema_metadata("lance:ivf", str(number).encode())
+    schema = internal_schema(first.schema)
+    with FileWriter(store, f"segment/{STORAGE_FILE}", schema, version=FileVersion.V2_1) as writer:
+        for key, data in buffers.items():
+            writer.add_schema_metadata(key, str(writer.add_global_buffer(data)).encode())
         for data in codec.buffers():
             writer.add_global_buffer(data)
         for key, value in metadata.items():
@@ -120,7 +111,7 @@ def nearest_of_numpy(model: VectorModel, query: npt.NDArray[np.float32]) -> set[
     assert model.codebook is not None
     to_centroids = ((model.centroids - query) ** 2).sum(axis=1)
     distances, ids = [], []
-    for number in np.argsort(to_centroids)[:24].tolist():
+    for number in np.argsort(to_centroids)[:_PROBES].tolist():
         rest = (query - model.centroids[number]).reshape(_SUB_VECTORS, 1, -1)
         table = ((rest - model.codebook) ** 2).sum(axis=2, dtype=np.float64)
         distances.append(table[np.arange(_SUB_VECTORS), codes_of(number)].sum(axis=1))
@@ -129,7 +120,7 @@ def nearest_of_numpy(model: VectorModel, query: npt.NDArray[np.float32]) -> set[
 
 
 def measure(folder: str, num_rows: int) -> None:
-    model = model_of(max(24, round(num_rows / _PARTITION_ROWS)))
+    model = model_of(max(_PROBES, round(num_rows / _PARTITION_ROWS)))
     start = time.process_time()
     sizes = written(folder, model)
     total = len(model.centroids) * _PARTITION_ROWS

@@ -363,7 +363,7 @@ class _Decoded:
     def pick(self, rows: RowRanges) -> pa.Array:
         """Selected rows of all chunks of the run, located by their levels if there are lists."""
         if self.scheme.max_rep == 0:
-            return self._span(int(rows.starts[0]), rows.num_rows) if len(rows.starts) == 1 else self._taken(rows)
+            return self._taken(rows)
         decoder = self.decoder
         return pick_rows(decoder.path, decoder.num_rows, self.scheme, self.levels, self.leaf, rows)
 
@@ -373,27 +373,14 @@ class _Decoded:
         moved = np.cumsum(self.num_values) - self.num_values - first_values
         if len(rows.starts) == 1:
             # The chunks of one range are consecutive, too.
-            return self._span(int(rows.starts[0] + moved[0]), rows.num_rows)
-        # Those of several ranges are consecutive within each range.
-        moved = moved[np.searchsorted(first_values, rows.starts, "right") - 1]
+            moved = moved[:1]
+        else:
+            # Those of several ranges are consecutive within each range.
+            moved = moved[np.searchsorted(first_values, rows.starts, "right") - 1]
         return self._taken(RowRanges(rows.starts + moved, rows.stops + moved))
 
-    def _span(self, start: int, num_values: int) -> pa.Array:
-        """Consecutive values; a view of the decoded ones if nothing wraps them."""
-        if len(self.decoder.path.nodes) > 1 or self.decoder.dictionary is not None:
-            return self._taken(RowRanges.of(start, start + num_values))
-        array = self.whole()
-        if start < 0 or start + num_values > len(array):
-            raise CorruptFileError(f"{len(array)} values where {start + num_values} are needed")
-        # A short piece of a long array would keep all of it in memory.
-        return (
-            array.slice(start, num_values)
-            if num_values * _FEW_VALUES >= len(array)
-            else self._taken(RowRanges.of(start, start + num_values))
-        )
-
     def _taken(self, ranges: RowRanges) -> pa.Array:
-        """Selected values; only these are looked up in a dictionary."""
+        """Selected values, a view if they are consecutive; only these are looked up in a dictionary."""
         dictionary, path = self.decoder.dictionary, self.decoder.path
         if dictionary is None or len(path.nodes) > 1 or pa.types.is_dictionary(dictionary.data_type):
             return take_ranges(self.whole(), ranges)

@@ -131,14 +131,21 @@ def _write_storage(
         values = np.concatenate([part[name] for part in parts]) if parts else rows.columns[name]
         columns.append(_arrow(values, dtype))
         fields.append(pa.field(name, dtype, nullable=codec.is_nullable))
-    message = index_details_pb2.IVF()
-    set_lengths(message, lengths.tolist())
-    metadata = {
-        "distance_type": model.metric.value,
-        "storage_metadata": json.dumps([json.dumps(codec.description(), separators=(",", ":"))]),
-    }
     table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
-    output.write(STORAGE_FILE, table, metadata, {"lance:ivf": _serialized(message)}, codec.buffers())
+    output.write(STORAGE_FILE, table, *storage_parts(model, lengths.tolist()), codec.buffers())
+
+
+def storage_parts(model: VectorModel, lengths: list[int]) -> tuple[dict[str, str], dict[str, bytes]]:
+    """(entries of the metadata of the schema, global buffers by name) of the file of the rows.
+
+    Args:
+        lengths: the rows of each partition.
+    """
+    message = index_details_pb2.IVF()
+    set_lengths(message, lengths)
+    description = json.dumps(codec_of(model).description(), separators=(",", ":"))
+    metadata = {"distance_type": model.metric.value, "storage_metadata": json.dumps([description])}
+    return metadata, {"lance:ivf": _serialized(message)}
 
 
 def _write_model(model: VectorModel, lengths: npt.NDArray[np.int64], output: SegmentOutput) -> None:

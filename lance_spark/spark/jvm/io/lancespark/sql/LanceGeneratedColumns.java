@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -47,28 +48,20 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    if (plan instanceof WriteDelta write && generated(write.originalTable()) != null) {
-      LogicalPlan query = new Rows(write.originalTable(), 1).computed(write.query());
-      return write.copy(
-          write.table(),
-          write.condition(),
-          query,
-          write.originalTable(),
-          write.projections(),
-          write.groupFilterCondition(),
-          write.write());
+    if (plan instanceof WriteDelta write && !generated(write.originalTable()).isEmpty()) {
+      return (LogicalPlan) write.withNewQuery(new Rows(write.originalTable(), 1).computed(write.query()));
     }
-    if (plan instanceof InsertOnlyMerge write && generated((LogicalPlan) write.table()) != null) {
-      return write.withNewQuery(new Rows((LogicalPlan) write.table(), 0).computed(write.query()));
+    if (plan instanceof InsertOnlyMerge write && !generated(write.table()).isEmpty()) {
+      return write.withNewQuery(new Rows(write.table(), 0).computed(write.query()));
     }
     return plan;
   }
 
-  /** The expressions of a table that this rule computes, by column; null if there are none. */
-  private static Map<String, String> generated(Object relation) {
-    boolean isLance = relation instanceof DataSourceV2Relation known && known.table() instanceof LanceTable;
-    Map<String, String> found = isLance ? ((LanceTable) ((DataSourceV2Relation) relation).table()).computed() : Map.of();
-    return found.isEmpty() ? null : found;
+  /** The expressions of a table that this rule computes, by column. */
+  private static Map<String, String> generated(NamedRelation relation) {
+    return relation instanceof DataSourceV2Relation known && known.table() instanceof LanceTable table
+        ? table.computed()
+        : Map.of();
   }
 
   /** The new rows of one table. */
@@ -80,7 +73,7 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
     /**
      * @param first the place of the table's first column among those of the rows; before it is the operation
      */
-    Rows(Object table, int first) {
+    Rows(NamedRelation table, int first) {
       this.first = first;
       this.columns = list(((DataSourceV2Relation) table).output()).stream().map(Attribute.class::cast).toList();
       generated(table).forEach(this::resolve);

@@ -39,12 +39,8 @@ public final class LanceParser implements ParserInterface {
   }
 
   private String rewritten(String text) {
-    String call = LanceStatements.rewrite(text, this::resolve);
+    String call = LanceStatements.rewrite(text, parts -> resolve(session, parts));
     return call == null ? text : call;
-  }
-
-  private List<String> resolve(List<String> parts) {
-    return resolve(session, parts);
   }
 
   /** The qualified name of a table, catalog first; null if the catalog is not a Lance catalog. */

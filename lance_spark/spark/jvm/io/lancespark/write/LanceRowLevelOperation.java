@@ -2,8 +2,8 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.TableRequests;
 import io.lancespark.catalog.LanceTable;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;

@@ -2,9 +2,9 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.TableRequests;
 import io.lancespark.catalog.LanceColumnNames;
 import io.lancespark.catalog.LanceStagedTable;
+import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.Locale;
