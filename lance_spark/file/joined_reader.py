@@ -40,7 +40,7 @@ _EMPTY = pa.py_buffer(b"")
 class JoinedReader(DataFileReader):
     """Open data files as one; rows are numbered from the first row of the first file.
 
-    Errors name the first file. Blob columns cannot be read, because their pages contain positions in a file.
+    Errors name the first file. Blob columns of files before 2.2 cannot be read: their pages point into a file.
 
     Args:
         files: at least one.
@@ -79,7 +79,8 @@ class JoinedReader(DataFileReader):
             of_leaves = [reader for reader in prepared if isinstance(reader, LeafFields)]
             if len(of_leaves) == len(prepared):
                 return _Selected(of_leaves, self._files, self._starts)
-        return field_reader(self.version)(fields, self._load(fields, column_indices))
+        trees = self._files[0].stored_fields(fields)
+        return field_reader(self.version)(trees, self._load(trees, column_indices))
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         wanted = {

@@ -80,8 +80,12 @@ class FileReader(DataFileReader):
         return self._read_ranges([ByteRange(position, size)])[0]
 
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
-        trees = [described_blobs(field, self._fields_by_id) for field in fields]
+        trees = self.stored_fields(fields)
         return field_reader(self.version)(trees, self._load(trees, column_indices))
+
+    def stored_fields(self, fields: Sequence[Field]) -> list[Field]:
+        """Fields of the table as the file has them: blobs of 2.2 are descriptions."""
+        return [described_blobs(field, self._fields_by_id) for field in fields]
 
     def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
         with located(self._store, self.path):

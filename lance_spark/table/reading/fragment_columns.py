@@ -21,7 +21,7 @@ from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
 from lance_spark.schema.remembered import Remembered
-from lance_spark.table.reading.blobs.blob_columns import has_other_descriptors, source_of, wants_source, with_sources
+from lance_spark.table.reading.blobs.blob_columns import has_other_descriptors, wants_source, with_sources
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
 
@@ -35,13 +35,17 @@ class FilePart:
     Attributes:
         fields: top-level fields, pruned to the part in this file.
         column_indices: the file's columns by field id.
-        file: the file.
+        place: of the file among the fragment's files.
     """
 
     reader: DataFileReader
     fields: tuple[Field, ...]
     column_indices: Mapping[FieldId, int]
-    file: DataFile
+    place: int
+
+
+Sources = Callable[[int, RowRanges], pa.Array]
+"""From the place of a file among the fragment's files, and rows, to the sources of the rows' blobs (string[n])."""
 
 
 class FragmentColumns:
@@ -51,8 +55,8 @@ class FragmentColumns:
         fields: the fields to read.
         files: the fragment's data files.
         open_file: opens one of them.
+        sources: the data files that descriptions of blobs are of.
         known: the table's complete top-level fields, where `fields` may be pruned.
-        split_key: of the split that the fragment is in.
 
     Raises:
         UnsupportedFeatureError: files of several versions have different forms of a blob column.
@@ -63,17 +67,17 @@ class FragmentColumns:
         fields: Sequence[Field],
         files: Sequence[DataFile],
         open_file: Callable[[DataFile], DataFileReader],
+        sources: Sources,
         known: Sequence[Field] = (),
-        split_key: str | None = None,
     ) -> None:
-        self._split_key = split_key
+        self._sources = sources
         self._wanted = tuple(fields)
         resolved = _resolved(fields, files, known)
         self._fields = resolved.fields
         self._with_sources = resolved.with_sources
         self._is_whole = resolved.is_whole
         self._parts = [
-            FilePart(open_file(files[place]), parts, columns, files[place])
+            FilePart(open_file(files[place]), parts, columns, place)
             for place, parts, columns in resolved.parts
             if parts
         ]
@@ -112,9 +116,9 @@ class FragmentColumns:
         for part in self._parts:
             columns = part.reader.read(part.fields, part.column_indices, rows)
             if self._with_sources:
-                source = source_of(part.file, self._split_key)
+                sources = self._sources(part.place, rows)
                 columns = [
-                    with_sources(column, field, source) for field, column in zip(part.fields, columns, strict=True)
+                    with_sources(column, field, sources) for field, column in zip(part.fields, columns, strict=True)
                 ]
             for field, column in zip(part.fields, columns, strict=True):
                 pieces[field.id].append(column)

@@ -6,7 +6,7 @@ called and filters evaluated for each. So fragments with the same columns in the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -18,10 +18,13 @@ from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.joined_reader import JoinedReader
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
+from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.blob import is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
+from lance_spark.table.reading.blobs.blob_columns import source_of
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS, ROW_ID, RowLineage
@@ -59,6 +62,7 @@ class FragmentGroup:
         self._stable_row_ids = stable_row_ids
         self._is_selective = is_selective
         self._at_once = bases.reads_at_once
+        self._split_key = bases.split_key
         *starts, self.num_rows = accumulate((reader.num_rows for reader in self._readers), initial=0)
         self.starts: Int64Array = np.array(starts, np.int64)
         self._files: dict[int, DataFileReader] = {}
@@ -102,7 +106,15 @@ class FragmentGroup:
             CorruptFileError: a file's row count differs from its fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the files cannot be read as one.
         """
-        return FragmentColumns(fields, self.fragments[0].files, self._joined, known)
+        return FragmentColumns(fields, self.fragments[0].files, self._joined, self._sources, known)
+
+    def _sources(self, place: int, rows: RowRanges) -> pa.Array:
+        sources = [source_of(fragment.files[place], self._split_key) for fragment in self.fragments]
+        return pa.array(sources, pa.string()).take(pa.array(self._owners(rows.indices())))
+
+    def _owners(self, rows: Int64Array) -> Int64Array:
+        """int64[n]: the places of the fragments that have these rows of the group."""
+        return np.searchsorted(self.starts, rows, "right") - 1
 
     def _joined(self, file: DataFile) -> DataFileReader:
         place = self.fragments[0].files.index(file)
@@ -125,7 +137,7 @@ class FragmentGroup:
         Raises:
             CorruptFileError: a fragment has no lineage, or it does not match its rows.
         """
-        owners = np.searchsorted(self.starts, rows, "right") - 1
+        owners = self._owners(rows)
         if name in (FRAGMENT_ID, ROW_ADDRESS) or (name == ROW_ID and not self._stable_row_ids):
             ids = np.array([fragment.id for fragment in self.fragments], np.uint64)[owners]
             if name == FRAGMENT_ID:
@@ -158,14 +170,14 @@ def grouped(
         first: fragments of the first group at most; later groups are larger.
         num_wanted: how many rows are read of each fragment, by its id; None for all.
     """
-    joinable = not any(is_blob(node) for field in fields for node in field.walk())
+    versions = _joinable_versions(fields)
     widths = [fixed_width(field) for field in fields]
     is_fixed = None not in widths
     group: list[DataFragment] = []
     num_rows, num_bytes = 0, 0.0
     for fragment in fragments:
         rows = (fragment.physical_rows or 0) if num_wanted is None else num_wanted[fragment.id]
-        size = _small_bytes(fragment, rows) if joinable else None
+        size = _small_bytes(fragment, rows, versions)
         decoded = window_bytes if size is None else window_bytes_of(widths, rows, size)
         if group and (
             size is None
@@ -187,13 +199,21 @@ def grouped(
         yield group
 
 
-def _small_bytes(fragment: DataFragment, num_wanted: int) -> int | None:
-    """About the bytes of some rows in the files; None if these are many, not known, or not of a version to join."""
+def _joinable_versions(fields: Sequence[Field]) -> Collection[FileVersion]:
+    """The versions of files that can be read as one; a page of values of blobs has positions in one file."""
+    blobs = [node for field in fields for node in field.walk() if is_blob(node)]
+    if not blobs:
+        return _JOINABLE
+    return (FileVersion.V2_2,) if all(map(is_described, blobs)) else ()
+
+
+def _small_bytes(fragment: DataFragment, num_wanted: int, versions: Collection[FileVersion]) -> int | None:
+    """About the bytes of some rows in the files; None if these are many, not known, or not of these versions."""
     if fragment.physical_rows is None or not fragment.files:
         return None
     num_bytes = 0
     for file in fragment.files:
-        if file.size_bytes is None or file.version not in _JOINABLE:
+        if file.size_bytes is None or file.version not in versions:
             return None
         wanted = file.size_bytes * num_wanted // max(fragment.physical_rows, 1)
         if wanted > _SMALL_FILE_BYTES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
@@ -16,6 +17,7 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
 from lance_spark.storage.cache import cached_by_path
 from lance_spark.table.bases import Bases
+from lance_spark.table.reading.blobs.blob_columns import source_of
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.rows.deletion_vector import DeletionVector
 from lance_spark.table.rows.fragment import DataFile, DataFragment
@@ -80,7 +82,11 @@ class FragmentReader:
             CorruptFileError: a file's row count differs from the fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the version of a file is not supported.
         """
-        return FragmentColumns(fields, self._fragment.files, self.open_file, known, split_key=self._bases.split_key)
+        return FragmentColumns(fields, self._fragment.files, self.open_file, self._sources, known)
+
+    def _sources(self, place: int, rows: RowRanges) -> pa.Array:
+        source = source_of(self._fragment.files[place], self._bases.split_key)
+        return pa.repeat(pa.scalar(source, pa.string()), rows.num_rows)
 
     def row_group_files(self) -> list[V01FileReader]:
         """The files of version 0.1, which have row groups with statistics."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from lance.blob import Blob, blob_array
@@ -16,7 +17,7 @@ from lance.blob import blob_field as reference_field
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
-from lance_spark.file import blob_writer
+from lance_spark.file import blob_writer, joined_reader
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import blob_field
 from lance_spark.storage.base import ByteRange
@@ -214,6 +215,32 @@ def test_files_and_values_of_rows(tmp_path: Path) -> None:
         dataset.take_blobs("id", indices=[0])
     with pytest.raises(NotFoundError):
         dataset.take_blobs("none", indices=[0])
+
+
+@pytest.mark.parametrize("small_file_bytes", [0, 1 << 20], ids=["pages of few files", "joined files"])
+@pytest.mark.parametrize("write", [by_us, by_reference])
+def test_values_of_several_fragments_are_read_together(
+    tmp_path: Path, write: Writer, small_file_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t")
+    write(uri, VALUES, **sizes())
+    for number in range(1, 4):
+        more = [value and bytes([number]) + value for value in VALUES]
+        lance_spark.write(rows(more, 100 * number), uri, mode="append")
+    dataset = lance_spark.open(uri).delete("id IN (3, 104)")
+    wanted = np.random.default_rng(3).permutation(dataset.count_rows()).tolist()
+    expected = [item and item.readall() for item in lance.dataset(uri).take_blobs("img", indices=wanted)]
+
+    def alone(*_: object) -> None:
+        raise AssertionError("a fragment is read alone")
+
+    monkeypatch.setattr(joined_reader, "_SMALL_FILE_BYTES", small_file_bytes)
+    monkeypatch.setattr(Scan, "read_rows", alone)
+    for indices, values in ((wanted, expected), (wanted[:3], expected[:3])):
+        assert [value for _, value in dataset.read_blobs("img", indices=indices)] == values
+    assert dataset.to_table(["id", "img"], blob_handling="all_binary")["img"].to_pylist() == [
+        value for _, value in sorted(zip(wanted, expected, strict=True))
+    ]
 
 
 def test_filters_limits_and_projections_with_bytes(tmp_path: Path) -> None:

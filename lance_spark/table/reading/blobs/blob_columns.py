@@ -11,6 +11,7 @@ source of each description: the base id and the path of the data file, as ``"<ba
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -151,13 +152,17 @@ class _Sources:
         return self._stores[folder], path
 
 
-def with_sources(column: pa.ChunkedArray, field: Field, source: str) -> pa.ChunkedArray:
-    """`column` of `field`, whose descriptions get their source."""
-    chunks = [_with_source(chunk, field, source) for chunk in column.chunks]
+def with_sources(column: pa.ChunkedArray, field: Field, sources: pa.Array) -> pa.ChunkedArray:
+    """`column` of `field`, whose descriptions get their source (string[n])."""
+    starts = accumulate((len(chunk) for chunk in column.chunks), initial=0)
+    chunks = [
+        _with_source(chunk, field, sources.slice(start, len(chunk)))
+        for start, chunk in zip(starts, column.chunks, strict=False)
+    ]
     return pa.chunked_array(chunks) if chunks else column
 
 
-def _with_source(array: pa.Array, field: Field, source: str) -> pa.Array:
+def _with_source(array: pa.Array, field: Field, sources: pa.Array) -> pa.Array:
     if not wants_source(field):
         return array
     mask = array.is_null() if array.null_count else None
@@ -165,12 +170,12 @@ def _with_source(array: pa.Array, field: Field, source: str) -> pa.Array:
         array = _described(array)
         children = [array.field(number) for number in range(len(DESCRIPTION))]
         fields = [array.type.field(number) for number in range(len(DESCRIPTION))]
-        children.append(pa.repeat(pa.scalar(source, pa.string()), len(array)))
+        children.append(sources)
         fields.append(pa.field(SOURCE.name, pa.string(), nullable=False))
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     by_name = {child.name: child for child in field.children}
     names = [array.type.field(number).name for number in range(array.type.num_fields)]
-    parts = [_with_source(array.field(number), by_name[name], source) for number, name in enumerate(names)]
+    parts = [_with_source(array.field(number), by_name[name], sources) for number, name in enumerate(names)]
     fields = [array.type.field(number).with_type(part.type) for number, part in enumerate(parts)]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
