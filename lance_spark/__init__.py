@@ -11,57 +11,96 @@
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _distribution_version
 from typing import TYPE_CHECKING, Any
 
-from lance_spark.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    CorruptFileError,
-    IncompatibleConflictError,
-    InvalidInputError,
-    LanceError,
-    NotFoundError,
-    RetryableConflictError,
-    StorageError,
-    UnsupportedFeatureError,
-)
-from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
-from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.dataset import open_table as open  # noqa: A004
-from lance_spark.progress import set_progress
-from lance_spark.schema.blob import blob_field
-from lance_spark.table.access import write_dataset as write
-from lance_spark.table.bases import BasePath
-from lance_spark.table.dataset import Dataset
-
 if TYPE_CHECKING:
+    from lance_spark.errors import (
+        CommitConflictError,
+        CommitStateUnknownError,
+        CorruptFileError,
+        IncompatibleConflictError,
+        InvalidInputError,
+        LanceError,
+        NotFoundError,
+        RetryableConflictError,
+        StorageError,
+        UnsupportedFeatureError,
+    )
+    from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery
+    from lance_spark.partitioned.dataset import PartitionedDataset
+    from lance_spark.partitioned.dataset import open_table as open  # noqa: A004
+    from lance_spark.progress import set_progress
+    from lance_spark.schema.blob import blob_field
     from lance_spark.spark.search import search
     from lance_spark.spark.session import configure, install
+    from lance_spark.table.access import write_dataset as write
+    from lance_spark.table.bases import BasePath
+    from lance_spark.table.dataset import Dataset
 
-_OF_SPARK = {"configure": "session", "install": "session", "search": "search"}
+    __version__: str
+
+_NAMES_OF_MODULES = {
+    "errors": (
+        "CommitConflictError",
+        "CommitStateUnknownError",
+        "CorruptFileError",
+        "IncompatibleConflictError",
+        "InvalidInputError",
+        "LanceError",
+        "NotFoundError",
+        "RetryableConflictError",
+        "StorageError",
+        "UnsupportedFeatureError",
+    ),
+    "index.text.queries": ("BooleanQuery", "BoostQuery", "MatchQuery", "MultiMatchQuery", "PhraseQuery"),
+    "partitioned.dataset": ("PartitionedDataset", "open_table"),
+    "progress": ("set_progress",),
+    "schema.blob": ("blob_field",),
+    "spark.search": ("search",),
+    "spark.session": ("configure", "install"),
+    "table.access": ("write_dataset",),
+    "table.bases": ("BasePath",),
+    "table.dataset": ("Dataset",),
+}
+_SHORT_NAMES = {"open_table": "open", "write_dataset": "write"}
+
+_HOMES = {
+    _SHORT_NAMES.get(name, name): (f"lance_spark.{module}", name)
+    for module, names in _NAMES_OF_MODULES.items()
+    for name in names
+}
+"""The module of each public name, and its name there."""
 
 
 def __getattr__(name: str) -> Any:
-    # Imported lazily: Spark may not be installed.
-    if name in _OF_SPARK:
-        return getattr(import_module(f"lance_spark.spark.{_OF_SPARK[name]}"), name)
-    if name == "torch":
+    # Imported when it is asked for: each Python worker of Spark imports the package, and needs a part of it.
+    if name in _HOMES:
+        module, attribute = _HOMES[name]
+        value = getattr(import_module(module), attribute)
+    elif name == "__version__":
+        value = _installed_version()
+    elif name == "torch":
         # Not in __all__: a star import must not hide PyTorch.
         return import_module("lance_spark.torch")
-    raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
+    else:
+        raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lance-spark")
+    except PackageNotFoundError:
+        return "0.0.0"
 
 
 def __dir__() -> list[str]:
-    # Public names, including `configure` and `install`; without submodules that happen to be loaded.
+    # Public names, those that are not imported yet too; without submodules that happen to be loaded.
     return sorted(__all__)
 
-
-try:
-    __version__ = _distribution_version("lance-spark")
-except PackageNotFoundError:
-    __version__ = "0.0.0"
 
 __all__ = [
     "BasePath",

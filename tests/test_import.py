@@ -18,6 +18,13 @@ def test_importing_the_package_loads_neither_spark_nor_numba_nor_a_store_client(
     assert loaded_after("import lance_spark") == set()
 
 
+def test_parts_of_the_package_do_not_load_all_of_it() -> None:
+    code = "import sys, lance_spark.file.writer; print(' '.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "lance_spark.file.writer" in loaded
+    assert not {"lance_spark.table.dataset", "lance_spark.partitioned.dataset", "lance_spark.index"} & {*loaded}
+
+
 def test_dir_shows_the_public_names_and_no_others() -> None:
     import lance_spark
 
