@@ -357,6 +357,8 @@ def lasting_codes(path: Sequence[Field]) -> int:
     The reference library (14.0.2) fails to read columns whose pages differ in their layers if a nullable struct is the
     direct parent of a list, even if it wrote them itself. So there the layers follow the schema, not the page.
     """
+    if len(path) == 1:
+        return 0
     lists = [_is_list_field(field) for field in path]
     below_null = False
     for field, opens in zip(path, lists, strict=True):

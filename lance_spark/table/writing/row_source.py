@@ -41,9 +41,11 @@ class RowSource:
         return cls._given(data, schema)._with_json_documents()
 
     def _with_json_documents(self) -> RowSource:
-        stored = pa.schema([_stored_field(field) for field in self.schema], metadata=self.schema.metadata)
-        if stored == self.schema:
+        given = list(self.schema)
+        fields = [_stored_field(field) for field in given]
+        if all(field is kept for field, kept in zip(given, fields, strict=True)):
             return self
+        stored = pa.schema(fields, metadata=self.schema.metadata)
         return RowSource(stored, (self._stored(batch, stored) for batch in self.batches))
 
     def _stored(self, batch: pa.RecordBatch, stored: pa.Schema) -> pa.RecordBatch:
@@ -99,6 +101,8 @@ def _stored_field(field: pa.Field) -> pa.Field:
     if isinstance(dtype, pa.JsonType):
         dtype, metadata = storage(field)
         return pa.field(field.name, dtype, field.nullable, metadata=metadata)
+    if not dtype.num_fields:
+        return field
     if pt.is_struct(dtype):
         dtype = pa.struct([_stored_field(child) for child in dtype])
     elif pt.is_list(dtype) or pt.is_large_list(dtype):
