@@ -33,17 +33,17 @@ quickstart: $(VENV)/.example ## install, then write, filter and time-travel a La
 jar: $(VENV)/.dev ## compile the connector's Java side; needs a JDK
 	$(BIN)/python -m lance_spark.spark.jvm.build
 
-# The connector's tests run in a process of their own: its jar takes over the short name that the plug-in has. They run
-# beside the others, for Spark and Python spend much time waiting for each other.
+# The connector's tests run in processes of their own: its jar takes over the short name that the plug-in has. In the
+# order of their files, because those with a few long tests come last otherwise.
 test: $(VENV)/.dev ## every test that CI runs, Spark's included
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-engine test-connector test-docs
+	@$(MAKE) --no-print-directory --keep-going test-docs test-engine test-connector
 
 test-engine: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/connector --ignore=tests/docs
 
 test-connector: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/connector
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder tests/connector
 
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs

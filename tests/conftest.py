@@ -12,8 +12,9 @@ from hypothesis import settings
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
-# Spark plans thousands of different small statements here. Compiling them for speed took half of the processor time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Spark plans thousands of different small statements here. Compiling them for speed took half of the processor time,
+# and the 48 MB that a JVM with one compiler has for compiled code were full soon.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import lance
 from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +50,21 @@ def properties(uri: str) -> dict[str, str]:
     transaction = history.transaction(history.load_latest())
     assert transaction is not None
     return dict(transaction.properties)
+
+
+def data_file_names(uri: str) -> set[str]:
+    """The names of all data files, whether a version names them or not."""
+    return {path.name for path in Path(uri).rglob("*.lance") if path.is_file()}
+
+
+def wait_for_data_files(uri: str, expected: set[str]) -> None:
+    """Waits until the table has just these data files: Spark may still be killing tasks of a statement that failed, and
+    the driver looks again for the files that they finish.
+    """
+    end = time.monotonic() + 30
+    while data_file_names(uri) != expected and time.monotonic() < end:
+        time.sleep(0.1)
+    assert data_file_names(uri) == expected
 
 
 def forget_sizes(uri: str) -> None:

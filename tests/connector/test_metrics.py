@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -101,16 +102,18 @@ def test_sizes_and_times_in_the_ui_have_units(spark: SparkSession, uri: str) -> 
 
 
 def test_jobs_of_procedures_have_the_name_of_the_statement(spark: SparkSession, root: str) -> None:
+    def jobs() -> dict[int, Any]:
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+        return {job.jobId(): job for job in (found.apply(index) for index in range(found.size()))}
+
     spark.sql("CREATE TABLE lance.named_jobs AS SELECT id FROM range(0, 10, 1, 2)")
     spark.sparkContext.setLocalProperty("callSite.short", None)
-    before = set(spark.sparkContext.statusTracker().getJobIdsForGroup())
-    spark.sql("CALL lance.system.optimize(table => 'named_jobs')").collect()
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-    made = [jobs.apply(index) for index in range(jobs.size()) if jobs.apply(index).jobId() not in before]
-    (job,) = [job for job in made if job.description().isDefined() and "optimize" in job.description().get()]
-    expected = "CALL lance.system.optimize(table => 'named_jobs')"
-    assert job.description().get() == job.name() == expected
+    before = max(jobs())
+    statement = "CALL lance.system.optimize(table => 'named_jobs')"
+    spark.sql(statement).collect()
+    named = [(job.name(), job.description().get()) for number, job in jobs().items() if number > before]
+    assert named == [(statement, statement)]
     assert spark.sparkContext.getLocalProperty("callSite.short") is None
     assert spark.sparkContext.getLocalProperty("spark.job.description") is None
     spark.sql("DROP TABLE lance.named_jobs PURGE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -17,7 +16,16 @@ from lance_spark.partitioned.columns import edit_columns
 from lance_spark.partitioned.save import delete_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.evolution import with_added
-from tests.connector.row_level import forget_sizes, make, properties, seen, version, words
+from tests.connector.row_level import (
+    data_file_names,
+    forget_sizes,
+    make,
+    properties,
+    seen,
+    version,
+    wait_for_data_files,
+    words,
+)
 
 MERGE = """MERGE WITH SCHEMA EVOLUTION INTO {} t USING wider s ON t.id = s.id
            WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
@@ -55,10 +63,6 @@ def _old(*keys: int) -> list[tuple[object, ...]]:
 
 def _new(*keys: int) -> list[tuple[object, ...]]:
     return [(key, {"a": -key, "b": f"b{key}"}, f"n{key}") for key in keys]
-
-
-def _files(uri: str) -> set[str]:
-    return {path.name for path in Path(uri).rglob("*.*") if "_transactions" not in path.parts}
 
 
 def test_merge_is_one_version(spark: SparkSession, uri: str, table: str) -> None:
@@ -117,11 +121,11 @@ def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -
     ],
 )
 def test_rows_that_fail_bring_no_columns(spark: SparkSession, uri: str, table: str, statement: str) -> None:
-    before = _files(uri)
+    before = data_file_names(uri)
     with pytest.raises(Exception, match="no eleven"):
         spark.sql(statement.format(table))
     assert version(uri) == 1
-    assert _files(uri) == before
+    wait_for_data_files(uri, before)
     assert spark.table(table).columns == ["id", "s"]
 
 
@@ -157,11 +161,11 @@ def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str
         assert seen(spark, uri, "id", "s", "word") == [*_old(*old), *_new(8, 9, 10, 11), *late]
         assert version(uri) == 3
         return
-    before = _files(uri)
+    before = data_file_names(uri)
     with pytest.raises(Exception, match="LANCE_COMMIT_CONFLICT"):
         spark.sql(statement)
     assert version(uri) == 2
-    assert {name for name in _files(uri) - before if name.endswith(".lance")} == set()
+    wait_for_data_files(uri, before)
     assert lance.dataset(uri).schema.names == ["id", "s", "word"]
 
 
@@ -258,12 +262,12 @@ def test_rows_of_partitions_that_fail_bring_no_columns(
     spark.sql("SELECT id, k, if(id = 10, raise_error('no ten'), more) AS more FROM wider").createOrReplaceTempView(
         "wide"
     )
-    before = {path for path in Path(_whole(root).root).rglob("*.lance") if path.is_file()}
+    before = data_file_names(_whole(root).root)
     with pytest.raises(Exception, match="no ten"):
         spark.sql(statement.format(parted).replace("wider", "wide"))
     assert _whole(root).version == 2
     assert spark.table(parted).columns == ["id", "k"]
-    assert {path for path in Path(_whole(root).root).rglob("*.lance") if path.is_file()} == before
+    wait_for_data_files(_whole(root).root, before)
 
 
 @pytest.mark.parametrize("action", ["id = 7", "id = 1", "add"])

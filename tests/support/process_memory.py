@@ -12,22 +12,27 @@ _PAUSE_SECONDS = 0.02
 
 
 class Peak:
-    """The most anonymous memory, in bytes, that one of the watched processes had; mapped files do not count."""
+    """The most anonymous memory, in bytes, that one of the watched processes took; mapped files do not count."""
 
     num_bytes = 0
 
 
 @contextmanager
 def peak_of_python_processes() -> Iterator[Peak]:
-    """Watches the Python processes below this one, such as those of Spark's tasks."""
+    """Watches the Python processes below this one, such as those of Spark's tasks.
+
+    What a process has already when the watch begins, as the planner's worker late in a session, does not count.
+    """
     peak, done = Peak(), threading.Event()
+    had = {process: anonymous_bytes(process) for process in _descendants(os.getpid())}
 
     def watch() -> None:
         while not done.wait(_PAUSE_SECONDS):
             for process in _descendants(os.getpid()):
                 with suppress(OSError):
                     if "python" in Path(f"/proc/{process}/cmdline").read_text().split("\0", 1)[0]:
-                        peak.num_bytes = max(peak.num_bytes, anonymous_bytes(process))
+                        taken = anonymous_bytes(process) - had.get(process, 0)
+                        peak.num_bytes = max(peak.num_bytes, taken)
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -16,6 +16,8 @@ from pathlib import Path
 _CONNECT_PORT = 15002
 """Where each local server of Spark Connect listens."""
 
+_LONGEST_WAIT = 120
+
 
 def run_script(script: str, argument: str, folder: Path, *, timeout: int = 500) -> None:
     """Runs a script with one argument in `folder`; fails unless the last word that it prints is "done".
@@ -45,10 +47,20 @@ def run_script(script: str, argument: str, folder: Path, *, timeout: int = 500) 
 def _connect_port() -> Iterator[None]:
     with (Path(tempfile.gettempdir()) / "lance-spark-tests-connect.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-        # The server can outlive the script for a moment.
-        for _ in range(100):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", _CONNECT_PORT)) != 0:
-                    return
+        # The server of the script before can outlive it for a while.
+        end = time.monotonic() + _LONGEST_WAIT
+        while _is_taken(_CONNECT_PORT):
+            assert time.monotonic() < end, f"port {_CONNECT_PORT} is taken"
             time.sleep(0.1)
+        yield
+
+
+def _is_taken(port: int) -> bool:
+    """Whether a server cannot listen on a port; a connection that was closed a moment ago does not matter to it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return True
+        return False
