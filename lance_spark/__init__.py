@@ -11,6 +11,7 @@
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(module), attribute)
     elif name == "__version__":
         value = _installed_version()
-    elif name == "torch":
-        # Not in __all__: a star import must not hide PyTorch.
-        return import_module("lance_spark.torch")
+    elif not name.startswith("_") and find_spec(f"lance_spark.{name}") is not None:
+        # Parts such as `errors` and `torch`. Not in __all__: a star import must not hide PyTorch.
+        return import_module(f"lance_spark.{name}")
     else:
         raise AttributeError(f"module 'lance_spark' has no attribute {name!r}")
     globals()[name] = value

@@ -36,6 +36,12 @@ def test_star_import_gives_the_public_names_without_loading_spark() -> None:
     assert "pyspark" not in loaded_after("from lance_spark import *; configure; install")
 
 
+def test_parts_of_the_package_are_attributes() -> None:
+    code = "import lance_spark as ls; print(ls.errors.LanceError is ls.LanceError, ls.torch.dataset)"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert result.stdout.startswith("True <function dataset")
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     import lance_spark
 
