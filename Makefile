@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(abspath $(BIN))/python
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN))/python
 export SPARK_LOCAL_IP := 127.0.0.1
+# Where it is set, each Python worker of Spark compiles the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help quickstart jar test test-engine test-connector test-docs soak fuzz lint integration bench compare proto docs clean
 help:
