@@ -54,30 +54,23 @@ _NAMES_OF_MODULES = {
         "UnsupportedFeatureError",
     ),
     "index.text.queries": ("BooleanQuery", "BoostQuery", "MatchQuery", "MultiMatchQuery", "PhraseQuery"),
-    "partitioned.dataset": ("PartitionedDataset", "open_table"),
+    "partitioned.dataset": ("PartitionedDataset", "open"),
     "progress": ("set_progress",),
     "schema.blob": ("blob_field",),
     "spark.search": ("search",),
     "spark.session": ("configure", "install"),
-    "table.access": ("write_dataset",),
+    "table.access": ("write",),
     "table.bases": ("BasePath",),
     "table.dataset": ("Dataset",),
 }
-_SHORT_NAMES = {"open_table": "open", "write_dataset": "write"}
-
-_HOMES = {
-    _SHORT_NAMES.get(name, name): (f"lance_spark.{module}", name)
-    for module, names in _NAMES_OF_MODULES.items()
-    for name in names
-}
-"""The module of each public name, and its name there."""
+_MODULES = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
+_NAMES_THERE = {"open": "open_table", "write": "write_dataset"}
 
 
 def __getattr__(name: str) -> Any:
     # Imported when it is asked for: each Python worker of Spark imports the package, and needs a part of it.
-    if name in _HOMES:
-        module, attribute = _HOMES[name]
-        value = getattr(import_module(module), attribute)
+    if name in _MODULES:
+        value = getattr(import_module(f"lance_spark.{_MODULES[name]}"), _NAMES_THERE.get(name, name))
     elif name == "__version__":
         value = _installed_version()
     elif not name.startswith("_") and find_spec(f"lance_spark.{name}") is not None:

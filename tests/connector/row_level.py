@@ -52,19 +52,20 @@ def properties(uri: str) -> dict[str, str]:
     return dict(transaction.properties)
 
 
-def data_file_names(uri: str) -> set[str]:
-    """The names of all data files, whether a version names them or not."""
-    return {path.name for path in Path(uri).rglob("*.lance") if path.is_file()}
+def file_names(folder: str, pattern: str = "*.lance") -> set[str]:
+    """The names of files, whether a version names them or not, but those of transactions; data files by default."""
+    found = (path for path in Path(folder).rglob(pattern) if path.is_file())
+    return {path.name for path in found if "_transactions" not in path.parts}
 
 
-def wait_for_data_files(uri: str, expected: set[str]) -> None:
-    """Waits until the table has just these data files: Spark may still be killing tasks of a statement that failed, and
-    the driver looks again for the files that they finish.
+def wait_for_files(folder: str, expected: set[str], pattern: str = "*.lance") -> None:
+    """Waits until there are just these files: Spark may still be killing tasks of a statement that failed, and the
+    driver looks again for the files that they finish.
     """
     end = time.monotonic() + 30
-    while data_file_names(uri) != expected and time.monotonic() < end:
+    while file_names(folder, pattern) != expected and time.monotonic() < end:
         time.sleep(0.1)
-    assert data_file_names(uri) == expected
+    assert file_names(folder, pattern) == expected
 
 
 def forget_sizes(uri: str) -> None:

@@ -82,5 +82,7 @@ def test_large_values_pass_in_small_memory(spark: SparkSession) -> None:
         spark.sql(f"UPDATE {table} SET id = id + 1")
         found = spark.table(table).select("id", tail("img").alias("tail")).collect()
     assert [tuple(row) for row in found] == [(1, f"{size + 3} end")]
-    assert 0 < peak.num_bytes < size // 2
+    assert peak.num_bytes < size // 2
+    # The watch saw the processes.
+    assert peak.whole_bytes > 50 * MIB
     spark.sql(f"DROP TABLE {table}")

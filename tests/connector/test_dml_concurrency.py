@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-from tests.connector.row_level import data_file_names, make, seen, version, wait_for_data_files, words
+from tests.connector.row_level import file_names, make, seen, version, wait_for_files, words
 
 
 def _rival(spark: SparkSession, uri: str, action: str) -> None:
@@ -80,7 +80,7 @@ def test_rivals_of_the_same_rows(spark: SparkSession, uri: str, action: str) -> 
     found = {row[0]: row[1] for row in seen(spark, uri, "id", "word") if row[0] < 3}
     assert found == {0: "u0", 2: "u2", **({} if action == "id = 1" else {1: "u1"})}
     named = {name for entry in lance.dataset(uri).versions() for name in _named(uri, entry["version"])}
-    wait_for_data_files(uri, named)
+    wait_for_files(uri, named)
 
 
 @pytest.mark.parametrize("action", ["id = 1", "compact"])
@@ -96,7 +96,7 @@ def test_rivals_of_the_same_rows_of_a_single_run(spark: SparkSession, uri: str, 
         spark.conf.unset("spark.sql.lance.maxStatementRuns")
     assert version(uri) == 3
     named = {name for entry in lance.dataset(uri).versions() for name in _named(uri, entry["version"])}
-    wait_for_data_files(uri, named)
+    wait_for_files(uri, named)
 
 
 def _named(uri: str, number: int) -> list[str]:
@@ -109,7 +109,7 @@ def _names(fragment: lance.LanceFragment) -> list[str]:
 
 def test_a_statement_that_fails_leaves_nothing(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 10), uri)
-    before = data_file_names(uri)
+    before = file_names(uri)
 
     def fails(key: int) -> int:
         if key == 7:
@@ -120,7 +120,7 @@ def test_a_statement_that_fails_leaves_nothing(spark: SparkSession, uri: str) ->
     with pytest.raises(Exception, match="no seven"):
         spark.sql(f"UPDATE {table} SET part = fails(id)")
     assert version(uri) == 1
-    wait_for_data_files(uri, before)
+    wait_for_files(uri, before)
 
 
 _RETRIES = """
@@ -159,4 +159,4 @@ def test_a_task_that_is_tried_again(uri: str, jar: Path) -> None:
         for item in lance.dataset(uri, version=number).get_fragments()
         for name in _names(item)
     }
-    wait_for_data_files(uri, named)
+    wait_for_files(uri, named)

@@ -17,13 +17,13 @@ from lance_spark.partitioned.save import delete_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.evolution import with_added
 from tests.connector.row_level import (
-    data_file_names,
+    file_names,
     forget_sizes,
     make,
     properties,
     seen,
     version,
-    wait_for_data_files,
+    wait_for_files,
     words,
 )
 
@@ -121,11 +121,11 @@ def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -
     ],
 )
 def test_rows_that_fail_bring_no_columns(spark: SparkSession, uri: str, table: str, statement: str) -> None:
-    before = data_file_names(uri)
+    before = file_names(uri, "*.*")
     with pytest.raises(Exception, match="no eleven"):
         spark.sql(statement.format(table))
     assert version(uri) == 1
-    wait_for_data_files(uri, before)
+    wait_for_files(uri, before, "*.*")
     assert spark.table(table).columns == ["id", "s"]
 
 
@@ -161,11 +161,11 @@ def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str
         assert seen(spark, uri, "id", "s", "word") == [*_old(*old), *_new(8, 9, 10, 11), *late]
         assert version(uri) == 3
         return
-    before = data_file_names(uri)
+    before = file_names(uri)
     with pytest.raises(Exception, match="LANCE_COMMIT_CONFLICT"):
         spark.sql(statement)
     assert version(uri) == 2
-    wait_for_data_files(uri, before)
+    wait_for_files(uri, before)
     assert lance.dataset(uri).schema.names == ["id", "s", "word"]
 
 
@@ -262,12 +262,12 @@ def test_rows_of_partitions_that_fail_bring_no_columns(
     spark.sql("SELECT id, k, if(id = 10, raise_error('no ten'), more) AS more FROM wider").createOrReplaceTempView(
         "wide"
     )
-    before = data_file_names(_whole(root).root)
+    before = file_names(_whole(root).root)
     with pytest.raises(Exception, match="no ten"):
         spark.sql(statement.format(parted).replace("wider", "wide"))
     assert _whole(root).version == 2
     assert spark.table(parted).columns == ["id", "k"]
-    wait_for_data_files(_whole(root).root, before)
+    wait_for_files(_whole(root).root, before)
 
 
 @pytest.mark.parametrize("action", ["id = 7", "id = 1", "add"])

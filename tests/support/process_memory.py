@@ -12,16 +12,20 @@ _PAUSE_SECONDS = 0.02
 
 
 class Peak:
-    """The most anonymous memory, in bytes, that one of the watched processes took; mapped files do not count."""
+    """The most anonymous memory, in bytes, that one of the watched processes took, and that one had in all.
+
+    Mapped files do not count.
+    """
 
     num_bytes = 0
+    whole_bytes = 0
 
 
 @contextmanager
 def peak_of_python_processes() -> Iterator[Peak]:
     """Watches the Python processes below this one, such as those of Spark's tasks.
 
-    What a process has already when the watch begins, as the planner's worker late in a session, does not count.
+    What a process has already when the watch begins, as the planner's worker late in a session, was not taken.
     """
     peak, done = Peak(), threading.Event()
     had = {process: anonymous_bytes(process) for process in _descendants(os.getpid())}
@@ -31,8 +35,9 @@ def peak_of_python_processes() -> Iterator[Peak]:
             for process in _descendants(os.getpid()):
                 with suppress(OSError):
                     if "python" in Path(f"/proc/{process}/cmdline").read_text().split("\0", 1)[0]:
-                        taken = anonymous_bytes(process) - had.get(process, 0)
-                        peak.num_bytes = max(peak.num_bytes, taken)
+                        num_bytes = anonymous_bytes(process)
+                        peak.whole_bytes = max(peak.whole_bytes, num_bytes)
+                        peak.num_bytes = max(peak.num_bytes, num_bytes - had.get(process, 0))
 
     thread = threading.Thread(target=watch)
     thread.start()
