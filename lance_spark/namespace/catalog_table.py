@@ -54,8 +54,8 @@ from lance_spark.table.commits.field_ids import largest_field_id
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind
 from lance_spark.table.versions.changes import update_metadata
@@ -209,14 +209,14 @@ class CatalogTable:
         properties: Mapping[str, str] | None = None,
         *,
         changed_properties: Mapping[str, str | None] | None = None,
-        mark: EpochMark | None = None,
+        marks: Sequence[CommitMark] = (),
     ) -> Manifest:
         """The direct successor of `base` with exactly `rows`, which have the same columns and possibly new ones.
 
         Args:
             properties: stored with the version.
             changed_properties: of the root namespace, changed in the same version; None removes one.
-            mark: the epoch of a streaming query that the version is.
+            marks: entries of the config that are committed with the version.
 
         Raises:
             CommitConflictError: `base` is no longer the newest version. Nothing was changed.
@@ -234,7 +234,7 @@ class CatalogTable:
             transaction = Transaction.new(0 if before is None else before.version, operation, properties)
             new_table = NewTable(plan.file_version)
             history = self._table.history
-            return Commit(history, before, transaction, new_table, self._policy, _no_rebase, mark=mark).run()
+            return Commit(history, before, transaction, new_table, self._policy, _no_rebase, marks=marks).run()
 
 
 def _with_new_columns(before: Manifest, wanted: pa.Schema) -> LanceSchema:

@@ -201,10 +201,10 @@ class _PartitionedCommit:
         self._changes: dict[PartitionKey, PartitionChange] = {change.partition.key: change for change in changes}
         if len(self._changes) < len(changes):
             raise InvalidInputError("a commit can change each partition once")
-        self._mark = options.mark
+        self._marks = options.marks()
         of_mark = {} if options.mark is None else options.mark.properties()
         # The mark is the table's; the tables of its partitions have none.
-        self._options = replace(options, mark=None, properties={**(options.properties or {}), **of_mark})
+        self._options = replace(options, mark=None, identity=None, properties={**(options.properties or {}), **of_mark})
         self._done: dict[PartitionKey, _Done] = {}
         self._policy = options.policy or _POLICY
 
@@ -213,7 +213,7 @@ class _PartitionedCommit:
         for attempt in range(self._policy.max_attempts):
             if attempt:
                 self._check_conflicts(current)
-            self._check_mark(current)
+            self._check_marks(current)
             self._select(current)
             open_keys = [key for key in self._changes if not self._is_current(key, current)]
             overlapped(lambda key, current=current: self._commit_partition(key, current), open_keys, NUM_THREADS)  # type: ignore[misc]
@@ -223,7 +223,7 @@ class _PartitionedCommit:
                     self._rows(current),
                     self._options.all_properties(),
                     changed_properties=self._properties(current),
-                    mark=self._mark,
+                    marks=self._marks,
                 )
             except CommitStateUnknownError:
                 raise
@@ -237,10 +237,11 @@ class _PartitionedCommit:
             table_version=current.version,
         )
 
-    def _check_mark(self, current: PartitionedTable) -> None:
+    def _check_marks(self, current: PartitionedTable) -> None:
         found = current.catalog_version.dataset
-        if self._mark is not None and found is not None:
-            self._mark.check(found.manifest.config, current.root)
+        if found is not None:
+            for mark in self._marks:
+                mark.check(found.manifest.config, current.root)
 
     def withdraw(self) -> None:
         """Removes the versions that nobody will read."""

@@ -54,6 +54,7 @@ from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
+from lance_spark.table.versions.changes import set_identity_counts
 from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.save import CommitOptions
@@ -126,6 +127,15 @@ class PartitionedDataset(
     def unread(self, search: Search) -> Scan:
         """Reads the data columns of the result of a search."""
         return self._plan_of_nothing(search.data_columns, search.filter, with_row_id=search.with_row_id)
+
+    def sync_identity(self) -> Self:
+        newest = self.newest()
+        columns, dataset = newest.identity, newest.catalog_version.dataset
+        mark = columns.counted(newest.to_batches(columns.names)) if columns else None
+        if mark is None or dataset is None:
+            return newest
+        set_identity_counts(self.catalog.table, dataset.manifest, mark)
+        return newest.newest()
 
     def _append(self, rows: RowsToWrite) -> Self:
         return self._save(rows, SaveMode.APPEND)

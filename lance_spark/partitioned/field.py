@@ -22,6 +22,7 @@ from lance_spark.partitioned.transforms.registry import transform_from_json
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.collation import has_collation
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.identity import IDENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,8 @@ def partition_field(
 
     Raises:
         InvalidInputError: no such column, or types that the transform or the expression does not take.
-        UnsupportedFeatureError: a column has a collation, or it is an expression, and the package `datafusion` is not
-            installed.
+        UnsupportedFeatureError: a column has a collation or an identity, or it is an expression, and the package
+            `datafusion` is not installed.
     """
     ids = {tuple(node.name for node in path): path[-1] for path in source_paths(schema).values()}
     names = [(source,) if isinstance(source, str) else source for source in sources]
@@ -168,6 +169,12 @@ def partition_field(
         raise UnsupportedFeatureError(
             f"partition field {field_id!r}: its column has a collation, and partitions compare bytes",
             feature="partitions by a collation",
+        )
+    if any(IDENTITY in ids[name].metadata for name in names):
+        raise UnsupportedFeatureError(
+            f"partition field {field_id!r}: its column is an identity column, whose values are not known when rows are "
+            "distributed",
+            feature="partitions by an identity column",
         )
     types = [to_arrow_type(ids[name]) for name in names]
     source_ids = tuple(ids[name].id for name in names)

@@ -123,7 +123,7 @@ def _commit_evolved(
     properties: Mapping[str, str | None] | None = None,
     check: Check | None = None,
 ) -> PartitionedTable:
-    step = follower(table.lance_schema, replace(options, mark=None))
+    step = follower(table.lance_schema, replace(options, mark=None, identity=None))
     evolved = [
         _Evolved(item.partition, item.base, item, step) if isinstance(item, (AppendRows, ChangeRows)) else item
         for item in changes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -14,10 +15,12 @@ from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, Ro
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.row_level.row_target import RowTarget
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import CommitOptions
 
 
@@ -52,6 +55,10 @@ class PartitionRows(RowTarget[PartitionedTable, list[WrittenPartition]]):
     def schema(self) -> pa.Schema:
         return to_arrow_schema(with_blob_descriptors(self.lance_schema, self._table.file_version, with_source=True))
 
+    @property
+    def identity(self) -> IdentityColumns:
+        return self._table.identity
+
     def splits(self, filter: Expr | None = None) -> list[PartitionVersion]:
         return self._table.splits(filter)
 
@@ -71,10 +78,12 @@ class PartitionRows(RowTarget[PartitionedTable, list[WrittenPartition]]):
         *,
         changed_fields: Sequence[FieldId],
         check: Callable[[PartitionedTable], None] | None = None,
+        identity: IdentityMark | None = None,
     ) -> PartitionedTable:
         # Partitions record a change of all columns: a row that moves comes with all of them.
         delta = RowDelta({key: rows for key, rows in deleted.items() if key is not None}, written)
-        return commit_delta(self._table, self._plan, delta, self._options, check=check)
+        options = replace(self._options, identity=identity)
+        return commit_delta(self._table, self._plan, delta, options, check=check)
 
 
 class _Writer:

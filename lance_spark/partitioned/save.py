@@ -142,7 +142,8 @@ def save_rows(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    plan, added = _write(table, RowsToWrite(RowSource.of(data), limits or FileLimits(), options or CommitOptions()))
+    rows = RowsToWrite(RowSource.of(data), limits or FileLimits(), options or CommitOptions())
+    plan, added, options = _write(table, rows)
     return commit_delta(table, plan, RowDelta.of_write(table, added, mode), options)
 
 
@@ -294,14 +295,16 @@ def replace_where(table: PartitionedTable, rows: RowsToWrite, condition: Expr) -
 
     After a conflict the rows are searched again in the newest version, and the written files stay as they are.
     """
-    plan, added = _write(table, rows.where(condition, table.stored_schema))
-    options = with_operation_name(rows.options, "overwrite")
+    plan, added, options = _write(table, rows.where(condition, table.stored_schema))
+    options = with_operation_name(options, "overwrite")
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         delta = replace(matching_rows(current, condition), added=in_current_partitions(current, table, added))
         return commit_delta(current, None, delta, options)
 
     with cleanup_on_failure(lambda: plan.remove_files(added)):
+        if options.identity is not None:
+            return attempt(table)  # After a conflict the new rows would need other values.
         return retry_on_conflict(attempt, table, table.newest, options.policy)
 
 
@@ -332,12 +335,16 @@ def in_current_partitions(
     return [replace(item, partition=now or item.partition) for item, now in zip(added, partitions, strict=True)]
 
 
-def _write(table: PartitionedTable, rows: RowsToWrite) -> tuple[PartitionedWrite, list[WrittenPartition]]:
+def _write(
+    table: PartitionedTable, rows: RowsToWrite
+) -> tuple[PartitionedWrite, list[WrittenPartition], CommitOptions]:
+    identity = table.identity.values()
+    rows = rows.with_values(identity)
     plan = PartitionedWrite.of(table, rows.source.schema, rows.limits)
     with PartitionWriter(plan) as writer, progress("Writing") as bar:
         for batch in bar.track(rows.source.batches, size=num_rows_of):
             writer.write(batch)
-        return plan, writer.close()
+        return plan, writer.close(), replace(rows.options, identity=identity.mark())
 
 
 def _addresses(table: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:

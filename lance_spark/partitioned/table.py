@@ -44,6 +44,7 @@ from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.search.text_filters import with_text_searches_done
 from lance_spark.table.source import Split
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 
 NUM_THREADS = 16
@@ -117,6 +118,13 @@ class PartitionedTable(ReadVerbs):
     def properties(self) -> Mapping[str, str]:
         """The properties of the namespace."""
         return self.catalog_version.properties
+
+    @property
+    def identity(self) -> IdentityColumns:
+        """The identity columns. Raises as `IdentityColumns.of`."""
+        dataset = self.catalog_version.dataset
+        config = {} if dataset is None else dataset.manifest.config
+        return IdentityColumns.of(self.lance_schema, config, lambda: bool(self.index.partitions))
 
     @property
     def lance_schema(self) -> LanceSchema:

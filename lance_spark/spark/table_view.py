@@ -17,6 +17,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.blobs.columns import BINARY, BLOB_HANDLING, DESCRIPTIONS, blobs_viewed, parse_blob_handling
 from lance_spark.spark.types import uuids as uuid_types
 from lance_spark.spark.types.collations import has_collation
+from lance_spark.spark.types.identities import spark_identities, with_nullable_identities
 from lance_spark.spark.types.json_columns import JSON_AS, STRING, VARIANT, parse_json_as, shown_json
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.spark.types.uuids import is_uuid_field, shown_uuid
@@ -60,10 +61,11 @@ def spark_view(schema: LanceSchema, file_version: FileVersion | None, shown: Sho
 
 
 def written_columns(schema: LanceSchema, file_version: FileVersion | None, properties: Mapping[str, str]) -> StructType:
-    """The columns of a table in the types of the rows that are written into it: blobs are BINARY."""
-    return to_spark_schema(
-        to_arrow_schema(spark_view(schema, file_version, ShownAs.of(properties, blob_handling=BINARY)))
-    )
+    """The columns of a table in the types of the rows that are written into it: blobs are BINARY, identity columns may
+    be NULL.
+    """
+    shown = to_arrow_schema(spark_view(schema, file_version, ShownAs.of(properties, blob_handling=BINARY)))
+    return with_nullable_identities(to_spark_schema(shown), spark_identities(schema))
 
 
 def _with_text(field: Field, shown: ShownAs) -> Field:

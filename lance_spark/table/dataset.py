@@ -38,8 +38,9 @@ from lance_spark.table.source import Split
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
-from lance_spark.table.versions.changes import restore, update_config, update_metadata
+from lance_spark.table.versions.changes import restore, set_identity_counts, update_config, update_metadata
 from lance_spark.table.versions.version_verbs import VersionVerbs
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
 
@@ -262,6 +263,14 @@ class Dataset(
     def newest(self) -> Dataset:
         """The newest version of the branch."""
         return Dataset(self.location, self.location.newest())
+
+    def sync_identity(self) -> Dataset:
+        newest = self.newest()
+        columns = IdentityColumns.of_version(newest.manifest)
+        mark = columns.counted(newest.to_batches(columns.names)) if columns else None
+        if mark is None:
+            return newest
+        return Dataset(self.location, set_identity_counts(self.location, newest.manifest, mark))
 
     def _append(self, rows: RowsToWrite) -> Dataset:
         return Dataset(self.location, append_to(self.location, self.manifest, rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -51,6 +51,11 @@ class Job(ABC):
     def others_commits(self, made: Version | None) -> int:
         """How many versions of other writers came between the one that the job builds on and `made`."""
         return 0 if made is None else max(0, made.version - (self.target.base_version or 0) - 1)
+
+    def _with_identity(self, options: CommitOptions, results: Sequence[TaskResult]) -> CommitOptions:
+        """`options` with the values of identity columns that the tasks used."""
+        used = [result.identity for result in results if result.identity is not None]
+        return replace(options, identity=self.target.identity.mark(used)) if used else options
 
     def _run_commit(
         self, results: Sequence[TaskResult], commit: Callable[[Sequence[NewFiles]], Version]

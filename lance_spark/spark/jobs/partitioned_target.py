@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
 from lance_spark.table.row_level.upsert import replace_keys, require_same_columns
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import CommitOptions
 
 _MODES = {
@@ -73,13 +74,15 @@ class PartitionedTarget(Target):
     plan: PartitionedWrite | None
     specs: PartitionSpecs | None = None
     properties: Mapping[str, str | None] | None = None
+    identity: IdentityColumns = field(default_factory=IdentityColumns)
 
     @classmethod
     def of(cls, table: PartitionedTable, plan: PartitionedWrite | None) -> PartitionedTarget:
         """The target of a job that builds on `table`, and gives it the columns and specs of a `PlannedTable`."""
         specs = table.specs if isinstance(table, PlannedTable) else None
         job = None if plan is None else plan.job
-        return cls(table.root, dict(table.storage_options or {}), table.version, job, plan, specs)
+        options = dict(table.storage_options or {})
+        return cls(table.root, options, table.version, job, plan, specs, identity=table.identity)
 
     def table(self) -> PartitionedTable:
         """The version that the job builds on, with the columns and specs that it is to get."""
@@ -186,7 +189,8 @@ def plan_partitioned_write(
     types = table_types(written_schema(columns), known, options.column_properties, large=options.use_large_var_types)
     if options.merge_schema and mode is WriteMode.APPEND:
         table = with_columns_of(table, types)
-    target = PartitionedTarget.of(table, PartitionedWrite.of(table, types, options.limits(table.properties)))
+    given = table.identity.with_columns(types)
+    target = PartitionedTarget.of(table, PartitionedWrite.of(table, given, options.limits(table.properties)))
     options_of_commit = CommitOptions(message=options.commit_message, mark=options.mark())
     return WriteJob(replace(target, properties=properties), types, options_of_commit, mode, replaced)
 
@@ -203,7 +207,8 @@ def plan_partitioned_changes(table: PartitionedTable, columns: StructType, optio
     table.catalog.table.history.check_commits()
     display_name = exchanged_schema(columns)
     types = table_types(display_name, to_arrow_schema(table.lance_schema))
-    plan = PartitionedWrite.of(table, types, options.limits(table.properties)) if columns.fields else None
+    given = table.identity.with_columns(types)
+    plan = PartitionedWrite.of(table, given, options.limits(table.properties)) if columns.fields else None
     commit_options = CommitOptions(message=options.commit_message, mark=options.mark())
     return RowChangeJob(
         PartitionedTarget.of(table, plan), types, commit_options, OriginalValues.of(display_name, types)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,7 @@ from lance_spark.table.row_level.row_target import PlainRows
 from lance_spark.table.row_level.upsert import replace_keys, require_same_columns
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.identity import IdentityColumns, schema_without_identities
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import (
     APPEND,
@@ -74,6 +75,7 @@ class PlainTarget(Target):
     plan: WritePlan | None
     limits: FileLimits
     evolved: LanceSchema | None = None
+    identity: IdentityColumns = field(default_factory=IdentityColumns)
 
     def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
         assert self.plan is not None, "rows are written"
@@ -246,12 +248,15 @@ def plan_plain_write(
         replaces=makes_columns,
         large=options.use_large_var_types,
     )
+    if from_query or config is None:
+        types = schema_without_identities(types)
+    identity = IdentityColumns() if base is None or mode in _NEW_COLUMNS else IdentityColumns.of_version(base)
     evolves = options.merge_schema and mode is WriteMode.APPEND and base is not None
     # A statement that defines the table has its properties too; rows by path keep the comments.
     made = with_constraints(with_comments(types, columns, replaces=config is not None), constraints)
     plan = plan_write(
         base,
-        RowSource(made if mode in _NEW_COLUMNS else types, iter(())),
+        RowSource(made if mode in _NEW_COLUMNS else identity.with_columns(types), iter(())),
         # Rows in the columns that the table has are planned as an append.
         mode=mode.value if mode in _NEW_COLUMNS else APPEND,
         file_format_version=options.file_format_version,
@@ -265,6 +270,7 @@ def plan_plain_write(
             replace(plan, base=None, evolved=None),
             options.limits(base.config if base is not None and config is None else {}),
             evolved or plan.evolved,
+            identity,
         ),
         types,
         CommitOptions(
@@ -298,7 +304,9 @@ def plan_plain_changes(
     location.history.check_commits()
     display_name = exchanged_schema(columns)
     types = table_types(display_name, to_arrow_schema(base.schema))
-    plan = plan_write(base, RowSource(types, iter(())), mode=APPEND) if columns.fields else None
+    identity = IdentityColumns.of_version(base)
+    given = RowSource(identity.with_columns(types), iter(()))
+    plan = plan_write(base, given, mode=APPEND) if columns.fields else None
     return RowChangeJob(
         PlainTarget(
             location,
@@ -307,6 +315,7 @@ def plan_plain_changes(
             None if plan is None else replace(plan, base=None),
             options.limits(base.config),
             evolved,
+            identity,
         ),
         types,
         CommitOptions(message=options.commit_message, mark=options.mark()),

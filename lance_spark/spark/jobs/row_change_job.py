@@ -19,11 +19,13 @@ from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
 from lance_spark.spark.jobs.row_changes import RowChanges, RowIds
 from lance_spark.spark.jobs.target import Rows, Version
-from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, deleted_rows
+from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, deleted_rows, identity_values
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.source import Split
+from lance_spark.table.writing.identity import IdentityValues
 
 OPERATION = "spark.operation"
 """The transaction property that names the statement; what it counted is in properties beside it."""
@@ -47,20 +49,22 @@ class RowChangeJob(Job):
         deleted = _DeletedRows()
         changes = (deleted.with_those_of(RowChanges.from_batch(batch)) for batch in batches)
         written: tuple[NewFiles, ...] = ()
+        identity = identity_values(self.target.identity)
         if self.target.takes_rows:
-            written = self.target.write(self._rows(changes), with_source_addresses=True)
+            written = self.target.write(self._rows(changes, identity), with_source_addresses=True)
         else:
             deque(changes, maxlen=0)
-        return TaskResult(written, deleted.packed())
+        return TaskResult(written, deleted.packed(), identity=identity.used() if self.target.identity else None)
 
-    def _rows(self, changes: Iterable[RowChanges]) -> Iterator[Rows]:
+    def _rows(self, changes: Iterable[RowChanges], identity: IdentityValues) -> Iterator[Rows]:
         split_of = cache(self.target.opener()) if self.originals is not None else None
         for batch in changes:
             if batch.rows is not None:
                 source_addresses, start = batch.source_addresses, 0
                 restored = self._restored(batch.rows, source_addresses, split_of)
                 for part in with_references(restored, self.blob_mark):
-                    yield part, source_addresses.slice(start, part.num_rows)
+                    ids = source_addresses.slice(start, part.num_rows)
+                    yield identity(part, ids.addresses == NO_ORIGIN), ids
                     start += part.num_rows
 
     def _restored(
@@ -89,7 +93,7 @@ class RowChangeJob(Job):
             CommitConflictError: another writer was first. Nothing was changed, and the files are removed.
             CommitStateUnknownError: the store never said whether the version was committed, and the files stay.
         """
-        options = replace(self.commit_options, properties=properties)
+        options = self._with_identity(replace(self.commit_options, properties=properties), results)
         return self._run_commit(
             results, lambda files: self.target.change_rows(deleted_rows(results), files, options, reads)
         )

@@ -28,6 +28,7 @@ from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
 
@@ -82,10 +83,12 @@ class Target(ABC):
     Attributes:
         base_version: the version that the job builds on; None if there is no table.
         job: the name of the job, which its files carry; None if it writes no rows.
+        identity: the identity columns whose values new rows get.
     """
 
     base_version: int | None
     job: str | None
+    identity: IdentityColumns
 
     @property
     def takes_rows(self) -> bool:

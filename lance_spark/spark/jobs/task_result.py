@@ -11,13 +11,19 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.identity import IdentityColumns, IdentityValues, UsedByTask
 
 if TYPE_CHECKING:
     from lance_spark.partitioned.manifest_index import Partition
+
+
+NUM_TASKS = "lance.num_tasks"
+"""The local property of Spark's job with the number of tasks of a write; `LanceJobWrite` sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +72,13 @@ class TaskResult(WriterCommitMessage):
         written: new files, split by split.
         deleted: by key of the split, the addresses of rows that are deleted or rewritten.
         attempt: above 0 if an earlier attempt of the task failed, which may have left files.
+        identity: the values of identity columns that it used; None if there are no such columns.
     """
 
     written: tuple[NewFiles, ...] = ()
     deleted: Mapping[str | None, PackedAddresses] = field(default_factory=dict)
     attempt: int = field(default_factory=lambda: attempt_number())
+    identity: UsedByTask | None = None
 
     @property
     def fragments(self) -> tuple[bytes, ...]:
@@ -82,6 +90,24 @@ def attempt_number() -> int:
     """How often the running task was tried before; 0 on the driver."""
     task = TaskContext.get()
     return 0 if task is None else int(task.attemptNumber())
+
+
+def identity_values(columns: IdentityColumns) -> IdentityValues:
+    """The values of identity columns that the running task gives to new rows.
+
+    Raises:
+        UnsupportedFeatureError: Spark does not say how many tasks there are.
+    """
+    task = TaskContext.get()
+    if not columns or task is None:
+        return columns.values()
+    num_tasks = task.getLocalProperty(NUM_TASKS)
+    if num_tasks is None or task.partitionId() >= int(num_tasks):
+        raise UnsupportedFeatureError(
+            "tasks of this write do not know how many they are, so they cannot choose values of identity columns",
+            feature="identity columns",
+        )
+    return columns.values(task.partitionId(), int(num_tasks))
 
 
 def addresses_of(batches: Iterable[pa.RecordBatch]) -> PackedAddresses:

@@ -61,8 +61,8 @@ class UpsertJob(Job):
             made.written,
             made.deleted,
             made.attempt,
-            _stream(self._keys_of(new)),
-            _stream(self._keys_of(rows.filter(is_deleted))),
+            written_keys=_stream(self._keys_of(new)),
+            deleted_keys=_stream(self._keys_of(rows.filter(is_deleted))),
         )
 
     def _latest(self, rows: pa.RecordBatch) -> pa.RecordBatch:

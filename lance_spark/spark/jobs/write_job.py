@@ -11,7 +11,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.spark.blobs.references import with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.target import Version, WriteMode
-from lance_spark.spark.jobs.task_result import NewFiles, TaskResult
+from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, identity_values
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.rows.row_address import UInt64Array
@@ -32,12 +32,14 @@ class WriteJob(Job):
     blob_mark: bytes = b""
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+        identity = identity_values(self.target.identity)
         rows = (
-            (part, None)
+            (identity(part), None)
             for batch in batches
             for part in with_references(from_spark_batch(batch, self.table_types), self.blob_mark)
         )
-        return TaskResult(self.target.write(rows, with_source_addresses=False))
+        written = self.target.write(rows, with_source_addresses=False)
+        return TaskResult(written, identity=identity.used() if self.target.identity else None)
 
     def commit(
         self,
@@ -59,9 +61,11 @@ class WriteJob(Job):
             CommitStateUnknownError: the store never said whether the version was committed, and the files stay.
         """
 
+        options = self._with_identity(self.commit_options, results)
+
         def commit(files: Sequence[NewFiles]) -> Version:
             if self.replaced is not None:
-                return self.target.replace_rows(self.replaced, files, self.commit_options, found)
-            return self.target.save(self.mode, files, self.commit_options, reads)
+                return self.target.replace_rows(self.replaced, files, options, found)
+            return self.target.save(self.mode, files, options, reads)
 
         return self._run_commit(results, commit)

@@ -92,6 +92,11 @@ def plan_write(options: WriteOptions, schema: StructType, overwrite: bool) -> Wr
         )
     job = plan_plain_write(location, base, schema, mode, options, from_query=True)
     target = job.target
+    if target.identity:
+        raise UnsupportedFeatureError(
+            f"{options.path} has an identity column, whose values the plug-in cannot choose; use the connector",
+            feature="identity columns in the plug-in",
+        )
     if isinstance(target, PlainTarget) and target.evolved is not None:
         _check_cases(target.evolved.fields)
     return job

@@ -16,6 +16,7 @@ from lance_spark.expr.nodes import Column
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
 from lance_spark.spark.types.collations import is_collated
+from lance_spark.spark.types.identities import is_identity
 from lance_spark.table.writing.checks import parsed_generation
 
 GENERATION_EXPRESSION = "GENERATION_EXPRESSION"
@@ -41,11 +42,18 @@ def check_generated(columns: StructType) -> None:
         UnsupportedFeatureError: one cannot.
     """
     types = {field.name.lower(): field.dataType for field in columns.fields}
+    identities = {field.name.lower() for field in columns.fields if is_identity(field)}
     for field in columns.fields:
         if GENERATION_EXPRESSION not in field.metadata:
             continue
         expression = parsed_generation(field.name, field.metadata[GENERATION_EXPRESSION])
         names = [field.name, *(node.path[0] for node in expression.walk() if isinstance(node, Column))]
+        if any(name.lower() in identities for name in names):
+            raise UnsupportedFeatureError(
+                f"the generated column {field.name!r} is made of an identity column, whose values are not known when "
+                "generated ones are computed",
+                feature="generated columns of identity columns",
+            )
         if any(is_collated(types.get(name.lower())) for name in names):
             raise UnsupportedFeatureError(
                 f"the generated column {field.name!r} is made of strings with a collation, or is one, and values are "

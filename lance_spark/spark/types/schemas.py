@@ -21,6 +21,7 @@ from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.collation import COLLATION
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.generated import GENERATED
+from lance_spark.schema.identity import IDENTITY
 from lance_spark.schema.text_type import TEXT_TYPE
 from lance_spark.spark.types.collations import collation_metadata, with_collation_of, without_collations
 from lance_spark.spark.types.column_properties import Properties, apply
@@ -34,6 +35,7 @@ from lance_spark.spark.types.geometry import (
     is_geo_type,
     stored_geo_field,
 )
+from lance_spark.spark.types.identities import new_identity
 from lance_spark.spark.types.intervals import (
     ANY_INTERVAL,
     INTERVAL,
@@ -161,14 +163,17 @@ def written_schema(columns: st.StructType) -> pa.Schema:
 
 
 def _with_values(field: pa.Field, spark: st.StructField) -> pa.Field:
-    """`field` with the DEFAULT, or the expression, of the column."""
+    """`field` with the DEFAULT, the expression or the identity of the column."""
     default, generation = spark.metadata.get(CURRENT_DEFAULT), spark.metadata.get(GENERATION_EXPRESSION)
+    identity = new_identity(spark)
     entries = dict(field.metadata or {})
     if default is not None:
         entries[DEFAULT] = checked_default(spark.name, default).encode()
     if generation is not None:
         entries[GENERATED.encode()] = checked_generation(spark.name, generation).encode()
-    return field.with_metadata(entries) if default or generation else field
+    if identity is not None:
+        entries[IDENTITY.encode()] = identity.to_bytes()
+    return field.with_metadata(entries) if default or generation or identity else field
 
 
 def with_spark_types(field: pa.Field, spark: st.StructField) -> pa.Field:
@@ -338,8 +343,8 @@ def table_types(
 
 
 def _with_values_of(source: pa.Field, field: pa.Field) -> pa.Field:
-    """`field` with the DEFAULT, or the expression, that `source` has."""
-    keys = (DEFAULT, GENERATED.encode())
+    """`field` with the DEFAULT, the expression or the identity that `source` has."""
+    keys = (DEFAULT, GENERATED.encode(), IDENTITY.encode())
     kept = {key: value for key, value in (field.metadata or {}).items() if key not in keys}
     return field.with_metadata(kept | {key: value for key, value in (source.metadata or {}).items() if key in keys})
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import (
@@ -31,12 +31,12 @@ from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.conflict_rules import ConflictContext
 from lance_spark.table.commits.conflicts import check_conflict
-from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import FeatureFlag, check_writable
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.mem_wal import check_mem_wal_stays
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
@@ -90,7 +90,7 @@ class Commit:
         base: the version that the transaction has read; None if there was no table.
         transaction: what to commit; `read_version` is that of `base`, or 0.
         rebase: for an operation whose message depends on the version that it follows.
-        mark: of a streaming query, whose epoch is committed with the version, or not at all if a version has it.
+        marks: entries of the config that are committed with the version. Each is asked whether the version may follow.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Commit:
         new_table: NewTable,
         policy: RetryPolicy | None = None,
         rebase: Rebase | None = None,
-        mark: EpochMark | None = None,
+        marks: Sequence[CommitMark] = (),
     ) -> None:
         if not isinstance(transaction.operation, CommittableOperation):
             raise TypeError(f"an operation of kind {transaction.operation.kind.value} is not for committing")
@@ -113,7 +113,7 @@ class Commit:
         self._new_table = new_table
         self._policy = policy or RetryPolicy()
         self._rebase = rebase
-        self._mark = mark
+        self._marks = marks
         self._current = base
         self._in_doubt: int | None = None
         """A version that we asked the store to create, as long as nothing shows whose it is."""
@@ -124,7 +124,7 @@ class Commit:
         Raises:
             CommitConflictError: another writer was first. Nothing of ours is visible.
             CommitStateUnknownError: the store never said; the version may be there.
-            EpochCommittedError: a version has the epoch of the mark.
+            EpochCommittedError: a version has the epoch of a mark.
             StreamBehindError: a version has a newer one.
             UnsupportedFeatureError: the table uses features that this release cannot write.
             StorageError: the store failed. Nothing of ours is visible.
@@ -155,7 +155,7 @@ class Commit:
             committed = self._catch_up(newest)
             if committed is not None:
                 return committed
-            self._check_mark()
+            self._check_marks()
             self._move_on(transaction_file)
             naming = ManifestNaming.V2 if newest is None else newest.naming
             followed = 0 if self._current is None else self._current.version
@@ -194,9 +194,10 @@ class Commit:
             self._current = file.manifest
         return None
 
-    def _check_mark(self) -> None:
-        if self._mark is not None and self._current is not None:
-            self._mark.check(self._current.config, self._store.uri)
+    def _check_marks(self) -> None:
+        if self._current is not None:
+            for mark in self._marks:
+                mark.check(self._current.config, self._store.uri)
 
     def _move_on(self, transaction_file: str) -> None:
         """Makes the transaction what it is on the newest version."""
@@ -276,7 +277,9 @@ class Commit:
         manifest = replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
         if current is not None:
             check_mem_wal_stays(current, manifest)
-        return manifest if self._mark is None else self._mark.applied(manifest)
+        for mark in self._marks:
+            manifest = mark.applied(manifest)
+        return manifest
 
     def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
         """True if the version is ours, False if it is another writer's."""

@@ -137,16 +137,6 @@ def committed_epochs(config: Mapping[str, str]) -> list[CommittedEpoch]:
     return [_parsed(key[len(PREFIX) :], config[key]) for key in sorted(config) if is_mark(key)]
 
 
-def without_marks(config: Mapping[str, str]) -> dict[str, str]:
-    """The entries that are no marks."""
-    return {key: value for key, value in config.items() if not is_mark(key)}
-
-
-def with_marks_of(config: Mapping[str, str], newest: Mapping[str, str]) -> dict[str, str]:
-    """`config` with the marks of `newest` and no others: content can be restored, but what was committed stays so."""
-    return {**without_marks(config), **{key: value for key, value in newest.items() if is_mark(key)}}
-
-
 def retention_days(config: Mapping[str, str]) -> int:
     """For how many days marks of other queries are kept.
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.manifests.epoch_mark import with_marks_of
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import with_marks_of
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
     data_format,

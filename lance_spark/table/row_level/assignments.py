@@ -71,6 +71,10 @@ class Assignments:
             if after[: len(before)] == before:
                 raise InvalidInputError(f"column {'.'.join(before)!r} is assigned twice, as a whole or in part")
 
+    def columns(self) -> list[str]:
+        """The columns that get other values, or in which fields of structs do."""
+        return [assignment.path[0] for assignment in self._assignments]
+
     def changed_fields(self) -> list[FieldId]:
         """Ids of the fields that may have other values afterwards: those assigned, all below them, and those around."""
         ids = {field.id: None for assignment in self._assignments for field in assignment.fields}

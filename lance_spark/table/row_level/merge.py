@@ -25,6 +25,7 @@ from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.identity import identities_of
 from lance_spark.schema.projection import find, parse_path
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
@@ -133,11 +134,14 @@ class _Merge(Generic[Version, Written]):
         self._paths = key_paths(self._schema, rows.schema, on)
         self._names = [".".join(path) for path in self._paths]
         self._source_fields, self._source = conformed(self._schema, rows, inserts=actions.not_matched is not None)
+        if actions.matched is Matched.UPDATE:
+            target.identity.check_kept(set(rows.schema.names) - {path[0] for path in self._paths})
         self._index = KeyIndex(self._keys_of(self._source), self._names)
         self._seen = np.zeros(self._index.num_keys, np.bool_)
 
     def run(self) -> Version:
         splits = self._target.splits()
+        identity = self._target.identity.values()
         with self._target.writer(self._arrow_schema) as writer:
             matches = [self._match(split) for split in splits]
             if self._actions.matched is not None:
@@ -146,10 +150,10 @@ class _Merge(Generic[Version, Written]):
             if self._actions.matched is Matched.UPDATE:
                 for split, found in zip(splits, matches, strict=True):
                     for batch, addresses in self._updated(split, found):
-                        writer.write(batch, split, addresses)
+                        writer.write(identity.kept(batch), split, addresses)
             step = window_rows(self._source, 0)
             for start in range(0, len(inserted), step):
-                writer.write(self._batch(inserted[start : start + step], {}))
+                writer.write(identity(self._batch(inserted[start : start + step], {})))
             written = writer.close()
         return self._target.commit(
             {
@@ -159,6 +163,7 @@ class _Merge(Generic[Version, Written]):
             written,
             changed_fields=[node.id for field in self._source_fields for node in field.walk()],
             check=InsertedKeys(self._target, splits, self._keys_of(self._source, inserted), self._paths),
+            identity=identity.mark(),
         )
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
@@ -338,12 +343,16 @@ def path_to(schema: LanceSchema, field_id: FieldId) -> tuple[str, ...]:
 def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tuple[Field, ...], pa.RecordBatch]:
     """The columns of the table that the source has, and its rows in their types.
 
-    Without inserts a column that is not nullable may be missing: updated rows keep the value that they have.
+    Without inserts a column that is not nullable may be missing: updated rows keep the value that they have. Identity
+    columns may always be: new rows get values.
     """
     present = set(rows.schema.names)
-    if not inserts:
-        fields = (field if field.name in present else replace(field, nullable=True) for field in table.fields)
-        table = LanceSchema(tuple(fields), table.metadata)
+    filled = identities_of(table) if inserts else table.names()
+    fields = (
+        replace(field, nullable=True) if field.name in filled and field.name not in present else field
+        for field in table.fields
+    )
+    table = LanceSchema(tuple(fields), table.metadata)
     # CHECK constraints concern the merged rows, with all of their columns.
     conform = Conformer(without_checks(table), rows.schema)
     batches = rows.combine_chunks().to_batches()

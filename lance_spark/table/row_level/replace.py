@@ -16,6 +16,7 @@ from lance_spark.table.row_level.delete import Search, matching_rows
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import (
     APPEND,
     CommitOptions,
@@ -30,25 +31,25 @@ from lance_spark.table.writing.write_verbs import RowsToWrite
 
 def append_to(table: TableLocation, base: Manifest, rows: RowsToWrite) -> Manifest:
     """The version with `rows` added to `base` or what follows it. Raises as `WriteVerbs.append`."""
-    _, fragments = _write(table, base, rows)
+    _, fragments, options = _write(table, base, rows)
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments)):
-        return commit_append(table, base, fragments, rows.options)
+        return commit_append(table, base, fragments, options)
 
 
 def replace_all_rows(table: TableLocation, base: Manifest, rows: RowsToWrite) -> Manifest:
     """The version with the columns of `base` and no other rows than `rows`. Raises as `WriteVerbs.overwrite`."""
-    plan, fragments = _write(table, base, rows)
+    plan, fragments, options = _write(table, base, rows)
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments)):
-        return commit_overwrite(table, base, fragments, base.schema, plan.file_version, rows.options)
+        return commit_overwrite(table, base, fragments, base.schema, plan.file_version, options)
 
 
 def replace_where(table: TableLocation, base: Manifest, rows: RowsToWrite, condition: Expr) -> Manifest:
     """The version with `rows` instead of those for which `condition` is true. Raises as `WriteVerbs.replace_where`."""
     known = Search(base, matching_rows(table, base, condition))
-    _, fragments = _write(table, base, rows.where(condition, to_arrow_schema(base.schema)))
+    _, fragments, options = _write(table, base, rows.where(condition, to_arrow_schema(base.schema)))
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments)):
         return replace_matching_rows(
-            table, base, condition, [NewFragment(item) for item in fragments], rows.options, known=known
+            table, base, condition, [NewFragment(item) for item in fragments], options, known=known
         )
 
 
@@ -87,10 +88,16 @@ def replace_matching_rows(
         deleted = matching_rows(table, searched, condition, known)
         return commit_row_changes(table, version, deleted, new, options, predicate=str(condition), evolved=evolved)
 
+    if options.identity is not None:
+        return attempt(base)  # After a conflict the new rows would need other values.
     return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
-def _write(table: TableLocation, base: Manifest, rows: RowsToWrite) -> tuple[WritePlan, list[DataFragment]]:
+def _write(
+    table: TableLocation, base: Manifest, rows: RowsToWrite
+) -> tuple[WritePlan, list[DataFragment], CommitOptions]:
+    identity = IdentityColumns.of_version(base).values()
+    rows = rows.with_values(identity)
     plan = plan_write(base, rows.source, mode=APPEND)
     table.history.check_commits()
     fragments = write_fragments(
@@ -101,4 +108,4 @@ def _write(table: TableLocation, base: Manifest, rows: RowsToWrite) -> tuple[Wri
         limits=rows.limits,
         convert=plan.conform,
     )
-    return plan, fragments
+    return plan, fragments, replace(rows.options, identity=identity.mark())

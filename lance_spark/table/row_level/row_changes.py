@@ -116,7 +116,7 @@ def commit_row_changes(
         transaction = Transaction.new(base.version, changes.from_version(base), options.all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
         made = Commit(
-            table.history, base, transaction, new_table, options.policy, changes.from_version, mark=options.mark
+            table.history, base, transaction, new_table, options.policy, changes.from_version, marks=options.marks()
         ).run()
     changes.remove_files(but_those_of=made)
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
+from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import sources_in, with_blob_descriptors
@@ -31,6 +33,7 @@ from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.checks import RowChecks
+from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 Version = TypeVar("Version")
@@ -70,6 +73,11 @@ class RowTarget(ABC, Generic[Version, Written]):
     def schema(self) -> pa.Schema:
         """The columns as they are read; descriptions of blobs name their data file."""
 
+    @property
+    @abstractmethod
+    def identity(self) -> IdentityColumns:
+        """The identity columns."""
+
     @abstractmethod
     def splits(self, filter: Expr | None = None) -> Sequence[Split]:
         """The splits that may hold rows which match `filter`."""
@@ -94,6 +102,7 @@ class RowTarget(ABC, Generic[Version, Written]):
         *,
         changed_fields: Sequence[FieldId],
         check: Callable[[Version], None] | None = None,
+        identity: IdentityMark | None = None,
     ) -> Version:
         """Commits deleted and written rows; this version if there are neither. After an error the files are removed.
 
@@ -101,6 +110,7 @@ class RowTarget(ABC, Generic[Version, Written]):
             deleted: by key of the split, addresses of rows.
             changed_fields: ids of the fields whose values may differ in rewritten rows.
             check: asked for each newer version that the commit has to follow.
+            identity: the values of identity columns that new rows have.
 
         Raises:
             RetryableConflictError: another writer has touched one of the rows.
@@ -133,6 +143,10 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
         shown = with_blob_descriptors(self._base.schema, data_format(self._base), with_source=True)
         return to_arrow_schema(shown)
 
+    @property
+    def identity(self) -> IdentityColumns:
+        return IdentityColumns.of_version(self._base)
+
     def splits(self, filter: Expr | None = None) -> list[Split]:
         return [Split(self._table, self._base)]
 
@@ -150,11 +164,13 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
         *,
         changed_fields: Sequence[FieldId],
         check: Callable[[Manifest], None] | None = None,
+        identity: IdentityMark | None = None,
     ) -> Manifest:
+        options = replace(self._options, identity=identity)
         rows = rows_by_fragment(np.concatenate([np.empty(0, np.uint64), *deleted.values()]))
         with nullcontext() if self._keeps_files else cleanup_on_failure(lambda: remove_new(self._table.store, written)):
             return commit_row_changes(
-                self._table, self._base, rows, written, self._options, changed_fields=changed_fields, check=check
+                self._table, self._base, rows, written, options, changed_fields=changed_fields, check=check
             )
 
 

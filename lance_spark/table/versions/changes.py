@@ -13,6 +13,7 @@ from lance_spark.schema.field import Field, FieldId
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
@@ -72,6 +73,16 @@ def update_config(
         UnsupportedFeatureError: the table needs a feature that this release does not write.
     """
     return _commit(table, base, UpdateConfig(config=_update_of(entries)), policy)
+
+
+def set_identity_counts(table: TableLocation, base: Manifest, mark: IdentityMark) -> Manifest:
+    """The version in which the config says how many values of identity columns are used. Errors as `update_config`, and
+    `RetryableConflictError` if another writer has used some since `base`.
+    """
+    _check_in_history(base)
+    transaction = Transaction.new(base.version, UpdateConfig(config=_update_of(mark.entries())))
+    new_table = NewTable(data_format(base) or FileVersion.V2_2)
+    return Commit(table.history, base, transaction, new_table, marks=(mark,)).run()
 
 
 def update_properties(

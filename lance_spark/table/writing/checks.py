@@ -24,6 +24,7 @@ from lance_spark.schema.check import checks_of, without_checks
 from lance_spark.schema.collation import has_collation
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
+from lance_spark.schema.identity import identities_of
 
 _UNSAFE = re.compile(r"[\"\\]|--|/\*")
 
@@ -76,13 +77,21 @@ def nullable_rows(batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> pa.Recor
 
 
 def require_columns_of_checks(schema: LanceSchema) -> None:
-    """Passes if all columns that constraints name are there, in types that their conditions accept.
+    """Passes if all columns that constraints name are there, in types that their conditions accept, and identity
+    columns have a type that can have such values.
 
     Raises:
-        InvalidInputError: one is not; the message names the constraint.
+        InvalidInputError: one is not; the message names the constraint or column.
         UnsupportedFeatureError: a condition is not supported.
     """
-    checks, generations = checks_of(schema), _generations(schema)
+    checks, generations, identities = checks_of(schema), _generations(schema), identities_of(schema)
+    for name, generation in generations.items() if identities else ():
+        nodes = [node.path[0] for node in generation.walk() if isinstance(node, Column)]
+        if name in identities or any(node in identities for node in nodes):
+            raise InvalidInputError(
+                f"the generated column {name!r} ({generation}) is an identity column, or made of one, whose values are "
+                "not known when generated ones are computed"
+            )
     if not checks and not generations:
         return
     _refuse_collations(schema)

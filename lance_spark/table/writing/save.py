@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.file.writable import WRITABLE_VERSIONS, require_writable
@@ -21,13 +21,16 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, Transaction
 from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.base_selection import require_same_bases
 from lance_spark.table.writing.conform import Conformer, same_columns
+from lance_spark.table.writing.identity import IdentityColumns, without_identities
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.schema_merge import append_evolving, evolved_schema
 from lance_spark.table.writing.write import FileLimits, num_rows_of, remove_fragments, write_fragments
@@ -52,6 +55,7 @@ class CommitOptions:
         policy: the retry policy.
         config: entries of the table's config to set when the rows replace all others.
         mark: the epoch of a streaming query that the rows are.
+        identity: the values of identity columns that the rows have.
     """
 
     message: str | None = None
@@ -61,6 +65,11 @@ class CommitOptions:
     policy: RetryPolicy | None = None
     config: Mapping[str, str] | None = None
     mark: EpochMark | None = None
+    identity: IdentityMark | None = None
+
+    def marks(self) -> tuple[CommitMark, ...]:
+        """What the version is to say of the rows in its config."""
+        return tuple(mark for mark in (self.mark, self.identity) if mark is not None)
 
     def all_properties(self) -> dict[str, str]:
         properties = dict(self.properties or {})
@@ -162,7 +171,9 @@ def commit_append(
         transaction = Transaction.new(base.version, append, options.all_properties())
         keeps_bases = require_same_bases(append, base)
         new_table = NewTable(file_version)
-        return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases, mark=options.mark).run()
+        return Commit(
+            table.history, base, transaction, new_table, options.policy, keeps_bases, marks=options.marks()
+        ).run()
     schema = evolved
 
     def on_version(manifest: Manifest) -> Merge:
@@ -170,7 +181,7 @@ def commit_append(
 
     transaction = Transaction.new(base.version, on_version(base), options.all_properties())
     new_table = NewTable(file_version)
-    return Commit(table.history, base, transaction, new_table, options.policy, on_version, mark=options.mark).run()
+    return Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=options.marks()).run()
 
 
 def commit_overwrite(
@@ -193,7 +204,7 @@ def commit_overwrite(
     transaction = Transaction.new(0 if base is None else base.version, operation, options.all_properties())
     new_table = NewTable(file_version, options.stable_row_ids)
     keeps_bases = None if base is None else require_same_bases(operation, base)
-    return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases, mark=options.mark).run()
+    return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases, marks=options.marks()).run()
 
 
 def save(
@@ -224,6 +235,12 @@ def save(
     if base is None:
         _require_no_namespace(table)
     history = table.history if merge_schema else None
+    identity = IdentityColumns().values()
+    if mode == APPEND and base is not None:
+        identity = IdentityColumns.of_version(base).values()
+        source = identity.source(source)
+    else:
+        source = without_identities(source)
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
     table.history.check_commits()
     bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
@@ -238,7 +255,7 @@ def save(
             targets=bases.targets(target_bases),
         )
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments, bases)):
-        return commit_planned(table, plan, fragments, mode, options)
+        return commit_planned(table, plan, fragments, mode, replace(options, identity=identity.mark()))
 
 
 def _require_no_namespace(table: TableLocation) -> None:

@@ -14,6 +14,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
+from lance_spark.table.writing.identity import IdentityValues
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
@@ -29,6 +30,10 @@ class RowsToWrite:
     source: RowSource
     limits: FileLimits
     options: CommitOptions
+
+    def with_values(self, identity: IdentityValues) -> RowsToWrite:
+        """The same rows with values in the identity columns; `identity` then has what the commit sets."""
+        return RowsToWrite(identity.source(self.source), self.limits, self.options)
 
     def where(self, condition: Expr, columns: pa.Schema) -> RowsToWrite:
         """The same rows; reading one for which `condition` is not true raises `InvalidInputError`.
@@ -55,6 +60,18 @@ class WriteVerbs(ABC):
     @abstractmethod
     def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Self:
         """The version with `rows` in place of those for which `condition` is true."""
+
+    @abstractmethod
+    def sync_identity(self) -> Self:
+        """The newest version, with a count of used values of its identity columns that fits the values its rows have;
+        the newest version itself if it fits already. New rows get none of these values.
+
+        For tables that other libraries have copied or filled, and after rows with values of their own.
+
+        Raises:
+            RetryableConflictError: another writer has used values meanwhile. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+        """
 
     def append(
         self,

@@ -35,10 +35,16 @@ from lance_spark.spark.constraints import TableConstraint, constraints_of
 from lance_spark.spark.options.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.table_view import spark_view
 from lance_spark.spark.types.generated import expressions_of
+from lance_spark.spark.types.identities import (
+    SparkIdentity,
+    fixed_columns,
+    spark_identities,
+    with_nullable_identities,
+)
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.epoch_mark import without_marks
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import without_marks
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
@@ -114,6 +120,9 @@ class TableDescription:
     generated: Mapping[str, str] = field(default_factory=dict)
     computed: Mapping[str, str] = field(default_factory=dict)
     """Expressions of generated columns that the connector's own rule evaluates, because Spark must not know them."""
+    identities: Mapping[str, SparkIdentity] = field(default_factory=dict)
+    fixed_columns: tuple[str, ...] = ()
+    """Identity columns whose values no statement chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +248,7 @@ def describe(
     asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
     system = [StructField(name, LongType(), False) for name, on in asked if on]
     columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *system])
-    generated = expressions_of(manifest.schema)
+    generated, identities = expressions_of(manifest.schema), spark_identities(manifest.schema)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -250,7 +259,7 @@ def describe(
             name=place.shown(location.branch) if place.name else "",
         ),
         name=place.shown(location.branch),
-        schema=columns,
+        schema=with_nullable_identities(columns, identities),
         version=str(manifest.version),
         properties={
             **without_statistics(without_marks(manifest.config)),
@@ -264,6 +273,8 @@ def describe(
         ),
         constraints=constraints_of(manifest.schema),
         generated=generated,
+        identities=identities,
+        fixed_columns=fixed_columns(identities),
     )
 
 
@@ -303,7 +314,7 @@ def describe_partitioned(
     current = whole.specs.current
     shown = options.shown_as(whole.properties)
     view = spark_view(whole.lance_schema, whole.file_version, shown)
-    generated = expressions_of(whole.lance_schema)
+    generated, identities = expressions_of(whole.lance_schema), spark_identities(whole.lance_schema)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
@@ -314,7 +325,7 @@ def describe_partitioned(
             name=place.name,
         ),
         name=place.shown(),
-        schema=to_spark_schema(to_arrow_schema(view)),
+        schema=with_nullable_identities(to_spark_schema(to_arrow_schema(view)), identities),
         version=str(whole.version),
         properties={
             **without_statistics(user_properties(whole.properties)),
@@ -326,6 +337,8 @@ def describe_partitioned(
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
         constraints=constraints_of(whole.lance_schema),
         generated=generated,
+        identities=identities,
+        fixed_columns=fixed_columns(identities),
     )
 
 

@@ -42,8 +42,13 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 
 _KEY = row_type(status=StringType(), primary_key_columns=StringType())
+_VERSION = row_type(version=LongType())
 _FILLED = row_type(version=LongType(), fragments=LongType(), columns=ArrayType(StringType()))
 _ID_TYPES = {PARTITION_COLUMN: "STRING", ROW_ADDRESS: "BIGINT"}
+
+
+def _sync_identity(call: Invocation) -> LocalRows:
+    return LocalRows.of(_VERSION, [(call.table().sync_identity().version,)])
 
 
 def _set_primary_key(call: Invocation) -> LocalRows:
@@ -205,6 +210,12 @@ PROCEDURES = (
         "Says which columns tell rows apart; nothing enforces it.",
         (TABLE, Parameter("columns", TEXTS, "the columns, in the order of the key", required=True)),
         _set_primary_key,
+    ),
+    Procedure(
+        "sync_identity",
+        "Counts the values that rows have in identity columns, so that new rows get others.",
+        (TABLE,),
+        _sync_identity,
     ),
     Procedure(
         "add_columns_from",

@@ -63,6 +63,12 @@ def plan_upsert(
     _refuse_collations(stored, columns, options)
     table = table_of(handle)
     append = table.plan_write(stored, table.write_mode(AskedMode("append", (), None, STATIC)), write, None)
+    if append.target.identity:
+        raise UnsupportedFeatureError(
+            f"{handle.display_name} has an identity column, whose value a row would lose when another one with its key "
+            "replaces it; use foreachBatch with MERGE",
+            feature="upserts with identity columns",
+        )
     append = replace(append, commit_options=replace(append.commit_options, mark=mark))
     keys = [_column(stored, name) for name in options.key]
     schema = _lance_schema(handle)

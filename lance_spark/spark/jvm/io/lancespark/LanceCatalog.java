@@ -26,10 +26,13 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.catalyst.util.IdentityColumn;
 import org.apache.spark.sql.connector.catalog.Changelog;
 import org.apache.spark.sql.connector.catalog.ChangelogContext;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -47,6 +50,10 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.catalog.transactions.Transaction;
 import org.apache.spark.sql.connector.catalog.transactions.TransactionInfo;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -198,7 +205,8 @@ public class LanceCatalog
     return Set.of(
         TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE,
         TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT,
-        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS);
+        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
+        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS);
   }
 
   @Override
@@ -247,7 +255,7 @@ public class LanceCatalog
   private JsonNode make(String op, Identifier identifier, TableInfo info, String mode, JsonNode like)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode request = tables.request(identifier);
-    request.set("schema", Json.type(CharVarcharUtils.getRawSchema(info.schema())));
+    request.set("schema", Json.type(withIdentities(CharVarcharUtils.getRawSchema(info.schema()), info.columns())));
     request.set("partitioning", Json.expressions(info.partitions()));
     request.set("properties", Json.map(info.properties()));
     request.set("constraints", LanceConstraints.describe(info.constraints()));
@@ -263,6 +271,27 @@ public class LanceCatalog
         return reply.get("table");
       }
     }
+  }
+
+  /** The schema with the identities of columns, which Spark leaves out of it, in its own metadata of fields. */
+  private static StructType withIdentities(StructType schema, Column[] columns) {
+    StructType found = new StructType();
+    for (int index = 0; index < columns.length; index++) {
+      StructField field = schema.fields()[index];
+      IdentityColumnSpec identity = columns[index].identityColumnSpec();
+      if (identity != null) {
+        Metadata metadata =
+            new MetadataBuilder()
+                .withMetadata(field.metadata())
+                .putLong(IdentityColumn.IDENTITY_INFO_START(), identity.getStart())
+                .putLong(IdentityColumn.IDENTITY_INFO_STEP(), identity.getStep())
+                .putBoolean(IdentityColumn.IDENTITY_INFO_ALLOW_EXPLICIT_INSERT(), identity.isAllowExplicitInsert())
+                .build();
+        field = new StructField(field.name(), field.dataType(), field.nullable(), metadata);
+      }
+      found = found.add(field);
+    }
+    return found;
   }
 
   @Override

@@ -10,11 +10,14 @@ import io.lancespark.streaming.LanceEpochWriteBuilder;
 import io.lancespark.streaming.LanceStreams;
 import io.lancespark.write.LanceRowLevelOperation;
 import io.lancespark.write.LanceWriteBuilder;
+import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
@@ -127,14 +130,34 @@ public class LanceTable
       StructField field = declared.fields()[index];
       String comment = field.getComment().isDefined() ? field.getComment().get() : null;
       String generated = description.path("generated").path(field.name()).asText(null);
+      JsonNode identity = description.path("identities").path(field.name());
       // With the DEFAULT of the column, where Spark keeps it.
       String metadata = field.metadata().json();
       columns[index] =
-          generated == null
+          identity.isObject()
+              ? Column.create(field.name(), field.dataType(), field.nullable(), comment, spec(identity), metadata)
+          : generated == null
               ? Column.create(field.name(), field.dataType(), field.nullable(), comment, metadata)
               : Column.create(field.name(), field.dataType(), field.nullable(), comment, generated, metadata);
     }
     return columns;
+  }
+
+  private static IdentityColumnSpec spec(JsonNode identity) {
+    return new IdentityColumnSpec(
+        identity.get("start").asLong(), identity.get("step").asLong(), identity.get("allows_explicit").asBoolean());
+  }
+
+  /** Whether an identity column was declared NOT NULL, which Spark does not know, because statements leave it out. */
+  public final boolean isNotNull(String identityColumn) {
+    return !description.path("identities").path(identityColumn).path("nullable").asBoolean(true);
+  }
+
+  /** Identity columns whose values a statement cannot choose. */
+  public final List<String> fixedColumns() {
+    List<String> found = new ArrayList<>();
+    description.path("fixed_columns").forEach(name -> found.add(name.asText()));
+    return found;
   }
 
   /** Expressions by column that Spark does not know of, because it would refuse the statement. */

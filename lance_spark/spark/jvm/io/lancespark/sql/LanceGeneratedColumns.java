@@ -34,7 +34,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes the generated columns that an UPDATE or a MERGE does not set, from the new values of the row.
+ * Computes the generated columns that an UPDATE or a MERGE does not set, from the new values of the row, and refuses
+ * values for identity columns that are GENERATED ALWAYS.
  *
  * <p>Spark refuses both for tables that it knows to have generated columns, so for them these tables have none, and Spark
  * copies the old value, or NULL for a new row. Tasks check every row, also those with values of this rule.
@@ -48,13 +49,25 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
-    if (plan instanceof WriteDelta write && !generated(write.originalTable()).isEmpty()) {
+    if (plan instanceof WriteDelta write && isComputed(write.originalTable())) {
       return (LogicalPlan) write.withNewQuery(new Rows(write.originalTable(), 1).computed(write.query()));
     }
-    if (plan instanceof InsertOnlyMerge write && !generated(write.table()).isEmpty()) {
+    if (plan instanceof InsertOnlyMerge write && isComputed(write.table())) {
       return write.withNewQuery(new Rows(write.table(), 0).computed(write.query()));
     }
     return plan;
+  }
+
+  /** Whether the values of some columns are not, or not all, chosen by statements. */
+  private static boolean isComputed(NamedRelation relation) {
+    return !generated(relation).isEmpty() || !fixed(relation).isEmpty();
+  }
+
+  /** The identity columns of a table whose values no statement chooses. */
+  private static List<String> fixed(NamedRelation relation) {
+    return relation instanceof DataSourceV2Relation known && known.table() instanceof LanceTable table
+        ? table.fixedColumns()
+        : List.of();
   }
 
   /** The expressions of a table that this rule computes, by column. */
@@ -68,6 +81,7 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
   private final class Rows {
     private final List<Attribute> columns;
     private final Map<Integer, Expression> values = new HashMap<>();
+    private final List<Integer> fixed = new ArrayList<>();
     private final int first;
 
     /**
@@ -77,6 +91,12 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
       this.first = first;
       this.columns = list(((DataSourceV2Relation) table).output()).stream().map(Attribute.class::cast).toList();
       generated(table).forEach(this::resolve);
+      List<String> names = fixed(table);
+      for (int index = 0; index < columns.size(); index++) {
+        if (names.contains(columns.get(index).name())) {
+          fixed.add(index);
+        }
+      }
     }
 
     private void resolve(String name, String text) {
@@ -147,6 +167,16 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
         return row;
       }
       boolean isNew = operation == RowDeltaUtils.INSERT_OPERATION();
+      for (int index : fixed) {
+        Expression given = valueOf(row.get(first + index));
+        if (isNew ? !isNull(given) : !isOld(columns.get(index).exprId(), given)) {
+          throw LanceException.invalid(
+              String.format(
+                  "the identity column '%s' is GENERATED ALWAYS, so its values can be neither set nor changed; leave it"
+                      + " out of the statement",
+                  columns.get(index).name()));
+        }
+      }
       List<Expression> found = new ArrayList<>(row);
       values.forEach(
           (index, value) -> {

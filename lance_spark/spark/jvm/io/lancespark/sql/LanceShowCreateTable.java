@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
@@ -22,7 +23,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Plans SHOW CREATE TABLE for tables with generated columns, whose expressions Spark does not print. */
+/** Plans SHOW CREATE TABLE for tables with generated and identity columns, whose values Spark does not print. */
 public final class LanceShowCreateTable extends SparkStrategy {
   @Override
   public Seq<SparkPlan> apply(LogicalPlan plan) {
@@ -31,7 +32,7 @@ public final class LanceShowCreateTable extends SparkStrategy {
             && !show.asSerde()
             && show.child() instanceof ResolvedTable resolved
             && resolved.table() instanceof LanceTable table
-            && List.of(table.columns()).stream().anyMatch(column -> column.generationExpression() != null);
+            && List.of(table.columns()).stream().anyMatch(column -> !values(column).isEmpty());
     return seq(isPrinted ? List.of(printed((ShowCreateTable) plan)) : List.of());
   }
 
@@ -45,13 +46,25 @@ public final class LanceShowCreateTable extends SparkStrategy {
     StructType shownTypes = (StructType) DataTypeUtils.replaceNonCollatedTypesWithExplicitUTF8Binary(raw);
     for (int index = 0; index < columns.length; index++) {
       String definition = shownTypes.fields()[index].toDDL();
-      String expression = columns[index].generationExpression();
       known.add(definition);
-      whole.add(expression == null ? definition : definition + " GENERATED ALWAYS AS (" + expression + ")");
+      boolean isNotNull = ((LanceTable) table.table()).isNotNull(columns[index].name());
+      whole.add(definition + (isNotNull ? " NOT NULL" : "") + values(columns[index]));
     }
     String shown = text.replace(listed(known), listed(whole));
     InternalRow row = new GenericInternalRow(new Object[] {UTF8String.fromString(shown)});
     return new LocalTableScanExec(statement.output(), seq(List.of(row)), Option.empty(), false);
+  }
+
+  /** What the definition of a column says of values that are computed; empty if none are. */
+  private static String values(Column column) {
+    IdentityColumnSpec identity = column.identityColumnSpec();
+    if (identity != null) {
+      String kind = identity.isAllowExplicitInsert() ? "BY DEFAULT" : "ALWAYS";
+      return String.format(
+          " GENERATED %s AS IDENTITY (START WITH %d INCREMENT BY %d)", kind, identity.getStart(), identity.getStep());
+    }
+    String expression = column.generationExpression();
+    return expression == null ? "" : " GENERATED ALWAYS AS (" + expression + ")";
   }
 
   /** Columns as Spark lists them. */

@@ -54,6 +54,7 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+    shareNumTasks(info);
     return new Factory(writers(conversion.columns()), conversion);
   }
 

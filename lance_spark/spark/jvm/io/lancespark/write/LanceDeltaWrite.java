@@ -48,6 +48,7 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
 
   @Override
   public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    shareNumTasks(info);
     LanceRunner runner = new LanceRunner(function, LanceDeltaRow.schema(ids, rows));
     return new LanceDeltaWriterFactory(runner, ids, rows, description);
   }

@@ -9,12 +9,16 @@ import io.lancespark.python.LanceRunner;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 
 /** What writes have in common: a Python job whose tasks write files, and one commit or abort by the driver. */
 public abstract class LanceJobWrite {
+  private static final String NUM_TASKS = "lance.num_tasks";
+
   protected final JsonNode handle;
   protected final String description;
   protected final byte[] function;
@@ -33,6 +37,11 @@ public abstract class LanceJobWrite {
     this.description = plan.body().get("description").asText();
     this.function = plan.attachments().get(0);
     this.job = plan.attachments().get(1);
+  }
+
+  /** Tells the tasks of the write how many they are, which Spark does not tell Python. */
+  protected static void shareNumTasks(PhysicalWriteInfo info) {
+    SparkSession.active().sparkContext().setLocalProperty(NUM_TASKS, String.valueOf(info.numPartitions()));
   }
 
   public String description() {

@@ -32,6 +32,7 @@ public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    shareNumTasks(info);
     return writers(columns);
   }
 
