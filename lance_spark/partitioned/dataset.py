@@ -30,7 +30,7 @@ from lance_spark.partitioned.save import (
     save_rows,
 )
 from lance_spark.partitioned.search import PartitionedSearchVerbs
-from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, identity_columns, is_partitioned_table, open_partitioned
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.access import open_dataset
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
@@ -130,7 +130,7 @@ class PartitionedDataset(
 
     def sync_identity(self) -> Self:
         newest = self.newest()
-        columns, dataset = newest.identity, newest.catalog_version.dataset
+        columns, dataset = identity_columns(newest), newest.catalog_version.dataset
         mark = columns.counted(newest.to_batches(columns.names)) if columns else None
         if mark is None or dataset is None:
             return newest

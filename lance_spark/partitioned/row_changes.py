@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.save import RowDelta, commit_delta
-from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.partitioned.table import PartitionedTable, PartitionVersion, identity_columns
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId
@@ -57,7 +57,7 @@ class PartitionRows(RowTarget[PartitionedTable, list[WrittenPartition]]):
 
     @property
     def identity(self) -> IdentityColumns:
-        return self._table.identity
+        return identity_columns(self._table)
 
     def splits(self, filter: Expr | None = None) -> list[PartitionVersion]:
         return self._table.splits(filter)

@@ -26,7 +26,7 @@ from lance_spark.partitioned.field import PartitionField, partition_field
 from lance_spark.partitioned.maintenance.auto_compaction import compact_after
 from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
-from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion
+from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion, identity_columns
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
 from lance_spark.progress import progress
@@ -338,7 +338,7 @@ def in_current_partitions(
 def _write(
     table: PartitionedTable, rows: RowsToWrite
 ) -> tuple[PartitionedWrite, list[WrittenPartition], CommitOptions]:
-    identity = table.identity.values()
+    identity = identity_columns(table).values()
     rows = rows.with_values(identity)
     plan = PartitionedWrite.of(table, rows.source.schema, rows.limits)
     with PartitionWriter(plan) as writer, progress("Writing") as bar:

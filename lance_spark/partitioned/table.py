@@ -120,13 +120,6 @@ class PartitionedTable(ReadVerbs):
         return self.catalog_version.properties
 
     @property
-    def identity(self) -> IdentityColumns:
-        """The identity columns. Raises as `IdentityColumns.of`."""
-        dataset = self.catalog_version.dataset
-        config = {} if dataset is None else dataset.manifest.config
-        return IdentityColumns.of(self.lance_schema, config, lambda: bool(self.index.partitions))
-
-    @property
     def lance_schema(self) -> LanceSchema:
         """The columns with their field ids."""
         return self.specs.schema
@@ -393,6 +386,13 @@ class PlannedTable(PartitionedTable):
             if column.name not in rows.column_names:
                 rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
         return rows
+
+
+def identity_columns(table: PartitionedTable) -> IdentityColumns:
+    """The identity columns, whose used values `__manifest` counts. Raises as `IdentityColumns.of`."""
+    dataset = table.catalog_version.dataset
+    config = {} if dataset is None else dataset.manifest.config
+    return IdentityColumns.of(table.lance_schema, config, lambda: bool(table.index.partitions))
 
 
 def open_partitioned(

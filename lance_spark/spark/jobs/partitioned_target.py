@@ -25,7 +25,7 @@ from lance_spark.partitioned.save import (
     partitions_to_search,
 )
 from lance_spark.partitioned.spec import PartitionSpecs
-from lance_spark.partitioned.table import PartitionedTable, PlannedTable, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable, PlannedTable, identity_columns, open_partitioned
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.jobs.original_values import OriginalValues
@@ -82,7 +82,7 @@ class PartitionedTarget(Target):
         specs = table.specs if isinstance(table, PlannedTable) else None
         job = None if plan is None else plan.job
         options = dict(table.storage_options or {})
-        return cls(table.root, options, table.version, job, plan, specs, identity=table.identity)
+        return cls(table.root, options, table.version, job, plan, specs, identity=identity_columns(table))
 
     def table(self) -> PartitionedTable:
         """The version that the job builds on, with the columns and specs that it is to get."""
@@ -189,7 +189,7 @@ def plan_partitioned_write(
     types = table_types(written_schema(columns), known, options.column_properties, large=options.use_large_var_types)
     if options.merge_schema and mode is WriteMode.APPEND:
         table = with_columns_of(table, types)
-    given = table.identity.with_columns(types)
+    given = identity_columns(table).with_columns(types)
     target = PartitionedTarget.of(table, PartitionedWrite.of(table, given, options.limits(table.properties)))
     options_of_commit = CommitOptions(message=options.commit_message, mark=options.mark())
     return WriteJob(replace(target, properties=properties), types, options_of_commit, mode, replaced)
@@ -207,7 +207,7 @@ def plan_partitioned_changes(table: PartitionedTable, columns: StructType, optio
     table.catalog.table.history.check_commits()
     display_name = exchanged_schema(columns)
     types = table_types(display_name, to_arrow_schema(table.lance_schema))
-    given = table.identity.with_columns(types)
+    given = identity_columns(table).with_columns(types)
     plan = PartitionedWrite.of(table, given, options.limits(table.properties)) if columns.fields else None
     commit_options = CommitOptions(message=options.commit_message, mark=options.mark())
     return RowChangeJob(
