@@ -175,14 +175,23 @@ class Target(ABC):
         """
         self.remove_files(files)
         if self.job is not None:
-            name = f"lance clean-up of job {self.job}"
-            Thread(target=self._remove_late_files, args=(files,), name=name, daemon=True).start()
+            remove_late_files(f"the write job {self.job}", lambda: self.remove_files(files))
 
-    def _remove_late_files(self, files: Sequence[NewFiles]) -> None:
+
+def remove_late_files(failed: str, remove: Callable[[], None]) -> None:
+    """Calls `remove` a few times more in a thread, for files that killed tasks finish after the failure.
+
+    Args:
+        failed: what has failed, for the log.
+    """
+
+    def look_again() -> None:
         try:
             for _ in range(_LATE_LOOKS):
                 time.sleep(_LATE_WAIT)
-                self.remove_files(files)
+                remove()
         except LanceError as error:
-            # The failed write has been reported already; VACUUM removes what is left.
-            _LOG.warning("files of the failed write job %s may be left for VACUUM: %s", self.job, error)
+            # The failure has been reported already; VACUUM removes what is left.
+            _LOG.warning("files of %s, which failed, may be left for VACUUM: %s", failed, error)
+
+    Thread(target=look_again, name=f"lance clean-up of {failed}", daemon=True).start()

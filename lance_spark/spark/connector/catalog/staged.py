@@ -120,10 +120,14 @@ def give_name(staged: Staged) -> None:
         names.replace_table(identifier, staged.replaces, staged.location)
 
 
+def has_own_directory(staged: Staged) -> bool:
+    """Whether the table is in a directory that nobody else uses, whatever its name."""
+    return staged.location is not None and staged.catalog is not None and "location" not in staged.properties
+
+
 def delete_staged(handle: TableHandle, staged: Staged) -> None:
     """Deletes the files of a table that never got its name."""
-    if staged.location is not None and staged.catalog is not None and "location" not in staged.properties:
-        # The directory is ours alone.
+    if staged.catalog is not None and staged.location is not None and has_own_directory(staged):
         root, directory_name = directory(staged.catalog).root, staged.location
     else:
         root, directory_name = handle.uri, CATALOG_DIRECTORY

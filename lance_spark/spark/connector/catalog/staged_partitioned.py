@@ -29,12 +29,18 @@ from lance_spark.partitioned.table import (
 )
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, display_name
-from lance_spark.spark.connector.catalog.staged import StagedTable, delete_staged, name_of, stable_row_ids
+from lance_spark.spark.connector.catalog.staged import (
+    StagedTable,
+    delete_staged,
+    has_own_directory,
+    name_of,
+    stable_row_ids,
+)
 from lance_spark.spark.connector.catalog.table import TableDescription, describe_partitioned
 from lance_spark.spark.connector.channel.handles import Staged, TableHandle, timestamp_nanos_of
 from lance_spark.spark.constraints import with_constraints
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
-from lance_spark.spark.jobs.target import Version, WriteMode
+from lance_spark.spark.jobs.target import Version, WriteMode, remove_late_files
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.options.table_properties import TableProperties
@@ -143,7 +149,9 @@ class StagedPartitionedTable(StagedTable):
         return plan_partitioned_write(table, columns, WriteMode.OVERWRITE, parsed.options, properties=properties)
 
     def give_up(self) -> None:
-        self._delete(self.handle.version)
+        if self._delete(self.handle.version) and has_own_directory(self.staged):
+            # Tasks that Spark is still killing may make the directory again.
+            remove_late_files(f"the table at {self.handle.uri}", lambda: delete_staged(self.handle, self.staged))
 
     def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
         table = made if isinstance(made, PartitionedTable) else self.handle.open_partitioned()
@@ -152,13 +160,15 @@ class StagedPartitionedTable(StagedTable):
     def _delete_unnamed(self, made: Version | None) -> None:
         self._delete(self.handle.version if made is None else made.version)
 
-    def _delete(self, version: int | None) -> None:
-        """Deletes the table, unless it was removed or somebody has changed it after `version`."""
+    def _delete(self, version: int | None) -> bool:
+        """Deletes the table, unless it was removed or somebody has changed it after `version`; whether it did."""
         handle = self.handle
         if not self.staged.declared or not is_partitioned_table(handle.uri, handle.storage_options):
-            return
-        if handle.open_partitioned().newest().version == version:
-            delete_staged(handle, self.staged)
+            return False
+        if handle.open_partitioned().newest().version != version:
+            return False
+        delete_staged(handle, self.staged)
+        return True
 
 
 def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable, dict[str, str | None]]:
