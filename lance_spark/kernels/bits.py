@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i64, pointer_u8
+from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i32, pointer_i64, pointer_u8
 
 
 @kernel("void(int64, int64, int64, int64, int64)")
@@ -71,3 +71,35 @@ def split_bits(data, num_bits, num_slices, target):
             filled += 1
             bit += min(left, 8)
             left -= 8
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
+def mark_ranges(data, first_bit, num_bits, lengths, length_bytes, num_ranges, marks):
+    """Sets `marks[i]` to 1 for each of some ranges of bits, which lie back to back, that has a bit which is set.
+
+    Args:
+        data: bits, of which `num_bits` from bit `first_bit` on count.
+        first_bit: 0 to 7.
+        lengths: int32[num_ranges] or int64[num_ranges], by `length_bytes`: how many bits each range has.
+        marks: uint8[num_ranges].
+    """
+    source = pointer_u8(data)
+    narrow = pointer_i32(lengths)
+    wide = pointer_i64(lengths)
+    mark = pointer_u8(marks)
+    place = np.int64(-1)
+    stop = np.int64(0)
+    for byte in range(np.uint64((first_bit + num_bits + 7) >> 3)):
+        value = np.int64(source[byte])
+        if value == 0:
+            continue
+        start = (np.int64(byte) << 3) - first_bit
+        for shift in range(8):
+            bit = start + shift
+            if (value >> shift) & 1 and bit >= 0 and bit < num_bits:
+                while stop <= bit:
+                    place += 1
+                    if place == num_ranges:
+                        return
+                    stop += np.int64(narrow[place]) if length_bytes == 4 else wide[place]
+                mark[place] = np.uint8(1)

@@ -146,6 +146,49 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
     return num_found
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def parse_row_index(pages, num_pages, page_of_chunk, num_chunks, begun, finished):
+    """Parses the repetition indices of pages: pairs of u64 for each chunk, rows that end in it and slots of its
+    unfinished last row.
+
+    Args:
+        pages: ``int64[3, num_pages]``: of each page the address of its pairs, their bytes, and its number of rows.
+        page_of_chunk: ``int64[num_chunks]``, ascending.
+        begun, finished: ``int64[num_chunks]``: rows that begin, and that end, up to the end of each chunk.
+
+    Returns:
+        0, or ``~i`` for the first page whose pairs contradict its chunks or its rows.
+    """
+    of_page = pointer_i64(pages)
+    owner = pointer_i64(page_of_chunk)
+    starts = pointer_i64(begun)
+    ends = pointer_i64(finished)
+    at = np.int64(0)
+    total = np.int64(0)
+    for page in range(num_pages):
+        pairs = of_page[page]
+        num_bytes = of_page[num_pages + page]
+        left = of_page[2 * num_pages + page]
+        is_open = np.int64(1)
+        if num_bytes == 0 or num_bytes & 15:
+            return ~np.int64(page)
+        for i in range(num_bytes >> 4):
+            if at == num_chunks or owner[at] != page:
+                return ~np.int64(page)
+            ended = np.int64(read_word(pairs + 16 * i, 8))
+            if ended < 0 or ended > left:
+                return ~np.int64(page)
+            is_open = np.int64(read_word(pairs + 16 * i + 8, 8) != 0)
+            left -= ended
+            total += ended
+            ends[at] = total
+            starts[at] = total + is_open
+            at += 1
+        if left or is_open:
+            return ~np.int64(page)
+    return 0 if at == num_chunks else ~np.int64(num_pages)
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def chunks_of_rows(begun, finished, num_chunks, starts, stops, num_ranges, chosen, bound_chunks, ordinals):
     """Finds the chunks with any slot of some rows.

@@ -1,8 +1,8 @@
 """Pages of leaves that are decoded together.
 
 Decoding a page costs some fifty calls, whatever it holds, and the pages of lists, of small files and of wide tables are
-small. So pages of one layout are decoded one behind the other as one: consecutive pages of a column (a *run*), and runs
-of columns of the same type (a *group*). The array of a group is cut into those of its runs, which share its memory.
+small. So pages of one layout are decoded one behind the other as one: pages of a column (a *run*), and runs of columns
+of the same type (a *group*). The array of a group is cut into those of its runs, which share its memory.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ MAX_RUN_BYTES = 4 << 20
 
 CHUNK_BYTES = 8 << 10
 """Approximate cost of a single row in the middle of a page."""
+
+_ONE = np.ones(1, np.int64)
 
 _ArrayLists = Generator[list[FileRange], list[pa.Buffer], list[list[pa.Array]]]
 
@@ -98,7 +100,7 @@ class Leaf:
 
 @dataclass(slots=True)
 class _Run:
-    """Consecutive pages of a column of a file.
+    """Pages of a column of a file, in order; those between them have no wanted rows.
 
     Attributes:
         start: where the file begins, if several are read as one.
@@ -187,14 +189,15 @@ def _runs(file: Selection, column: int, wanted: int) -> Iterator[_Run]:
         needed = _needed(page, wanted, len(rows.starts))
         yield _Run(leaf, file.start, column, [0], leaf.pages, [layout], key, rows, wanted, page.num_rows, needed)
         return
-    for numbers, num_wanted, num_bytes in _consecutive(leaf, *_touched(leaf, rows)):
-        first, end = numbers[0], numbers[-1] + 1
-        start, stop = int(leaf.ends[first] - leaf.lengths[first]), int(leaf.ends[end - 1])
-        pages, layouts = leaf.pages[first:end], [leaf.layout(number) for number in numbers]
-        key = _key(leaf.path, layouts[0], num_wanted, stop - start)
-        within = rows.within(start, stop)
+    touched = _touched(leaf, rows)
+    for run, layouts, key in _together(leaf, touched):
+        numbers, num_wanted = touched.numbers[run], sum(touched.wanted[run])
+        pages = [leaf.pages[number] for number in numbers]
+        num_rows = sum([page.num_rows for page in pages])
+        within = _rows_within(leaf, rows, touched, run, num_wanted)
         yield _Run(
-            leaf, file.start, column, numbers, pages, layouts, key, within, num_wanted, stop - start, num_bytes
+            leaf, file.start, column, numbers, pages, layouts, key, within, num_wanted, num_rows,
+            sum(touched.num_bytes[run]),
         )  # fmt: skip
 
 
@@ -205,25 +208,58 @@ def _key(path: LeafPath, layout: PageLayout, num_wanted: int, num_rows: int) -> 
     return None if key is None else (path.shape, key)
 
 
-def _consecutive(
-    leaf: Leaf, touched: Sequence[int], wanted: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[list[int], int, int]]:
-    """(numbers of pages, wanted rows, bytes) of runs of consecutive pages that can be decoded together."""
-    numbers: list[int] = []
-    num_rows = num_wanted = num_bytes = 0
-    before: Hashable = None
-    for number, count, size in zip(touched, wanted, sizes, strict=True):
-        length = leaf.pages[number].num_rows
-        key = _key(leaf.path, leaf.layout(number), count, length)
+class _Touched(NamedTuple):
+    """The pages of a leaf with any of some rows.
+
+    Attributes:
+        numbers: their indices.
+        wanted: how many of the rows each has.
+        num_bytes: approximate bytes of each to decode.
+        bounds: where the ranges of rows of each page begin and those of the last one end; None if a range is in two.
+    """
+
+    numbers: list[int]
+    wanted: list[int]
+    num_bytes: list[int]
+    bounds: list[int] | None = None
+
+
+def _together(leaf: Leaf, touched: _Touched) -> Iterator[tuple[slice, list[PageLayout], Hashable]]:
+    """(some of the pages, their layouts, their key) of pages that can be decoded together.
+
+    Those of a run are consecutive, unless each range of rows is in one page.
+    """
+    may_skip = touched.bounds is not None
+    layouts: list[PageLayout] = []
+    first = num_rows = num_bytes = before = 0
+    common: Hashable = None
+    for place, (number, count, size) in enumerate(zip(touched.numbers, touched.wanted, touched.num_bytes, strict=True)):
+        length, layout = leaf.pages[number].num_rows, leaf.layout(number)
+        key = _key(leaf.path, layout, count, length)
         fits = num_rows + length <= MAX_RUN_ROWS and num_bytes + size <= MAX_RUN_BYTES
-        if numbers and not (fits and key is not None and key == before and numbers[-1] == number - 1):
-            yield numbers, num_wanted, num_bytes
-            numbers, num_rows, num_wanted, num_bytes = [], 0, 0, 0
-        numbers.append(number)
-        num_rows, num_wanted, num_bytes = num_rows + length, num_wanted + count, num_bytes + size
-        before = key
-    if numbers:
-        yield numbers, num_wanted, num_bytes
+        if layouts and not (fits and key is not None and key == common and (may_skip or before == number - 1)):
+            yield slice(first, place), layouts, common
+            layouts, first, num_rows, num_bytes = [], place, 0, 0
+        layouts.append(layout)
+        num_rows, num_bytes, before, common = num_rows + length, num_bytes + size, number, key
+    if layouts:
+        yield slice(first, first + len(layouts)), layouts, common
+
+
+def _rows_within(leaf: Leaf, rows: RowRanges, touched: _Touched, run: slice, num_wanted: int) -> RowRanges:
+    """Those of `rows` in a run of pages, numbered from the first row of its first page."""
+    numbers = touched.numbers[run]
+    start = int(leaf.ends[numbers[0]] - leaf.lengths[numbers[0]])
+    if touched.bounds is None:
+        return rows.within(start, int(leaf.ends[numbers[-1]]))
+    bounds = touched.bounds[run.start : run.stop + 1]
+    ranges = slice(bounds[0], bounds[-1])
+    moves: int | Int64Array = -start
+    if numbers[-1] - numbers[0] >= len(numbers):
+        lengths = leaf.lengths[numbers]
+        # Of each page: the rows of the run before it, and those of the leaf.
+        moves = np.repeat(np.cumsum(lengths) - leaf.ends[numbers], np.diff(bounds))
+    return RowRanges(rows.starts[ranges] + moves, rows.stops[ranges] + moves, num_wanted)
 
 
 def _needed(page: Page, wanted: int, num_ranges: int) -> int:
@@ -232,21 +268,23 @@ def _needed(page: Page, wanted: int, num_ranges: int) -> int:
     return min(size, size * wanted // max(page.num_rows, 1) + num_ranges * CHUNK_BYTES)
 
 
-def _touched(leaf: Leaf, rows: RowRanges) -> tuple[list[int], list[int], list[int]]:
-    """(indices of the pages with any of `rows`, how many rows that are, approximate bytes of each to decode)."""
+def _touched(leaf: Leaf, rows: RowRanges) -> _Touched:
     lengths, ends, sizes = leaf.lengths, leaf.ends, leaf.sizes
     if rows.is_all(leaf.column.num_rows):
         touched = np.flatnonzero(lengths)
-        return touched.tolist(), lengths[touched].tolist(), sizes[touched].tolist()
+        return _Touched(touched.tolist(), lengths[touched].tolist(), sizes[touched].tolist())
     if len(rows.starts) == 0 or len(ends) == 0:
-        return [], [], []
+        return _Touched([], [], [])
     first = np.searchsorted(ends, rows.starts, "right")
     counts = rows.stops - rows.starts
     if bool(((rows.stops <= ends[np.minimum(first, len(ends) - 1)]) & (counts > 0)).all()):
         # No range is in two pages, as of single rows.
-        opens = np.flatnonzero(np.diff(first, prepend=-1))
-        touched, wanted, num_ranges = first[opens], np.add.reduceat(counts, opens), np.diff(opens, append=len(first))
+        bounds = np.flatnonzero(np.concatenate([_ONE, first[1:] - first[:-1], _ONE]))
+        opens = bounds[:-1]
+        touched, wanted, num_ranges = first[opens], np.add.reduceat(counts, opens), bounds[1:] - opens
+        places = bounds.tolist()
     else:
+        places = None
         starts = ends - lengths
         of_pages = _rows_before(rows, ends) - _rows_before(rows, starts)
         touched = np.flatnonzero(of_pages)
@@ -255,7 +293,7 @@ def _touched(leaf: Leaf, rows: RowRanges) -> tuple[list[int], list[int], list[in
         num_ranges = np.searchsorted(rows.starts, ends[touched]) - before
     of_page = sizes[touched]
     needed = np.minimum(of_page, of_page * wanted // np.maximum(lengths[touched], 1) + num_ranges * CHUNK_BYTES)
-    return touched.tolist(), wanted.tolist(), needed.tolist()
+    return _Touched(touched.tolist(), wanted.tolist(), needed.tolist(), places)
 
 
 def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:

@@ -51,12 +51,11 @@ class ObjectInfo:
     etag: Hashable | None = field(default=None, compare=False)
 
 
-@runtime_checkable
 class Named(Protocol):
-    """A store that knows the names of its objects for less than their sizes and times."""
+    """A store that knows names for less than what a listing says of objects."""
 
     def names(self, prefix: str) -> Sequence[str]:
-        """The names of the objects in the folder `prefix`, in order; empty without such a folder."""
+        """The names of the objects and folders in the folder `prefix`, in order; empty without such a folder."""
         ...
 
     def info(self, path: str) -> ObjectInfo:

@@ -145,7 +145,7 @@ shared = Cache(_bytes_of_environment())
 
 def _is_identified(store: ObjectStore) -> TypeGuard[Identified]:
     # isinstance with a protocol takes longer than to read a small file.
-    return all(hasattr(store, name) for name in ("identity", "etags_are_free", "etag"))
+    return hasattr(store, "identity") and hasattr(store, "etags_are_free") and hasattr(store, "etag")
 
 
 def has_free_etags(store: ObjectStore) -> bool:
@@ -168,8 +168,10 @@ def cached_by_path(
         kind: the kind of value that is derived from the object.
         details: anything else that the value depends on.
     """
-    etag = free_etag(store, path)
-    if not _is_identified(store) or (etag is None and store.etags_are_free):
+    if not _is_identified(store):
+        return make()[0]
+    etag = store.etag(path) if store.etags_are_free else None
+    if etag is None and store.etags_are_free:
         return make()[0]
     return _kept((kind, store.identity, path, etag, details), make)
 

@@ -195,10 +195,8 @@ class LocalStore:
     def names(self, prefix: str) -> Sequence[str]:
         folder = folder_path(prefix)
         directory = os.path.join(self._directory, folder)
-        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
-            return sorted(
-                entry.name for entry in found if not entry.name.startswith(STAGING_PREFIX) and entry.is_file()
-            )
+        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError):
+            return sorted([name for name in os.listdir(directory) if not name.startswith(STAGING_PREFIX)])
         return ()
 
     def info(self, path: str) -> ObjectInfo:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate
@@ -61,6 +63,20 @@ def test_several_items() -> None:
     column = pa.array([["x"], ["x", "y"], [], None, ["z"]])
     assert truth("array_has_any(a, array('x', 'z'))", column) == [True, True, False, None, True]
     assert truth("array_has_all(a, array('x', 'y'))", column) == [False, True, False, None, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.none() | st.lists(st.none() | st.integers(0, 3), max_size=12), max_size=60),
+    st.integers(0, 20),
+    st.sampled_from([pa.list_, pa.large_list]),
+)
+def test_random_lists(rows: list[list[int | None] | None], start: int, make: type[pa.DataType]) -> None:
+    def expected(row: list[int | None] | None) -> bool | None:
+        return None if row is None else True if 2 in row else None if None in row else False
+
+    column = pa.array(rows, make(pa.int64())).slice(start)
+    assert truth("array_contains(a, 2)", column) == [expected(row) for row in rows[start:]]
 
 
 def test_empty_batch() -> None:

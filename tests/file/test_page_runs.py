@@ -12,6 +12,7 @@ import pytest
 import lance_spark
 from lance_spark.encodings.blocks import FixedWidthBlock
 from lance_spark.errors import CorruptFileError
+from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf_arrays import PageDictionary
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
@@ -47,6 +48,35 @@ def test_pages_of_a_list_column_are_joined(tmp_path: Path, runs: list[int]) -> N
     assert file.read_table().column("x").num_chunks < len(pages(file))
     assert runs == [len(pages(file))]
     check(file, expected)
+
+
+def _in_every_second_page(file: FileReader) -> RowRanges:
+    """The first row, three others and the last row of every second page."""
+    starts, stops = [], []
+    first = 0
+    for number, page in enumerate(pages(file)):
+        if number % 2:
+            middle, end = first + page.num_rows // 2, first + page.num_rows
+            starts += [first, middle, end - 1]
+            stops += [first + 1, middle + 3, end]
+        first += page.num_rows
+    return RowRanges(np.array(starts), np.array(stops))
+
+
+def test_pages_between_those_with_wanted_rows_are_left_out(tmp_path: Path, runs: list[int]) -> None:
+    expected = _lists()
+    file = write(tmp_path / "x.lance", expected)
+    rows = _in_every_second_page(file)
+    assert len(rows.starts) >= 6
+    ranges = zip(rows.starts.tolist(), rows.stops.tolist(), strict=True)
+    wanted = pa.concat_tables([expected.slice(start, stop - start) for start, stop in ranges])
+    assert file.read_table(rows=rows).equals(wanted)
+    assert runs == [len(pages(file)) // 2]
+    # A range that crosses pages, and single rows after it.
+    first, last = pages(file)[0].num_rows, len(expected) - 1
+    rows = RowRanges(np.array([5, first - 2, last]), np.array([6, first + 2, last + 1]))
+    wanted = pa.concat_tables([expected.slice(5, 1), expected.slice(first - 2, 4), expected.slice(last)])
+    assert file.read_table(rows=rows).equals(wanted)
 
 
 def test_large_pages_with_dictionaries_are_not_joined(tmp_path: Path, runs: list[int]) -> None:
@@ -113,14 +143,14 @@ def test_index_outside_of_the_dictionary_of_its_page_is_refused() -> None:
 def test_an_error_names_the_page_of_the_run(tmp_path: Path, runs: list[int]) -> None:
     path = tmp_path / "x.lance"
     file = write(path, _lists())
-    number = len(pages(file)) - 2
+    number = len(pages(file)) // 2 // 2 * 2 + 1
     content = bytearray(path.read_bytes())
     # The words of the chunks: the first one claims to be far larger than it is.
     content[pages(file)[number].buffers[0].position + 1] ^= 0xFF
     path.unlink()
     path.write_bytes(content)
     damaged = open_file(path)
-    for rows in (None, *some_ranges(ROWS)[1:2]):
+    for rows in (None, *some_ranges(ROWS)[1:2], _in_every_second_page(file)):
         with pytest.raises(CorruptFileError) as caught:
             damaged.read_table(rows=rows)
         assert (caught.value.column, caught.value.page) == (0, number)

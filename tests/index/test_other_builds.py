@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from lance.indices import IndexConfig
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.builders import zone_rows
+from lance_spark.index.builders.base import IndexedRows
+from lance_spark.table.indexes import build
 from tests.index.builds import assert_used_by_reference, both
 from tests.index.comparisons import ID, append, check, ids, write
 
@@ -127,6 +131,35 @@ def test_files_and_metadata_are_those_of_the_reference(
         if key.encode() in (ours.metadata().schema.metadata or {}):
             number = int(ours.metadata().schema.metadata[key.encode()])
             assert ours.read_global_buffer(number) == theirs.read_global_buffer(number)
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 20, 40])
+@pytest.mark.parametrize("kind", ["ZONEMAP", "BLOOMFILTER"])
+def test_zones_do_not_depend_on_how_rows_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chunk_rows: int
+) -> None:
+    """Batches of some rows of a fragment, and chunks of one or several fragments."""
+    read = build.row_batches
+
+    def read_in_pieces(*arguments: Any) -> Iterator[IndexedRows]:
+        for rows in read(*arguments):
+            yield IndexedRows.none(rows.values.type)
+            for start in range(0, len(rows.values), 4):
+                some = slice(start, start + 4)
+                yield IndexedRows(rows.values.slice(start, 4), rows.ids[some], rows.addresses[some])
+
+    uri = str(tmp_path)
+    write(uri, {"x": mixed("int64", 60, 1)}, rows_per_file=17)
+    lance_spark.open(uri).delete("id IN (0, 1, 7, 8, 30)")
+    config = IndexConfig(kind.lower(), PARAMETERS[kind])
+    lance.dataset(uri).create_scalar_index("x", config, name="theirs")
+    monkeypatch.setattr(build, "row_batches", read_in_pieces)
+    monkeypatch.setattr(zone_rows, "_CHUNK_ROWS", chunk_rows)
+    lance_spark.open(uri).create_scalar_index("x", kind, name="ours", **PARAMETERS[kind])
+    ours, theirs = files_of(uri, kind)
+    assert ours.read_all().to_table().equals(theirs.read_all().to_table())
+    number = int(ours.metadata().schema.metadata[b"null_bitmap"])
+    assert ours.read_global_buffer(number) == theirs.read_global_buffer(number)
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])

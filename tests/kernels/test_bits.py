@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_spark.kernels.bits import concatenate_bits, split_bits
+from lance_spark.kernels.bits import concatenate_bits, mark_ranges, split_bits
 from lance_spark.kernels.jit import address_of
 
 
@@ -33,3 +33,27 @@ def test_bits_after_a_slice_are_left_out() -> None:
     starts, counts, joined = np.array([0, 1]), np.array([3, 2]), np.zeros(2, np.uint8)
     concatenate_bits(address_of(data), address_of(starts), address_of(counts), 2, address_of(joined))
     assert joined.tolist() == [0b11111, 0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from([False, False, False, True]), max_size=30), min_size=1, max_size=20),
+    st.integers(0, 7),
+    st.sampled_from([np.int32, np.int64]),
+)
+def test_ranges_with_set_bits_are_marked(ranges: list[list[bool]], first: int, dtype: type[np.signedinteger]) -> None:
+    bits = [bit for some in ranges for bit in some]
+    # Bits before the first one and after the last one do not count.
+    data = np.packbits(np.array([True] * first + bits + [True] * 9, np.bool_), bitorder="little")
+    lengths = np.array([len(some) for some in ranges], dtype)
+    marks = np.zeros(len(ranges) + 1, np.uint8)
+    mark_ranges(
+        address_of(data), first, len(bits), address_of(lengths), lengths.itemsize, len(lengths), address_of(marks)
+    )
+    assert marks.tolist() == [*map(any, ranges), 0]
+
+
+def test_bits_beyond_all_ranges_are_left_out() -> None:
+    data, lengths, marks = np.array([0b101], np.uint8), np.array([1, 1], np.int32), np.zeros(3, np.uint8)
+    mark_ranges(address_of(data), 0, 3, address_of(lengths), 4, 2, address_of(marks))
+    assert marks.tolist() == [1, 0, 0]

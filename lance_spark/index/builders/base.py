@@ -44,6 +44,8 @@ class IndexedRows:
         """The rows of all parts, which are of a column of this type."""
         if not parts:
             return cls.none(dtype)
+        if len(parts) == 1:
+            return parts[0]
         return cls(
             pa.concat_arrays([part.values for part in parts]),
             np.concatenate([part.ids for part in parts]),

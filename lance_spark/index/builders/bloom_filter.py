@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import ClassVar
 
@@ -13,9 +13,8 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.bloom_filter import BLOOM_FILE, BloomFilterIndex
-from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, positive_number
-from lance_spark.index.builders.output import SegmentOutput
-from lance_spark.index.builders.zone_rows import merge_zones, write_zones, zones_of
+from lance_spark.index.builders.base import positive_number
+from lance_spark.index.builders.zone_rows import ZoneBuilder, Zones, nulls_before
 from lance_spark.index.files import IndexFiles
 from lance_spark.kernels.bloom import insert_values
 
@@ -26,12 +25,12 @@ _LARGEST = 27
 """The base-2 logarithm of the bytes of the largest filter."""
 
 
-class BloomFilterBuilder(IndexBuilder):
+class BloomFilterBuilder(ZoneBuilder):
     """BLOOMFILTER. `number_of_items` is the number of rows of a zone, `probability` that of a false hit."""
 
     index_type = BloomFilterIndex
     defaults: ClassVar[Mapping[str, object]] = {"number_of_items": _ITEMS, "probability": _PROBABILITY}
-    can_remap = False
+    file_name = BLOOM_FILE
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
@@ -61,39 +60,32 @@ class BloomFilterBuilder(IndexBuilder):
     def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:
         return {"num_blocks": files.open(BLOOM_FILE).num_rows, **cls.parameters_of(b"", files)}
 
-    def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        write_zones(BLOOM_FILE, self._table(rows), rows, output, self._metadata)
-
-    def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
-        merge_zones(BLOOM_FILE, old, self._table(rows), rows, output, self._metadata)
+    @property
+    def rows_per_zone(self) -> int:
+        return int(str(self.parameters["number_of_items"]))
 
     @property
-    def _items(self) -> int:
-        return int(str(self.parameters["number_of_items"]))
+    def file_metadata(self) -> dict[str, str]:
+        probability = format(Decimal(repr(self._probability)), "f")
+        return {"bloomfilter_item": str(self.rows_per_zone), "bloomfilter_probability": probability}
 
     @property
     def _probability(self) -> float:
         return float(str(self.parameters["probability"]))
 
-    @property
-    def _metadata(self) -> dict[str, str]:
-        probability = format(Decimal(repr(self._probability)), "f")
-        return {"bloomfilter_item": str(self._items), "bloomfilter_probability": probability}
-
-    def _table(self, rows: IndexedRows) -> pa.Table:
-        zones = zones_of(rows.addresses, self._items)
-        nulls = np.concatenate([[0], np.cumsum(rows.values.is_null().to_numpy(zero_copy_only=False))])
-        size = filter_bytes(self._items, self._probability)
+    def summarized(self, values: pa.Array, zones: Zones) -> pa.Table:
+        size = filter_bytes(self.rows_per_zone, self._probability)
         filters = []
         for start, stop in zip(zones.starts.tolist(), zones.stops.tolist(), strict=True):
             words = np.zeros(size // 4, np.uint32)
-            insert_values(rows.values.slice(start, stop - start).drop_null(), words)
+            insert_values(values.slice(start, stop - start).drop_null(), words)
             filters.append(words.tobytes())
         fields = [
             pa.field("has_null", pa.bool_(), nullable=False),
             pa.field("bloom_filter_data", pa.binary(), nullable=False),
         ]
-        columns = [pa.array(nulls[zones.stops] > nulls[zones.starts]), pa.array(filters, pa.binary())]
+        has_null = nulls_before(values, zones.stops) > nulls_before(values, zones.starts)
+        columns = [pa.array(has_null), pa.array(filters, pa.binary())]
         return zones.appended_to(pa.table(columns, schema=pa.schema(fields)), first=True)
 
 

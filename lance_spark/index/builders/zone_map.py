@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -11,10 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_spark._proto import index_pb2
-from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment
-from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.builders.sorting import is_sortable, total_order_keys
-from lance_spark.index.builders.zone_rows import ROWS_PER_ZONE, merge_zones, write_zones, zones_of
+from lance_spark.index.builders.zone_rows import ROWS_PER_ZONE, ZoneBuilder, Zones, nulls_before
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.zone_map import ZONE_FILE, ZoneMapIndex
 
@@ -22,12 +20,12 @@ _WIDE = 8
 """Values of more bytes are wide."""
 
 
-class ZoneMapBuilder(IndexBuilder):
+class ZoneMapBuilder(ZoneBuilder):
     """ZONEMAP. `rows_per_zone` is the number of rows of a zone."""
 
     index_type = ZoneMapIndex
     defaults: ClassVar[Mapping[str, object]] = {"rows_per_zone": ROWS_PER_ZONE}
-    can_remap = False
+    file_name = ZONE_FILE
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
@@ -45,28 +43,22 @@ class ZoneMapBuilder(IndexBuilder):
 
     def details(self) -> bytes:
         is_narrow = not _is_bytes(self.dtype) and self.dtype.bit_width <= _WIDE * 8
-        message = index_pb2.ZoneMapIndexDetails(rows_per_zone=self._size, use_seeds=not is_narrow, has_null_bitmap=True)
+        message = index_pb2.ZoneMapIndexDetails(
+            rows_per_zone=self.rows_per_zone, use_seeds=not is_narrow, has_null_bitmap=True
+        )
         return message.SerializeToString(deterministic=True)
 
-    def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        table = self._table(rows)
-        write_zones(ZONE_FILE, table, rows, output, self._metadata)
-
-    def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
-        merge_zones(ZONE_FILE, old, self._table(rows), rows, output, self._metadata)
-
     @property
-    def _size(self) -> int:
+    def rows_per_zone(self) -> int:
         return int(str(self.parameters["rows_per_zone"]))
 
     @property
-    def _metadata(self) -> dict[str, str]:
-        return {"rows_per_zone": str(self._size)}
+    def file_metadata(self) -> dict[str, str]:
+        return {"rows_per_zone": str(self.rows_per_zone)}
 
-    def _table(self, rows: IndexedRows) -> pa.Table:
-        zones = zones_of(rows.addresses, self._size)
-        lows, highs, nan_counts = _bounds(rows.values, zones.starts.tolist(), zones.stops.tolist())
-        nulls = np.concatenate([[0], np.cumsum(rows.values.is_null().to_numpy(zero_copy_only=False))])
+    def summarized(self, values: pa.Array, zones: Zones) -> pa.Table:
+        lows, highs, nan_counts = _bounds(values, zones.starts.tolist(), zones.stops.tolist())
+        null_counts = nulls_before(values, zones.stops) - nulls_before(values, zones.starts)
         fields = [
             pa.field("min", self.dtype),
             pa.field("max", self.dtype),
@@ -76,7 +68,7 @@ class ZoneMapBuilder(IndexBuilder):
         columns = [
             lows,
             highs,
-            pa.array((nulls[zones.stops] - nulls[zones.starts]).astype(np.uint32)),
+            pa.array(null_counts.astype(np.uint32)),
             pa.array(np.array(nan_counts, np.uint32)),
         ]
         return zones.appended_to(pa.table(columns, schema=pa.schema(fields)))

@@ -97,19 +97,11 @@ class RowIndex:
         Raises:
             CorruptFileError: the pairs do not match these chunks or numbers of rows.
         """
-        counts = np.bincount(table.pages, minlength=len(indices))
-        if any(index.size != count * 16 for index, count in zip(indices, counts.tolist(), strict=True)):
-            raise CorruptFileError("mini-block: the repetition index does not have an entry for each chunk")
-        parts = [np.frombuffer(index, "<u8").reshape(-1, 2) for index in indices]
-        pairs = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if len(pairs) == 0 or int(pairs[:, 0].max()) > max(num_rows):
-            raise CorruptFileError("mini-block: the repetition index contradicts the rows of the page")
-        finished = np.cumsum(pairs[:, 0].astype(np.int64))
-        begun = finished + (pairs[:, 1] > 0)
-        last = np.cumsum(counts) - 1
-        ends = np.cumsum(np.array(num_rows, np.int64))
-        if bool((finished[last] != ends).any() or (begun[last] != ends).any()):
-            raise CorruptFileError("mini-block: the repetition index contradicts the rows of the page")
+        pages = np.array([[index.address for index in indices], [index.size for index in indices], num_rows], np.int64)
+        owners, (begun, finished) = np.ascontiguousarray(table.pages), np.empty((2, len(table)), np.int64)
+        places = address_of(owners), len(table), address_of(begun), address_of(finished)
+        if kernels.parse_row_index(address_of(pages), len(indices), *places) < 0:
+            raise CorruptFileError("mini-block: the repetition index contradicts the chunks or the rows of its page")
         return cls(begun, finished)
 
     def chunks_of(self, rows: RowRanges) -> ChunksOfRows:

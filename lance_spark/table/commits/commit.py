@@ -115,6 +115,7 @@ class Commit:
         self._rebase = rebase
         self._marks = marks
         self._current = base
+        self._serialized: tuple[Transaction, bytes] | None = None
         self._in_doubt: int | None = None
         """A version that we asked the store to create, as long as nothing shows whose it is."""
 
@@ -134,7 +135,7 @@ class Commit:
         with_file = self._base is None or not self._base.writer_flags & FeatureFlag.DISABLE_TRANSACTION_FILE
         path = f"{TRANSACTIONS}/{self._transaction.file_name}"
         if with_file:
-            self._store.put(path, self._transaction.to_bytes())
+            self._store.put(path, self._transaction_bytes())
         try:
             made = self._commit(self._transaction.file_name if with_file else "")
         except CommitStateUnknownError:
@@ -149,6 +150,12 @@ class Commit:
             self._history.after_commit(made, self._operation.kind)
         return made
 
+    def _transaction_bytes(self) -> bytes:
+        """The serialized transaction, which is written twice: as a file, and into the manifest."""
+        if self._serialized is None or self._serialized[0] is not self._transaction:
+            self._serialized = self._transaction, self._transaction.to_bytes()
+        return self._serialized[1]
+
     def _commit(self, transaction_file: str) -> Manifest:
         for attempt in range(self._policy.max_attempts):
             newest = self._history.latest_to_follow()
@@ -161,7 +168,7 @@ class Commit:
             followed = 0 if self._current is None else self._current.version
             self._transaction = self._history.following(self._transaction, followed)
             manifest = self._next_manifest(transaction_file)
-            payload = ManifestFile(manifest, self._transaction.to_bytes()).encode()
+            payload = ManifestFile(manifest, self._transaction_bytes()).encode()
             location = ManifestLocation(manifest.version, naming)
             if self._publish(location, payload):
                 self._history.moved_to(manifest.version)

@@ -96,7 +96,7 @@ def indexed_rows(batches: Sequence[pa.RecordBatch], manifest: Manifest, definiti
     values = [_member(batch.column(path[0]), path[1:]) for batch in batches]
     addresses = _numbers(batches, ROW_ADDRESS)
     ids = _numbers(batches, ROW_ID) if holds_row_ids(definition, manifest) else addresses
-    return IndexedRows(pa.concat_arrays(values), ids, addresses)
+    return IndexedRows(values[0] if len(values) == 1 else pa.concat_arrays(values), ids, addresses)
 
 
 def live_row_ids(fragments: Collection[DataFragment], bases: Bases) -> UInt64Array:
@@ -164,4 +164,5 @@ def _member(values: pa.Array, names: tuple[str, ...]) -> pa.Array:
 
 
 def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> UInt64Array:
-    return np.concatenate([batch.column(name).to_numpy() for batch in batches])
+    parts = [batch.column(name).to_numpy() for batch in batches]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import pyarrow as pa
 
@@ -138,7 +138,8 @@ class ObjectManifests:
 
     def newest_to_follow(self) -> ManifestLocation | None:
         found = self._first_names()
-        if len({location.naming for location in found}) > 1:
+        # Only a listing tells folders with such names from manifests.
+        if _is_mixed(found) and _is_mixed(self._first()):
             raise UnsupportedFeatureError(
                 f"{self._store.uri} has manifests of both naming schemes; finish the migration before writing to it",
                 feature="mixed manifest names",
@@ -191,22 +192,31 @@ class ObjectManifests:
 
     def _first_names(self) -> list[ManifestLocation]:
         """As `_first`; only versions and namings where the store has names for less."""
-        if not isinstance(self._store, Named):
+        if not _has_names(self._store):
             return self._first()
         return _enough(filter(None, map(_named, self._store.names(VERSIONS))), _ENOUGH_NAMES)
 
     def _newest(self, found: list[ManifestLocation]) -> ManifestLocation | None:
         newest = max(found, key=attrgetter("version"), default=None)
-        if newest is None or not isinstance(self._store, Named):
+        if newest is None or not _has_names(self._store):
             return newest
         try:
             return _found(newest, self._store.info(newest.path))
         except NotFoundError:
-            # A clean-up or a migration was faster.
+            # A clean-up or a migration was faster, or it is a folder.
             return max(self._first(), key=attrgetter("version"), default=None)
 
     def _not_found(self, version: int) -> NotFoundError:
         return NotFoundError(f"{self._store.uri} has no version {version}")
+
+
+def _has_names(store: ObjectStore) -> TypeGuard[Named]:
+    # isinstance with a protocol takes as long as to list the names.
+    return hasattr(store, "names") and hasattr(store, "info")
+
+
+def _is_mixed(found: Iterable[ManifestLocation]) -> bool:
+    return len({location.naming for location in found}) > 1
 
 
 @lru_cache(maxsize=4096)

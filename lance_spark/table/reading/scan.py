@@ -388,7 +388,8 @@ class Scan:
     def total(self, fragments: FragmentList) -> int:
         """The rows of all `fragments` that the scan returns."""
         if self.filter is None:
-            return sum(self.counts(fragments))
+            ends = self.row_ends(fragments)
+            return int(ends[-1]) if len(ends) else 0
         return sum(batch.num_rows for batch in self.read_fragments(fragments))
 
     def counts(self, fragments: FragmentList) -> list[int]:
@@ -397,6 +398,11 @@ class Scan:
             return [self.count(fragment) for fragment in fragments]
         known = fragments.row_counts()
         return [self.count(fragments[place]) if rows is None else rows for place, rows in enumerate(known)]
+
+    def row_ends(self, fragments: FragmentList) -> Int64Array:
+        """int64[n]: the live rows up to the end of each fragment. The scan has no filter."""
+        known = fragments.row_ends()
+        return np.cumsum(self.counts(fragments), dtype=np.int64) if known is None else known
 
     def matches(self, fragment: DataFragment, offsets: Int64Array) -> npt.NDArray[np.bool_]:
         """Which rows of a fragment the filter keeps: bool[n].

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,24 +27,21 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         InvalidInputError: no such row.
     """
     positions = _positions(indices)
-    pieces = [(part, place) for part, (_, fragments) in enumerate(parts) for place in range(len(fragments))]
-    counts = np.array([count for bound, fragments in parts for count in bound.counts(fragments)], np.int64)
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    outside = positions[(positions < 0) | (positions >= total)]
-    if len(outside):
-        raise InvalidInputError(f"there is no row {int(outside[0])}; the table has {total} rows, counted from 0")
+    ends = [bound.row_ends(fragments) for bound, fragments in parts]
+    part_ends = (
+        ends[0][-1:] if len(ends) == 1 else np.cumsum([rows[-1] if len(rows) else 0 for rows in ends], dtype=np.int64)
+    )
+    is_sorted = bool((positions[1:] > positions[:-1]).all())
+    _require_rows(positions, int(part_ends[-1]) if len(part_ends) else 0, is_sorted)
     if not scan.output:
         return pa.Table.from_batches([no_columns(len(positions))])
     if len(positions) == 0:
         return scan.arrow_schema.empty_table()
-    is_sorted = bool((positions[1:] > positions[:-1]).all())
     wanted, order = (positions, None) if is_sorted else np.unique(positions, return_inverse=True)
     found: list[pa.Table] = []
-    places = _by_owner(wanted, ends)
-    for part, group in groupby(places, lambda item: pieces[item[0]][0]):
+    for part, of_part in _by_owner(wanted, part_ends):
         bound, fragments = parts[part]
-        inside = [(fragments[pieces[owner][1]], rows - (ends[owner] - counts[owner])) for owner, rows in group]
+        inside = [(fragments[place], rows) for place, rows in _by_owner(of_part, ends[part])]
         found += bound.read_rows_of_fragments(inside)
     rows = found[0] if len(found) == 1 else pa.concat_tables(found)
     if order is None:
@@ -53,12 +50,28 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
+def _require_rows(positions: Int64Array, num_rows: int, is_sorted: bool) -> None:
+    if len(positions) == 0:
+        return
+    low, high = (positions[0], positions[-1]) if is_sorted else (positions.min(), positions.max())
+    if low < 0 or high >= num_rows:
+        outside = int(positions[(positions < 0) | (positions >= num_rows)][0])
+        raise InvalidInputError(f"there is no row {outside}; the table has {num_rows} rows, counted from 0")
+
+
 def _by_owner(wanted: Int64Array, ends: Int64Array) -> list[tuple[int, Int64Array]]:
-    """(index of the piece, those of `wanted` in it) of pieces of rows with these `ends`; `wanted` ascend."""
+    """(index of the piece, those of `wanted` in it, counted from its first row) of pieces of rows with these `ends`.
+
+    `wanted` ascend and are in the pieces; there is at least one.
+    """
     if len(ends) == 1:
         return [(0, wanted)]
-    owners, first = np.unique(np.searchsorted(ends, wanted, side="right"), return_index=True)
-    return list(zip(owners.tolist(), np.split(wanted, first[1:]), strict=True))
+    owners = np.searchsorted(ends, wanted, side="right")
+    opens = [0, *(np.flatnonzero(owners[1:] != owners[:-1]) + 1).tolist(), len(wanted)]
+    return [
+        (owner, wanted[start:stop] - (int(ends[owner - 1]) if owner else 0))
+        for owner, (start, stop) in zip(owners[opens[:-1]].tolist(), pairwise(opens), strict=True)
+    ]
 
 
 def _positions(indices: Sequence[int]) -> Int64Array:

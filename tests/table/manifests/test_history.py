@@ -121,6 +121,17 @@ def test_a_half_done_migration_is_read_but_not_written(tmp_path: Path) -> None:
     assert len(list((tmp_path / "t" / "data").iterdir())) == 2
 
 
+def test_folders_with_names_of_manifests_are_no_versions(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(rows(1), uri)
+    for name in ("1.manifest", "7.manifest", ManifestNaming.V2.file_name(9)):
+        (tmp_path / "t" / "_versions" / name).mkdir()
+    assert lance_spark.open(uri).version == 1
+    assert lance_spark.write(rows(2), uri, mode="append").version == 2
+    assert [entry.version for entry in lance_spark.open(uri).versions()] == [1, 2]
+    assert lance_spark.open(uri).count_rows() == 2
+
+
 def test_versions_that_are_not_there(uri: str) -> None:
     for version in (4, 99, (1 << 63) + 5):
         with pytest.raises(NotFoundError):

@@ -254,7 +254,9 @@ def test_row_counts_that_old_manifests_do_not_have_come_from_the_files(tmp_path:
     dataset = lance_spark.open(uri)
     assert dataset.count_rows() == 50
     assert dataset.to_table()["a"].to_pylist() == list(range(50, 100))
-    assert dataset.take([49])["a"].to_pylist() == [99]
+    assert dataset.take([49, 0, 29, 30])["a"].to_pylist() == [99, 50, 79, 80]
+    assert manifest.fragments.row_ends() is None
+    assert file.manifest.fragments.row_ends().tolist() == [30, 50]
     assert dataset.to_table(limit=2, offset=35)["a"].to_pylist() == [85, 86]
 
 
