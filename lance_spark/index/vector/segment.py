@@ -245,7 +245,7 @@ class _PartitionSearch:
 
     def _compare(self, numbers: list[int], partitions: list[Partition]) -> None:
         parts = Parts.of(numbers, partitions)
-        estimates = self._scorer.distances(parts)
+        estimates = self._scorer.distances(parts, None if self._live.may_exclude else self._effort.count)
         starts = address_of(estimates) + (np.cumsum(parts.lengths) - parts.lengths) * estimates.itemsize
         ids = np.array([rows.ids_address for rows in partitions], np.int64)
         self._take(_Found(starts, ids, parts.lengths, (estimates, partitions)))
