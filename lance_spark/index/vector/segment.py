@@ -216,6 +216,10 @@ def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
     lengths = opened.storage.partitions.lengths[order]
     filled, lengths = order[lengths > 0], lengths[lengths > 0]
     most = max(1, _BATCH_BYTES // opened.model.centroids[0].nbytes)
+    if int(lengths.sum()) <= most:
+        if len(filled):
+            yield filled.tolist()
+        return
     batch_of = np.cumsum(lengths) // most
     for batch in np.split(filled, np.flatnonzero(np.diff(batch_of)) + 1):
         if len(batch):
