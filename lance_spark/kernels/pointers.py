@@ -5,6 +5,7 @@ that is up to the calling kernel.
 
 * ``pointer_u8(address)`` and its siblings: pointers that can be indexed.
 * ``copy_bytes(target, source, length)``: C's memcpy.
+* ``prefetch(address)``: asks for the cache line of an address, which need not be valid.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
@@ -46,6 +47,22 @@ def copy_bytes(typing_context: Any, target: Any, source: Any, length: Any) -> An
         byte = ir.IntType(8).as_pointer()
         target, source, length = arguments
         cgutils.raw_memcpy(builder, builder.inttoptr(target, byte), builder.inttoptr(source, byte), length, 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Asks the machine for the cache line of an address that is read soon; any address is allowed."""
+    signature = types.void(types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        form = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        request = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0")
+        # For reading, to be kept in all caches, of data.
+        builder.call(request, [builder.inttoptr(arguments[0], byte), word(0), word(3), word(1)])
         return context.get_dummy_value()
 
     return signature, generate
@@ -311,6 +328,7 @@ _ELEMENTS = {
 
 FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEMENTS.items()} | {
     "copy_bytes": copy_bytes,
+    "prefetch": prefetch,
     "unpack_row": unpack_row,
     "unpack_split_row": unpack_split_row,
     "pack_row": pack_row,
