@@ -10,6 +10,7 @@ that is up to the calling kernel.
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
+* ``squared_difference_of_bytes``: of two rows of bytes, in words of 16 bits.
 * ``bits_of_panel``: products of 8 rows of bits with numbers of 8 bits, by counting bits.
 """
 
@@ -256,6 +257,43 @@ def _products(builder: Any, rows: Any, queries: Any, num_pairs: Any) -> list[Any
     return sums
 
 
+_BYTES = ir.VectorType(ir.IntType(8), 32)
+
+
+@intrinsic
+def squared_difference_of_bytes(typing_context: Any, one: Any, other: Any, num_bytes: Any) -> Any:
+    """The sum of (one[i] - other[i]) ** 2, of bytes at any address; int32, which wraps around.
+
+    `num_bytes` is a positive multiple of 32.
+    """
+    signature = types.int64(*[types.int64] * 3)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        *rows, num_bytes = arguments
+        number, before = num_bytes.type, builder.block
+        loop, after = builder.append_basic_block("bytes"), builder.append_basic_block("difference")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        place, total = builder.phi(number), builder.phi(_WORDS)
+        loaded = []
+        for row in rows:
+            data = builder.load(builder.inttoptr(builder.add(row, place), _BYTES.as_pointer()))
+            data.align = 1
+            loaded.append(builder.zext(data, _PAIRS))
+        difference = builder.sub(*loaded)
+        following, added = builder.add(place, number(32)), _plus_products(builder, total, difference, difference)
+        for variable, start, end in ((place, number(0), following), (total, _WORDS([0] * 16), added)):
+            variable.add_incoming(start, before)
+            variable.add_incoming(end, loop)
+        builder.cbranch(builder.icmp_signed("<", following, num_bytes), loop, after)
+        builder.position_at_end(after)
+        form = ir.FunctionType(_WORD, [_WORDS])
+        reduced = cgutils.get_or_insert_function(builder.module, form, "llvm.vector.reduce.add.v16i32")
+        return builder.sext(builder.call(reduced, [added]), number)
+
+    return signature, generate
+
+
 _LONG = ir.IntType(64)
 _LONGS = ir.VectorType(_LONG, 8)
 _PLANES = 8
@@ -334,5 +372,6 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "pack_row": pack_row,
     "pack_high_row": pack_high_row,
     "near_of_panel": near_of_panel,
+    "squared_difference_of_bytes": squared_difference_of_bytes,
     "bits_of_panel": bits_of_panel,
 }

@@ -164,8 +164,9 @@ def test_graphs_are_those_of_the_plain_algorithm(num_nodes: int) -> None:
         }
 
 
-def test_bytes_have_the_graph_of_their_values() -> None:
-    codes = np.random.default_rng(1).integers(0, 256, (500, 9), np.uint8)
+@pytest.mark.parametrize("width", [9, 32, 45, 160])
+def test_bytes_have_the_graph_of_their_values(width: int) -> None:
+    codes = np.random.default_rng(1).integers(0, 256, (500, width), np.uint8)
     parameters = GraphParameters(m=4, ef_construction=12)
     of_bytes = graph_of(codes, parameters, by_product=False, scale=0.25)
     of_values = graph_of(codes.astype(np.float32) / 2, parameters, by_product=False)
