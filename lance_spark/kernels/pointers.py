@@ -5,10 +5,13 @@ that is up to the calling kernel.
 
 * ``pointer_u8(address)`` and its siblings: pointers that can be indexed.
 * ``copy_bytes(target, source, length)``: C's memcpy.
+* ``prefetch(address)``: asks for the cache line of an address, which need not be valid.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
+* ``squared_difference_of_bytes``: of two rows of bytes, in words of 16 bits.
+* ``bits_of_panel``: products of 8 rows of bits with numbers of 8 bits, by counting bits.
 """
 
 from __future__ import annotations
@@ -45,6 +48,22 @@ def copy_bytes(typing_context: Any, target: Any, source: Any, length: Any) -> An
         byte = ir.IntType(8).as_pointer()
         target, source, length = arguments
         cgutils.raw_memcpy(builder, builder.inttoptr(target, byte), builder.inttoptr(source, byte), length, 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Asks the machine for the cache line of an address that is read soon; any address is allowed."""
+    signature = types.void(types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        form = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        request = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0")
+        # For reading, to be kept in all caches, of data.
+        builder.call(request, [builder.inttoptr(arguments[0], byte), word(0), word(3), word(1)])
         return context.get_dummy_value()
 
     return signature, generate
@@ -238,6 +257,100 @@ def _products(builder: Any, rows: Any, queries: Any, num_pairs: Any) -> list[Any
     return sums
 
 
+_BYTES = ir.VectorType(ir.IntType(8), 32)
+
+
+@intrinsic
+def squared_difference_of_bytes(typing_context: Any, one: Any, other: Any, num_bytes: Any) -> Any:
+    """The sum of (one[i] - other[i]) ** 2, of bytes at any address; int32, which wraps around.
+
+    `num_bytes` is a positive multiple of 32.
+    """
+    signature = types.int64(*[types.int64] * 3)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        *rows, num_bytes = arguments
+        number, before = num_bytes.type, builder.block
+        loop, after = builder.append_basic_block("bytes"), builder.append_basic_block("difference")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        place, total = builder.phi(number), builder.phi(_WORDS)
+        loaded = []
+        for row in rows:
+            data = builder.load(builder.inttoptr(builder.add(row, place), _BYTES.as_pointer()))
+            data.align = 1
+            loaded.append(builder.zext(data, _PAIRS))
+        difference = builder.sub(*loaded)
+        following, added = builder.add(place, number(32)), _plus_products(builder, total, difference, difference)
+        for variable, start, end in ((place, number(0), following), (total, _WORDS([0] * 16), added)):
+            variable.add_incoming(start, before)
+            variable.add_incoming(end, loop)
+        builder.cbranch(builder.icmp_signed("<", following, num_bytes), loop, after)
+        builder.position_at_end(after)
+        form = ir.FunctionType(_WORD, [_WORDS])
+        reduced = cgutils.get_or_insert_function(builder.module, form, "llvm.vector.reduce.add.v16i32")
+        return builder.sext(builder.call(reduced, [added]), number)
+
+    return signature, generate
+
+
+_LONG = ir.IntType(64)
+_LONGS = ir.VectorType(_LONG, 8)
+_PLANES = 8
+
+
+@intrinsic
+def bits_of_panel(typing_context: Any, rows: Any, num_words: Any, planes: Any, sums: Any, counts: Any) -> Any:
+    """sums[r] = the sum of the numbers at the places of the bits of row r, counts[r] = how many bits these are.
+
+    `rows` is uint64[num_words, 8], `planes` uint64[num_words, 8]: bit b of the numbers of 64 places is at [., b];
+    `num_words` is positive. `sums` and `counts` are int64[8].
+    """
+    signature = types.void(*[types.int64] * 5)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, num_words, planes, *targets = arguments
+        *totals, ones = _counted_bits(builder, rows, num_words, planes)
+        total = totals[0]
+        for bit, counted in enumerate(totals[1:], 1):
+            total = builder.add(total, builder.shl(counted, _LONGS([bit] * 8)))
+        for target, found in zip(targets, (total, ones), strict=True):
+            builder.store(found, builder.inttoptr(target, _LONGS.as_pointer())).align = 8
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _counted_bits(builder: Any, rows: Any, num_words: Any, planes: Any) -> list[Any]:
+    """For each plane, and for all bits, a vector of 8 counts, in the block where the builder then is."""
+    number, before = rows.type, builder.block
+    loop, after = builder.append_basic_block("words"), builder.append_basic_block("counts")
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_LONGS, [_LONGS]), "llvm.ctpop.v8i64")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    word, totals = builder.phi(number), [builder.phi(_LONGS) for _ in range(_PLANES + 1)]
+    at = builder.mul(word, number(64))
+    bits = builder.load(builder.inttoptr(builder.add(rows, at), _LONGS.as_pointer()))
+    bits.align = 8
+    sums = []
+    for plane, total in enumerate(totals[:-1]):
+        place = builder.add(planes, builder.add(at, number(plane * 8)))
+        chosen = builder.load(builder.inttoptr(place, _LONG.as_pointer()))
+        one = builder.insert_element(ir.Constant(_LONGS, ir.Undefined), chosen, _WORD(0))
+        places = ir.Constant(ir.VectorType(_WORD, 8), [0] * 8)
+        repeated = builder.shuffle_vector(one, ir.Constant(_LONGS, ir.Undefined), places)
+        sums.append(builder.add(total, builder.call(count, [builder.and_(bits, repeated)])))
+    sums.append(builder.add(totals[-1], builder.call(count, [bits])))
+    following = builder.add(word, number(1))
+    starts = [number(0), *[_LONGS([0] * 8)] * len(totals)]
+    for variable, start, end in zip([word, *totals], starts, [following, *sums], strict=True):
+        variable.add_incoming(start, before)
+        variable.add_incoming(end, loop)
+    builder.cbranch(builder.icmp_signed("<", following, num_words), loop, after)
+    builder.position_at_end(after)
+    return sums
+
+
 _ELEMENTS = {
     "u8": types.uint8,
     "u16": types.uint16,
@@ -253,9 +366,12 @@ _ELEMENTS = {
 
 FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEMENTS.items()} | {
     "copy_bytes": copy_bytes,
+    "prefetch": prefetch,
     "unpack_row": unpack_row,
     "unpack_split_row": unpack_split_row,
     "pack_row": pack_row,
     "pack_high_row": pack_high_row,
     "near_of_panel": near_of_panel,
+    "squared_difference_of_bytes": squared_difference_of_bytes,
+    "bits_of_panel": bits_of_panel,
 }

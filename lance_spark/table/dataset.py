@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -109,7 +109,7 @@ class Dataset(
         """The columns with their field ids."""
         return self.manifest.schema
 
-    @property
+    @cached_property
     def stored_schema(self) -> pa.Schema:
         """The columns in the Arrow types in which they are stored, as `plan` reads them."""
         return to_arrow_schema(self._shown)
@@ -254,11 +254,14 @@ class Dataset(
 
     def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
         """The table as one part."""
-        return [Part(self.manifest, partial(self.plan, with_row_id=search.with_row_id))]
+        return [Part(self.manifest, partial(self._part_plan, with_row_id=search.with_row_id))]
+
+    def _part_plan(self, columns: Sequence[str] | None, filter: Expr | str | None, *, with_row_id: bool) -> Scan:
+        return self._planned(columns, filter, with_row_id=with_row_id)[0]
 
     def unread(self, search: Search) -> Scan:
         """Reads the data columns of the result of a search."""
-        return self.plan(search.data_columns, with_row_id=search.with_row_id)
+        return self._unfiltered(search.data_columns, with_row_id=search.with_row_id)
 
     def newest(self) -> Dataset:
         """The newest version of the branch."""

@@ -74,6 +74,37 @@ def test_walk_through_a_broken_graph_ends(changed: dict[str, Any]) -> None:
     assert chain(**changed).nearest(nodes(19.0), 20, None) is None
 
 
+def star(**changed: Any) -> Graph:
+    """A node that is linked to 300 others, some of them twice, and they to it."""
+    edges = [*range(1, 301), *range(150, 250), *([0] * 300)]
+    parts: dict[str, Any] = {
+        "ids": np.arange(301, dtype=np.uint32),
+        "levels": np.array([0, 301], np.int64),
+        "ends": np.array([0, *range(400, 701)], np.int64),
+        "edges": np.array(edges, np.uint32),
+        "entry": 0,
+    }
+    return Graph(**{**parts, **changed})
+
+
+@pytest.mark.parametrize("effort", [1, 5, 400])
+def test_all_links_of_a_node_are_followed(effort: int) -> None:
+    values = np.random.default_rng(effort).normal(size=(301, 7)).astype("f4")
+    query = np.zeros(7, np.float32)
+    found = star().nearest(GraphNodes(SQUARED_L2, values, 7, query), effort, None)
+    assert found is not None
+    order = np.argsort(np.square(values).sum(1))[:effort]
+    assert sorted(found[1].tolist()) == sorted(order.tolist())
+
+
+@pytest.mark.parametrize("place", [0, 31, 32, 299, 399])
+def test_each_link_of_a_node_is_checked(place: int) -> None:
+    edges = star().edges.copy()
+    edges[place] = 301
+    values = np.zeros((301, 7), np.float32)
+    assert star(edges=edges).nearest(GraphNodes(SQUARED_L2, values, 7, values[0]), 5, None) is None
+
+
 def plain_graph(values: np.ndarray[Any, Any], levels: list[int], m: int, ef: int) -> list[dict[int, list[int]]]:
     """The links of each level, by the algorithm in the paper, without anything that makes it fast."""
     links: list[dict[int, list[int]]] = [{} for _ in range(max(levels) + 1)]
@@ -133,8 +164,9 @@ def test_graphs_are_those_of_the_plain_algorithm(num_nodes: int) -> None:
         }
 
 
-def test_bytes_have_the_graph_of_their_values() -> None:
-    codes = np.random.default_rng(1).integers(0, 256, (500, 9), np.uint8)
+@pytest.mark.parametrize("width", [9, 32, 45, 160])
+def test_bytes_have_the_graph_of_their_values(width: int) -> None:
+    codes = np.random.default_rng(1).integers(0, 256, (500, width), np.uint8)
     parameters = GraphParameters(m=4, ef_construction=12)
     of_bytes = graph_of(codes, parameters, by_product=False, scale=0.25)
     of_values = graph_of(codes.astype(np.float32) / 2, parameters, by_product=False)

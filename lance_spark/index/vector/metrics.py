@@ -137,6 +137,8 @@ def _distances(metric: Metric, out: Vectors) -> Float32Array:
     """The distances of what a kernel computes."""
     if metric in (Metric.DOT, Metric.COSINE):
         np.subtract(1, out, out=out)
+    if out.dtype == np.float32:
+        return out
     with np.errstate(over="ignore"):
-        found: Float32Array = out.astype(np.float32, copy=False)
+        found: Float32Array = out.astype(np.float32)
     return found

@@ -216,6 +216,10 @@ def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
     lengths = opened.storage.partitions.lengths[order]
     filled, lengths = order[lengths > 0], lengths[lengths > 0]
     most = max(1, _BATCH_BYTES // opened.model.centroids[0].nbytes)
+    if int(lengths.sum()) <= most:
+        if len(filled):
+            yield filled.tolist()
+        return
     batch_of = np.cumsum(lengths) // most
     for batch in np.split(filled, np.flatnonzero(np.diff(batch_of)) + 1):
         if len(batch):
@@ -245,7 +249,7 @@ class _PartitionSearch:
 
     def _compare(self, numbers: list[int], partitions: list[Partition]) -> None:
         parts = Parts.of(numbers, partitions)
-        estimates = self._scorer.distances(parts)
+        estimates = self._scorer.distances(parts, None if self._live.may_exclude else self._effort.count)
         starts = address_of(estimates) + (np.cumsum(parts.lengths) - parts.lengths) * estimates.itemsize
         ids = np.array([rows.ids_address for rows in partitions], np.int64)
         self._take(_Found(starts, ids, parts.lengths, (estimates, partitions)))

@@ -41,12 +41,12 @@ class Partition:
     Attributes:
         row_ids: uint64[n]; the same one more than once for a row with a list of vectors.
         payload: vectors or codes, in the order that the kernels of the kind need.
-        factors: float32[n] each: what a quantizer stores beside the codes.
+        factors: what a quantizer has beside the codes.
     """
 
     row_ids: UInt64Array
     payload: npt.NDArray[Any]
-    factors: tuple[Float32Array, ...] = ()
+    factors: tuple[npt.NDArray[Any], ...] = ()
 
     @cached_property
     def address(self) -> int:
@@ -57,6 +57,11 @@ class Partition:
     def ids_address(self) -> int:
         """Of its row ids."""
         return address_of(self.row_ids)
+
+    @cached_property
+    def addresses_of_factors(self) -> tuple[int, ...]:
+        """Of its factors."""
+        return tuple(address_of(array) for array in self.factors)
 
     def owned(self) -> Partition:
         """The same rows, in memory of their own: nothing else stays in memory with them."""
@@ -127,8 +132,12 @@ class Scorer(ABC):
     """Compares one query with the rows of a segment."""
 
     @abstractmethod
-    def distances(self, parts: Parts) -> Float32Array:
-        """float32[n]: of the rows of some partitions, one after the other."""
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
+        """float32[n]: of the rows of some partitions, one after the other.
+
+        Args:
+            count: rows that are, by their bounds, not among that many nearest may have NaN; None for all distances.
+        """
 
     @abstractmethod
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
@@ -262,7 +271,7 @@ class _FlatScorer(Scorer):
     storage: FlatStorage
     query: Vectors
 
-    def distances(self, parts: Parts) -> Float32Array:
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
         return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
 
@@ -322,7 +331,7 @@ class _ScalarScorer(Scorer):
     storage: ScalarStorage
     query: Float32Array
 
-    def distances(self, parts: Parts) -> Float32Array:
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         is_dot = self.storage.metric is Metric.DOT
         out = compared_codes(dot_u8 if is_dot else squared_l2_u8, parts, self.query)
         step = self.storage.step

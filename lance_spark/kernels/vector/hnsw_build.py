@@ -9,10 +9,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import Kernel, inlined, kernel, pointer_f32, pointer_i32, pointer_u8
+from lance_spark.kernels.jit import (
+    Kernel,
+    inlined,
+    kernel,
+    pointer_f32,
+    pointer_i32,
+    pointer_u8,
+    prefetch,
+    squared_difference_of_bytes,
+)
 
 SQUARED_L2, PRODUCT, CODES_SQUARED_L2 = range(3)
 """How rows are compared: float32 by squared l2 or 1 - a·b, bytes by squared l2, a quarter of the memory to read."""
+
+_ASKED_BYTES = 1024
+"""Of each row that are asked for before it is compared; the machine goes on by itself."""
 
 
 def _distance_function(values, width, one, other, kind):
@@ -21,10 +33,13 @@ def _distance_function(values, width, one, other, kind):
     b = other * width
     if kind == CODES_SQUARED_L2:
         code = pointer_u8(values)
-        whole = np.int32(0)
-        for j in range(width):
-            step = np.int32(np.int32(code[a + j]) - np.int32(code[b + j]))
-            whole = np.int32(whole + np.int32(step * step))
+        whole = np.int64(0)
+        together = width // 32 * 32
+        if together:
+            whole = squared_difference_of_bytes(values + a, values + b, together)
+        for j in range(together, width):
+            step = np.int64(code[a + j]) - np.int64(code[b + j])
+            whole += step * step
         return np.float32(whole)
     row = pointer_f32(values)
     total = np.float32(0)
@@ -42,18 +57,36 @@ _distance = Kernel(_distance_function, None, reassociate=True)
 
 
 @inlined
-def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, cap, stamps, stamp, ids, dists):
+def _unseen(link, start, stop, seen, stamp, values, row_bytes, coming):
+    """Puts the nodes of some links that were not visited before into `coming`, and asks for their values; returns how
+    many they are."""
+    count = 0
+    for at in range(start, stop):
+        other = link[at]
+        if seen[other] != stamp:
+            seen[other] = stamp
+            coming[count] = other
+            count += 1
+            for place in range(0, min(row_bytes, _ASKED_BYTES), 64):
+                prefetch(values + np.int64(other) * row_bytes + place)
+    return count
+
+
+@inlined
+def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, cap, stamps, stamp, ids, dists, coming):
     """The `ef` nodes nearest to `node` that a level's links lead to from `entry`, nearest first; returns how many.
 
     Args:
         links, counts: of the level, int32; node i has row ``row_of[i] + lift`` of `cap` links (row i if lift < 0).
         stamps: int32[n]: nodes with the value `stamp` were visited.
         ids, dists: results; ids of nodes whose links were followed are kept as ``~id`` meanwhile.
+        coming: int32[cap], working space.
     """
     link = pointer_i32(links)
     count = pointer_i32(counts)
     first_row = pointer_i32(row_of)
     seen = pointer_i32(stamps)
+    row_bytes = width if kind == CODES_SQUARED_L2 else 4 * width
     ids[0] = entry
     dists[0] = _distance(values, width, node, entry, kind)
     seen[entry] = stamp
@@ -69,11 +102,9 @@ def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, c
         if lift >= 0:
             row = np.int64(first_row[current]) + lift
         lowest = place + 1
-        for at in range(row * cap, row * cap + count[row]):
-            other = link[at]
-            if seen[other] == stamp:
-                continue
-            seen[other] = stamp
+        num_coming = _unseen(link, row * cap, row * cap + count[row], seen, stamp, values, row_bytes, coming)
+        for at in range(num_coming):
+            other = coming[at]
             distance = _distance(values, width, node, other, kind)
             if size == ef and not distance < dists[size - 1]:
                 continue
@@ -237,7 +268,22 @@ def build_graph(
             number = counts if level == 0 else up_counts
             limit = 1 if above else ef
             found = _search(
-                values, width, kind, node, nearest, limit, here, number, upper, lift, cap, stamps, stamp, ids, dists
+                values,
+                width,
+                kind,
+                node,
+                nearest,
+                limit,
+                here,
+                number,
+                upper,
+                lift,
+                cap,
+                stamps,
+                stamp,
+                ids,
+                dists,
+                others,
             )
             stamp += np.int32(1)
             nearest = ids[0]

@@ -1,20 +1,83 @@
-"""Magnitude codes of RaBitQ: each value of a vector as a small number, on a scale that is chosen for the vector.
+"""Kernels of RaBitQ: the rotation of vectors, their magnitude codes, and estimates of distances from codes.
 
-Arguments are addresses and numbers of elements; the caller guarantees that they fit each other: nothing here comes from
-a file. Kernels return 0.
+Arguments are addresses and numbers of elements; the caller guarantees that they fit each other. Values that come from a
+file are codes and factors, of which any is allowed. Kernels return 0.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import kernel, pointer_f32, pointer_u8
+from lance_spark.kernels.jit import (
+    bits_of_panel,
+    inlined,
+    inlined_sum,
+    kernel,
+    pointer_f32,
+    pointer_i64,
+    pointer_u8,
+)
+from lance_spark.kernels.vector.vector_codes import offer_least
 
 _STEPS = 120
 """Scales that are tried for each vector."""
 _LEAST = 0.3
 _MOST = 1.05
 """The range of them, as shares of the scale at which the largest value has about the largest code."""
+
+
+_ROUNDS = 4
+
+
+@inlined
+def _transform(value, start, size, scale):
+    """The Walsh-Hadamard transform of `size` values, a power of two, multiplied by `scale`."""
+    half = 1
+    while half < size:
+        for first in range(start, start + size, 2 * half):
+            for j in range(first, first + half):
+                low, high = value[j], value[j + half]
+                value[j] = low + high
+                value[j + half] = low - high
+        half *= 2
+    for j in range(start, start + size):
+        value[j] *= scale
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def rotate(vectors, num_vectors, dimension, flips):
+    """Rotates each vector: four rounds of flipped signs and Walsh-Hadamard transforms. Lengths and products stay.
+
+    A transform takes a power of two of values. If that is not all of them, rounds transform the first and the last ones
+    in turn, and then replace the halves of the vector by their sum and difference.
+
+    Args:
+        vectors: float32[n, d], replaced.
+        flips: float32[4, d]: 1 or -1.
+    """
+    value, flip = pointer_f32(vectors), pointer_f32(flips)
+    size = 1
+    while size * 2 <= dimension:
+        size *= 2
+    scale = np.float32(1 / np.sqrt(np.float64(size)))
+    half = dimension // 2
+    for i in range(num_vectors):
+        start = i * dimension
+        for number in range(_ROUNDS):
+            for j in range(dimension):
+                value[start + j] *= flip[number * dimension + j]
+            first = start if number % 2 == 0 else start + dimension - size
+            _transform(value, first, size, scale)
+            if size < dimension:
+                for j in range(start, start + half):
+                    low, high = value[j], value[j + half]
+                    value[j] = low + high
+                    value[j + half] = low - high
+        if size < dimension:
+            for j in range(start, start + dimension):
+                value[j] *= np.float32(0.25)
+    return 0
 
 
 @kernel("int64(int64, int64, int64, int64, int64)", reassociate=True)
@@ -60,4 +123,112 @@ def magnitude_codes(vectors, num_vectors, dimension, num_bits, codes):
                 chosen = scale
         for j in range(dimension):
             code[start + j] = np.uint8(min(np.floor(chosen * shares[j] + np.float32(1e-5)), limit))
+    return 0
+
+
+PANEL_ROWS = 8
+"""Rows whose sign bits lie side by side."""
+_LEVELS = 255
+_ZERO = np.float32(0)
+_BLOCK_ROWS = 256
+
+
+@inlined_sum
+def _product(codes, start, dimension, wanted):
+    total = np.float32(0)
+    for j in range(dimension):
+        total += np.float32(codes[start + j]) * wanted[j]
+    return total
+
+
+@inlined
+def _in_bits(wanted, dimension, planes):
+    """Writes the query as numbers of 8 bits, bit by bit: uint64[ceil(d / 64), 8], which is 0 before.
+
+    Returns (low, step, error, halves): value j is about ``low + step * number``; the product with signs of one half
+    each, which is off by `error` at most, is the sum of values of set bits without `halves`.
+    """
+    low, high, halves = wanted[0], wanted[0], np.float32(0)
+    for j in range(dimension):
+        low, high = min(low, wanted[j]), max(high, wanted[j])
+        halves += wanted[j] / np.float32(2)
+    step, error = (high - low) / np.float32(_LEVELS), np.float32(0)
+    for j in range(dimension):
+        number = np.int64(np.rint((wanted[j] - low) / step)) if step > 0 else np.int64(0)
+        error += abs(wanted[j] - (low + step * np.float32(number))) / np.float32(2)
+        for bit in range(8):
+            planes[(j >> 6) * 8 + bit] |= np.uint64(number >> bit & 1) << np.uint64(j & 63)
+    return low, step, error, halves
+
+
+@inlined
+def _least_distances(panels, num_rows, factors, stride, terms, planes, num_words, query, room, results):
+    """results[i] = the least distance that the signs of row i leave open, for at most `_BLOCK_ROWS` rows."""
+    offset, share, reach = terms
+    low, step, error, halves = query
+    sums, counts = room, room + 8 * _BLOCK_ROWS
+    for row in range(0, num_rows, PANEL_ROWS):
+        bits_of_panel(panels + row * num_words * 8, num_words, planes, sums + row * 8, counts + row * 8)
+    total, count = pointer_i64(sums), pointer_i64(counts)
+    added, scale, bound = pointer_f32(factors), pointer_f32(factors + stride * 4), pointer_f32(factors + stride * 8)
+    for i in range(num_rows):
+        product = step * np.float32(total[i]) + low * np.float32(count[i]) - halves
+        results[i] = offset + share * added[i] + scale[i] * product - (bound[i] * reach + abs(scale[i]) * error)
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, float32, int64, int64, int64)")
+def code_distances(parts, panels, factors, lengths, num_parts, dimension, query, middle, terms, count, out):
+    """out[i] = the estimated distance of row i; NaN for rows that, by their signs, are not among the `count` nearest.
+
+    An estimate is ``offset + share * add + scale * (codes · query - middle)``. Signs alone estimate it in the same way,
+    with halves for codes; a bound of the error is taken off that.
+
+    Args:
+        parts: int64[num_parts]: the address of the codes of each part, uint8[n, d].
+        panels: int64[num_parts]: of its sign bits, uint64[ceil(n / 8), ceil(d / 64), 8].
+        factors: int64[num_parts]: of float32[2, n] (add, scale), behind them those of the signs: float32[3, n] (add,
+            scale, error). Panels and factors of signs are not read if `count` is 0.
+        lengths: int64[num_parts]: rows of each part.
+        query: float32[d].
+        terms: float32[num_parts, 3]: (offset, share, what the error is multiplied by).
+        count: 0 for the estimates of all rows.
+        out: float32.
+    """
+    block, panel, factor, length = pointer_i64(parts), pointer_i64(panels), pointer_i64(factors), pointer_i64(lengths)
+    wanted, term = pointer_f32(query), pointer_f32(terms)
+    num_words = (dimension + 63) // 64
+    # Addresses of these arrays are only taken inside the loop: they live until it ends.
+    planes, room = np.zeros(num_words * 8, np.uint64), np.empty(2 * _BLOCK_ROWS, np.int64)
+    least = np.empty(_BLOCK_ROWS, np.float32)
+    in_bits = _in_bits(wanted, dimension, planes) if count else (_ZERO, _ZERO, _ZERO, _ZERO)
+    heap, size, done = np.empty(max(count, 1), np.float32), 0, 0
+    for part in range(num_parts):
+        num_rows, codes, results = length[part], pointer_u8(block[part]), pointer_f32(out + done * 4)
+        its_terms = term[part * 3], term[part * 3 + 1], term[part * 3 + 2]
+        added, scale = pointer_f32(factor[part]), pointer_f32(factor[part] + num_rows * 4)
+        for first in range(0, num_rows, _BLOCK_ROWS):
+            last = min(first + _BLOCK_ROWS, num_rows)
+            if count:
+                _least_distances(
+                    panel[part] + first * num_words * 8,
+                    last - first,
+                    factor[part] + (2 * num_rows + first) * 4,
+                    num_rows,
+                    its_terms,
+                    planes.ctypes.data,
+                    num_words,
+                    in_bits,
+                    room.ctypes.data,
+                    pointer_f32(least.ctypes.data),
+                )
+            for i in range(first, last):
+                if size and size == count and least[i - first] > heap[0]:
+                    results[i] = np.nan
+                    continue
+                product = _product(codes, i * dimension, dimension, wanted) - middle
+                results[i] = its_terms[0] + its_terms[1] * added[i] + scale[i] * product
+                if count:
+                    size = offer_least(heap, size, count, results[i])
+        done += num_rows
     return 0

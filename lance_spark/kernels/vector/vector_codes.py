@@ -218,6 +218,38 @@ def nearest_rows(distances, row_ids, lengths, num_parts, count, found_keys, foun
     return size
 
 
+@inlined
+def offer_least(kept, size, count, value):
+    """Offers a value to the `count` least, the greatest of them first, of which there are `size`; returns how many
+    there are then. NaN is not taken."""
+    if size == count:
+        if not value < kept[0]:
+            return size
+        place = 0
+        while True:
+            child = 2 * place + 1
+            if child >= size:
+                break
+            if child + 1 < size and kept[child + 1] > kept[child]:
+                child += 1
+            if not kept[child] > value:
+                break
+            kept[place] = kept[child]
+            place = child
+        kept[place] = value
+    elif value == value:
+        place = size
+        size += 1
+        while place > 0:
+            parent = (place - 1) // 2
+            if not kept[parent] < value:
+                break
+            kept[place] = kept[parent]
+            place = parent
+        kept[place] = value
+    return size
+
+
 @kernel("int64(int64, int64, int64, int64)")
 def least(distances, num_rows, count, heap):
     """Puts the `count` least of float32[num_rows] into `heap`, the greatest of them first; returns how many there are.
@@ -228,30 +260,5 @@ def least(distances, num_rows, count, heap):
     kept = pointer_f32(heap)
     size = 0
     for i in range(num_rows):
-        value = values[i]
-        if size == count:
-            if not value < kept[0]:
-                continue
-            place = 0
-            while True:
-                child = 2 * place + 1
-                if child >= size:
-                    break
-                if child + 1 < size and kept[child + 1] > kept[child]:
-                    child += 1
-                if not kept[child] > value:
-                    break
-                kept[place] = kept[child]
-                place = child
-            kept[place] = value
-        elif value == value:
-            place = size
-            size += 1
-            while place > 0:
-                parent = (place - 1) // 2
-                if not kept[parent] < value:
-                    break
-                kept[place] = kept[parent]
-                place = parent
-            kept[place] = value
+        size = offer_least(kept, size, count, values[i])
     return size

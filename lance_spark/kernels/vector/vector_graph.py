@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import Kernel, inlined, kernel, pointer_f32, pointer_i64, pointer_u8, pointer_u32
+from lance_spark.kernels.jit import Kernel, inlined, kernel, pointer_f32, pointer_i64, pointer_u8, pointer_u32, prefetch
 
 SQUARED_L2, DOT, CODES_SQUARED_L2, CODES_DOT, CODEWORDS = range(5)
 """What nodes are: float32 vectors (compared by squared difference, or minus the product), bytes compared with a float32
 query in the same ways, or numbers of codewords, one byte a sub-vector, into a table of 256 float32 each."""
+
+_EDGES_AT_ONCE = 32
+_LINE_BYTES = 64
 
 
 def _node_distance(kind, nodes, width, query, node):
@@ -128,6 +131,24 @@ def _descended(
     return node, best
 
 
+@inlined
+def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, coming):
+    """Puts the nodes that some edges lead to and that were not seen before into `coming`, asks for their values, and
+    returns how many they are; -1 if an edge leaves the graph."""
+    count = 0
+    for edge in range(start, stop):
+        target = np.int64(targets[edge])
+        if target >= num_nodes:
+            return -1
+        if seen[target] == 0:
+            seen[target] = 1
+            coming[count] = target
+            count += 1
+            for place in range(0, row_bytes, _LINE_BYTES):
+                prefetch(nodes + target * row_bytes + place)
+    return count
+
+
 @kernel(
     "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
     " int64, int64, int64, int64)"
@@ -193,6 +214,8 @@ def nearest_nodes(
         return -1
     num_open = _push(next_keys, next_nodes, 0, best, node, np.float32(1))
     num_found = 0
+    row_bytes = width * (4 if kind in (SQUARED_L2, DOT) else 1)
+    coming = np.empty(_EDGES_AT_ONCE, np.int64)
     seen[node] = 1
     if returned == 0 or wanted[node] == 1:
         num_found = _push(keys, results, num_found, best, node, np.float32(-1))
@@ -205,18 +228,19 @@ def nearest_nodes(
         start, stop = ends[node], ends[node + 1]
         if start < 0 or stop > num_edges:
             return -1
-        for edge in range(start, stop):
-            target = np.int64(targets[edge])
-            if target >= num_nodes:
+        for first in range(start, stop, _EDGES_AT_ONCE):
+            count = _unseen(
+                targets, first, min(first + _EDGES_AT_ONCE, stop), num_nodes, seen, nodes, row_bytes, coming
+            )
+            if count < 0:
                 return -1
-            if seen[target] == 1:
-                continue
-            seen[target] = 1
-            distance = _distance(kind, nodes, width, query, target)
-            if num_found < effort or distance < keys[0]:
-                num_open = _push(next_keys, next_nodes, num_open, distance, target, np.float32(1))
-                if returned == 0 or wanted[target] == 1:
-                    if num_found == effort:
-                        num_found = _pop(keys, results, num_found, np.float32(-1))
-                    num_found = _push(keys, results, num_found, distance, target, np.float32(-1))
+            for place in range(count):
+                target = coming[place]
+                distance = _distance(kind, nodes, width, query, target)
+                if num_found < effort or distance < keys[0]:
+                    num_open = _push(next_keys, next_nodes, num_open, distance, target, np.float32(1))
+                    if returned == 0 or wanted[target] == 1:
+                        if num_found == effort:
+                            num_found = _pop(keys, results, num_found, np.float32(-1))
+                        num_found = _push(keys, results, num_found, distance, target, np.float32(-1))
     return num_found

@@ -184,6 +184,19 @@ class Scan:
         return replace(self, uncut=True)
 
     @cached_property
+    def with_addresses(self) -> Scan:
+        """`as_decoded`, with the addresses of rows as the last column."""
+        return self._with_last(ROW_ADDRESS)
+
+    @cached_property
+    def with_ids(self) -> Scan:
+        """`with_addresses`, before them the row ids if the table has stable ones: else the address is the id."""
+        return self._with_last(ROW_ID, ROW_ADDRESS) if self.stable_row_ids else self.with_addresses
+
+    def _with_last(self, *names: str) -> Scan:
+        return replace(self.as_decoded, output=(*(name for name in self.output if name not in names), *names))
+
+    @cached_property
     def all_in_memory(self) -> Scan:
         """`as_decoded`, for a reader that keeps all rows, where larger windows take no more memory in the end."""
         # The rows that a filter leaves out are not kept.

@@ -139,6 +139,8 @@ def by_fragment(addresses: UInt64Array) -> list[tuple[FragmentId, Int64Array]]:
     if len(addresses) == 0:
         return []
     fragment_ids, offsets = split_addresses(addresses)
+    if fragment_ids[0] == fragment_ids[-1]:
+        return [(FragmentId(int(fragment_ids[0])), offsets)]
     starts = np.flatnonzero(np.diff(fragment_ids)) + 1
     owners = [int(fragment_ids[0]), *fragment_ids[starts].tolist()]
     return [(FragmentId(owner), part) for owner, part in zip(owners, np.split(offsets, starts), strict=True)]

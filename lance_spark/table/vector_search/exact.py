@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +35,7 @@ class ExactSearch:
     """
 
     def __init__(self, scan: Scan, query: VectorQuery) -> None:
-        # In a table without stable row ids the address is the id.
-        ids = (ROW_ID, ROW_ADDRESS) if scan.stable_row_ids else (ROW_ADDRESS,)
-        self.scan = replace(scan, output=(*(name for name in scan.output if name not in ids), *ids), uncut=True)
+        self.scan = scan.with_ids
         self._query = query
         self.num_rows = 0
         self._collectors = [NearestRows(query.k, query.within) for _ in query.queries]
@@ -86,7 +83,9 @@ class ExactSearch:
         addresses: UInt64Array,
     ) -> None:
         """Compares rows whose vectors were found; the others are scanned."""
-        self._scan_rows([item for item, vectors in zip(group, found, strict=True) if vectors is None])
+        others = [item for item, vectors in zip(group, found, strict=True) if vectors is None]
+        if others:
+            self._scan_rows(others)
         known = [vectors for vectors in found if vectors is not None]
         if not known:
             return

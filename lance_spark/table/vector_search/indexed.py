@@ -153,8 +153,13 @@ class _Rows:
     @classmethod
     def of(cls, found: Sequence[Hits]) -> _Rows:
         """The rows that were found for some query."""
-        addresses, first = np.unique(np.concatenate([hits.addresses for hits in found]), return_index=True)
-        return cls(addresses, np.concatenate([hits.row_ids for hits in found])[first])
+        addresses = np.concatenate([hits.addresses for hits in found])
+        order = np.argsort(addresses, kind="stable")
+        ascending = addresses[order]
+        is_first = np.ones(len(order), np.bool_)
+        np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+        row_ids = np.concatenate([hits.row_ids for hits in found])[order]
+        return cls(ascending[is_first], row_ids[is_first])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
-from lance_spark.table.rows.row_address import distinct
+from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
 
@@ -109,8 +109,9 @@ class Search:
             results += [] if rows is None else [rows]
         if not results:
             return None
-        found = results[0] if len(results) == 1 else pa.concat_tables(results)
-        return _sorted(found).slice(self.offset, self.limit)
+        # The rows of a part are in order.
+        found = results[0] if len(results) == 1 else _sorted(pa.concat_tables(results))
+        return found.slice(self.offset, self.limit)
 
     def nearest_of_parts(self, parts: Sequence[Part]) -> list[list[Hits]]:
         """The hits in each part that are among the nearest rows of all parts, for each query."""
@@ -172,19 +173,16 @@ class Search:
             columns = [pa.array(ids) for _ in plan.output]
             rows = pa.table(columns, schema=plan.arrow_schema) if columns else plan.arrow_schema.empty_table()
             return self._named(hits, rows)
-        wanted = distinct(addresses)
-        read = replace(plan, output=(*(name for name in plan.output if name != ROW_ADDRESS), ROW_ADDRESS), uncut=True)
-        found = ((manifest.fragments.with_id(number), offsets) for number, offsets in by_fragment(wanted))
-        table = pa.Table.from_batches(read.read_offsets(found), schema=read.arrow_schema)
+        table = _rows_at(distinct(addresses), plan.with_addresses, manifest)
         kept = table.column(ROW_ADDRESS).to_numpy()
         if not len(kept):
             return None
         places = np.minimum(np.searchsorted(kept, addresses), len(kept) - 1)
         passed = kept[places] == addresses
-        rows = pa.table(
-            [take_chunked(table.column(name), places[passed]) for name in plan.output], schema=plan.arrow_schema
-        )
-        return self._named(_filtered(hits, passed), rows)
+        if not passed.all():
+            hits, places = _filtered(hits, passed), places[passed]
+        taken = [take_chunked(table.column(name), places) for name in plan.output]
+        return self._named(hits, pa.table(taken, schema=plan.arrow_schema))
 
     def _named(self, hits: Sequence[Hits], rows: pa.Table) -> pa.Table:
         columns: dict[str, pa.Array | pa.ChunkedArray] = {}
@@ -250,6 +248,15 @@ def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:
             part = chosen[owners == place]
             kept[place].append(Hits(hit.distances[part], hit.row_ids[part], hit.addresses[part]))
     return kept
+
+
+def _rows_at(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> pa.Table:
+    """The rows at addresses (uint64[n], ascending, distinct) for which the filter of the plan is true."""
+    found = [(manifest.fragments.with_id(number), offsets) for number, offsets in by_fragment(addresses)]
+    if len(found) == 1:
+        ((fragment, offsets),) = found
+        return pa.Table.from_batches(plan.read_fragment(fragment, offsets=offsets), schema=plan.arrow_schema)
+    return pa.Table.from_batches(plan.read_offsets(found), schema=plan.arrow_schema)
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.vector.segment import VectorSegment
 from lance_spark.index.vector.storage import VectorStorage
+from lance_spark.table.reading.scan import Scan
 from tests.table.vector_search.test_exact import clustered, vectors, write
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -195,6 +196,17 @@ def test_warm_search_opens_a_segment_and_each_probed_partition_once(
     assert len(opened) == 1
     # The reference library may leave a partition empty; it is not read.
     assert len(read) == len(set(read)) > 1
+
+
+def test_warm_search_plans_no_scan_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1000, 32, "f4")
+    write(uri, vectors(values))
+    build(uri, "IVF_PQ")
+    dataset = lance_spark.open(uri)
+    expected_rows = dataset.nearest("v", values[0], columns=["id"], with_row_id=True)
+    monkeypatch.setattr(Scan, "of", lambda *arguments, **options: pytest.fail("planned again"))
+    assert dataset.nearest("v", values[0], columns=["id"], with_row_id=True).equals(expected_rows)
 
 
 def test_broken_index_after_a_search_costs_a_warning_and_a_scan(

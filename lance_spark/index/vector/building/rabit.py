@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from lance_spark.index.vector.building.codec import Codec, Columns
 from lance_spark.index.vector.building.rabit_packing import packed_magnitudes, packed_signs, unpacked_signs
-from lance_spark.index.vector.building.rotation import rotated
 from lance_spark.index.vector.metrics import Metric, Vectors
+from lance_spark.index.vector.rotation import rotated, sign_flips
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.rabitq import magnitude_codes
 
@@ -41,7 +41,7 @@ class RabitCodec(Codec):
 
     def encoded(self, vectors: Vectors, labels: Int32Array) -> Columns:
         centroids = self._model.centroids.astype(np.float32)
-        turned = rotated(centroids, self._signs)
+        turned = rotated(centroids, self._flips)
         parts = [
             self._block(vectors[start : start + _BLOCK_ROWS], labels[start : start + _BLOCK_ROWS], centroids, turned)
             for start in range(0, max(len(vectors), 1), _BLOCK_ROWS)
@@ -72,8 +72,12 @@ class RabitCodec(Codec):
         assert self._model.signs is not None
         return self._model.signs
 
+    @property
+    def _flips(self) -> Float32Array:
+        return sign_flips(self._signs, self._model.centroids.shape[1])
+
     def _block(self, vectors: Vectors, labels: Int32Array, centroids: Float32Array, turned: Float32Array) -> Columns:
-        residuals = rotated(vectors.astype(np.float32) - centroids[labels], self._signs)
+        residuals = rotated(vectors.astype(np.float32) - centroids[labels], self._flips)
         positive = ~np.signbit(residuals)
         signs = np.where(positive, np.float32(0.5), np.float32(-0.5))
         own = turned[labels]

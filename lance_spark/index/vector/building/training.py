@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from lance_spark.index.vector.building import kmeans, product
 from lance_spark.index.vector.building.model import GraphParameters, VectorModel
-from lance_spark.index.vector.building.rotation import random_signs
 from lance_spark.index.vector.building.vectors import VectorRows, stored_form, working_form
 from lance_spark.index.vector.metrics import Metric, Vectors
+from lance_spark.index.vector.rotation import random_signs
 
 Float32Array = npt.NDArray[np.float32]
 

@@ -91,7 +91,7 @@ class _ProductScorer(Scorer):
     storage: ProductStorage
     query: Float32Array
 
-    def distances(self, parts: Parts) -> Float32Array:
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         storage = self.storage
         addresses = parts.addresses
         kept: list[npt.NDArray[np.uint8]] = []

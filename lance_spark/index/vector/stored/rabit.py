@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,17 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, compared_codes, matrix
-from lance_spark.index.vector.stored.rabit_codes import MAX_BITS, magnitude_bytes, rotated, unpacked_codes
-from lance_spark.kernels.vector.vector_codes import dot_u8
+from lance_spark.index.vector.rotation import rotated, sign_flips
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.stored.rabit_codes import (
+    MAX_BITS,
+    magnitude_bytes,
+    sign_panels,
+    sign_rows,
+    unpacked_codes,
+)
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.rabitq import code_distances
 
 _ROUNDS = 4
 
@@ -57,27 +66,41 @@ class RabitStorage(VectorStorage):
             is_packed=described.get("packed") is True,
         )
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether signs are compared first, to rule rows out: beside magnitudes of one byte."""
+        return 1 < self.num_bits < MAX_BITS
+
+    @cached_property
+    def flips(self) -> Float32Array:
+        """float32[4, d]: the rotation."""
+        return sign_flips(self.signs, self.model.centroids.shape[1])
+
+    @cached_property
+    def float_centroids(self) -> Float32Array:
+        """float32[p, d]: the centroids."""
+        return self.model.centroids.astype(np.float32, copy=False)
+
     def column_types(self) -> dict[str, pa.DataType]:
         dimension = self.model.centroids.shape[1]
-        suffix = "_ex" if self.num_bits > 1 else ""
-        types = {
-            "_rabit_codes": pa.list_(pa.uint8(), dimension // 8),
-            f"__add_factors{suffix}": pa.float32(),
-            f"__scale_factors{suffix}": pa.float32(),
-        }
-        if suffix:
+        names, types = ["__add_factors", "__scale_factors"], {"_rabit_codes": pa.list_(pa.uint8(), dimension // 8)}
+        if self.num_bits > 1:
             types["__blocked_ex_codes"] = pa.list_(pa.uint8(), magnitude_bytes(dimension, self.num_bits))
-        return types
+            names = ["__add_factors_ex", "__scale_factors_ex"]
+        if self.has_bounds:
+            names += ["__add_factors", "__scale_factors", "__error_factors"]
+        return types | dict.fromkeys(names, pa.float32())
 
     def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        signs, added, scale, *magnitudes = columns
-        magnitude = matrix(magnitudes[0]) if magnitudes else None
-        codes = unpacked_codes(matrix(signs), magnitude, self.num_bits, packed=self.is_packed)
-        return Partition(row_ids, np.ascontiguousarray(codes), (added.to_numpy(), scale.to_numpy()))
+        signs = sign_rows(matrix(columns[0]), packed=self.is_packed)
+        magnitude, factors = (matrix(columns[1]), columns[2:]) if self.num_bits > 1 else (None, columns[1:])
+        codes = np.ascontiguousarray(unpacked_codes(signs, magnitude, self.num_bits))
+        stored = np.stack([factor.to_numpy() for factor in factors])
+        return Partition(row_ids, codes, (stored, sign_panels(signs)) if self.has_bounds else (stored,))
 
     def scorer(self, query: Vectors) -> Scorer:
         wanted = query.astype(np.float32)
-        return _RabitScorer(self, wanted, np.ascontiguousarray(rotated(wanted, self.signs)))
+        return _RabitScorer(self, wanted, rotated(wanted[None], self.flips)[0])
 
 
 @dataclass(frozen=True)
@@ -86,28 +109,49 @@ class _RabitScorer(Scorer):
     query: Float32Array
     rotated: Float32Array
 
-    def distances(self, parts: Parts) -> Float32Array:
-        added, scale = (
-            np.concatenate(factors) for factors in zip(*(part.factors for part in parts.partitions), strict=True)
-        )
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         # Codes stand for the middle of their interval; so the sum of the query is taken off once.
-        middle = np.float32((1 << self.storage.num_bits) - 1) / 2
-        product = self._products(parts) - middle * self.rotated.sum()
-        centroids = self.storage.model.centroids[parts.numbers].astype(np.float32, copy=False)
-        if self.storage.metric is Metric.DOT:
-            squares = np.einsum("ij,ij->i", centroids, centroids)
-            similarity = centroids @ self.query
-            share = np.divide(similarity, squares, out=np.zeros_like(squares), where=squares > 0)
-            found: Float32Array = parts.each(1 - similarity) + parts.each(share) * (added - 1) + scale * product
-        else:
-            differences = self.query - centroids
-            found = added + scale * product + parts.each(np.einsum("ij,ij->i", differences, differences))
-        return found.astype(np.float32, copy=False)
+        middle = float(np.float32((1 << self.storage.num_bits) - 1) / 2 * self.rotated.sum())
+        terms, kept, dimension = self._terms(parts.numbers), list(parts.partitions), len(self.rotated)
+        if self.storage.num_bits == MAX_BITS:
+            return self._of_wide_codes(parts, terms, middle)
+        panels, factors = parts.addresses, np.array([part.addresses_of_factors[0] for part in kept], np.int64)
+        if self.storage.has_bounds:
+            panels = np.array([part.addresses_of_factors[1] for part in kept], np.int64)
+        out = np.empty(parts.num_rows, np.float32)
+        code_distances(
+            address_of(parts.addresses),
+            address_of(panels),
+            address_of(factors),
+            address_of(parts.lengths),
+            len(kept),
+            dimension,
+            address_of(self.rotated),
+            middle,
+            address_of(terms),
+            count if count is not None and self.storage.has_bounds else 0,
+            address_of(out),
+        )
+        return out
 
-    def _products(self, parts: Parts) -> Float32Array:
-        if self.storage.num_bits < MAX_BITS:
-            return compared_codes(dot_u8, parts, self.rotated)
-        return np.concatenate([part.payload.astype(np.float32) @ self.rotated for part in parts.partitions])
+    def _terms(self, numbers: Sequence[int]) -> Float32Array:
+        """float32[p, 3]: for each partition (offset, share, the distance of the query to the centroid)."""
+        centroids = self.storage.float_centroids[[*numbers]]
+        differences = self.query - centroids
+        squares = np.einsum("ij,ij->i", differences, differences)
+        if self.storage.metric is not Metric.DOT:
+            return np.stack([squares, np.ones_like(squares), np.sqrt(squares)], axis=1)
+        lengths, similarity = np.einsum("ij,ij->i", centroids, centroids), centroids @ self.query
+        share = np.divide(similarity, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return np.stack([1 - similarity - share, share, np.sqrt(squares)], axis=1)
+
+    def _of_wide_codes(self, parts: Parts, terms: Float32Array, middle: float) -> Float32Array:
+        """As `distances`, of codes of two bytes."""
+        product = np.concatenate([part.payload.astype(np.float32) @ self.rotated for part in parts.partitions])
+        added, scale = np.concatenate([part.factors[0] for part in parts.partitions], axis=1)
+        found: Float32Array = parts.each(terms[:, 0]) + parts.each(terms[:, 1]) * added
+        found += scale * (product - np.float32(middle))
+        return found
 
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
         raise UnsupportedFeatureError("graphs over codes of RQ are not read")

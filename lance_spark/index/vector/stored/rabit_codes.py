@@ -1,4 +1,4 @@
-"""RQ: how the codes of a partition are packed, and the rotation of vectors before they are coded.
+"""RQ: how the codes of a partition are packed.
 
 A code is a sign bit and, with more than one bit a dimension, a magnitude, which is stored inverted for negative values.
 Unpacked, each dimension is one number of `num_bits` bits whose order is that of the values.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.index.vector.metrics import Float32Array
+from lance_spark.kernels.vector.rabitq import PANEL_ROWS
 
 _BLOCK_ROWS = 32
 _BLOCK_DIMENSIONS = 64
@@ -31,21 +31,42 @@ def magnitude_bytes(dimension: int, num_bits: int) -> int:
     return _BLOCK_DIMENSIONS * -(-dimension // _BLOCK_DIMENSIONS) * (num_bits - 1) // 8
 
 
-def unpacked_codes(signs: Bytes, magnitudes: Bytes | None, num_bits: int, *, packed: bool) -> npt.NDArray[Any]:
-    """[n, d]: a code for each dimension: uint8, uint16 with nine bits.
+def sign_rows(signs: Bytes, *, packed: bool) -> Bytes:
+    """[n, d / 8]: the sign bits of each row.
 
     Args:
         signs: [n, d / 8], as stored.
-        magnitudes: [n, `magnitude_bytes`]; None with one bit.
         packed: whether the bytes of 32 rows are interleaved.
     """
-    rows = _rows_of_blocks(signs) if packed else signs
+    return _rows_of_blocks(signs) if packed else signs
+
+
+def sign_panels(rows: Bytes) -> npt.NDArray[np.uint64]:
+    """uint64[ceil(n / 8), ceil(d / 64), 8]: the sign bits of eight rows side by side, 0 where there is no row or bit.
+
+    >>> sign_panels(np.array([[1], [2]], np.uint8)).tolist()
+    [[[1, 2, 0, 0, 0, 0, 0, 0]]]
+    """
+    num_panels, num_words = -(-len(rows) // PANEL_ROWS), -(-rows.shape[1] // 8)
+    padded = np.zeros((num_panels * PANEL_ROWS, num_words * 8), np.uint8)
+    padded[: len(rows), : rows.shape[1]] = rows
+    words = padded.view("<u8").reshape(num_panels, PANEL_ROWS, num_words)
+    return np.ascontiguousarray(words.transpose(0, 2, 1), np.uint64)
+
+
+def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.NDArray[Any]:
+    """[n, d]: a code for each dimension: uint8, uint16 with nine bits.
+
+    Args:
+        rows: [n, d / 8]: sign bits.
+        magnitudes: [n, `magnitude_bytes`]; None with one bit.
+    """
     bits = np.unpackbits(rows, axis=1, bitorder="little")
     if magnitudes is None:
         return bits
     dtype = np.uint16 if num_bits == MAX_BITS else np.uint8
-    blocks = magnitudes.reshape(len(signs), -1, 8 * (num_bits - 1))
-    values = _unpacked_blocks(blocks, num_bits - 1).reshape(len(signs), -1)[:, : bits.shape[1]]
+    blocks = magnitudes.reshape(len(rows), -1, 8 * (num_bits - 1))
+    values = _unpacked_blocks(blocks, num_bits - 1).reshape(len(rows), -1)[:, : bits.shape[1]]
     found: npt.NDArray[Any] = (bits.astype(dtype) << (num_bits - 1)) | values.astype(dtype)
     return found
 
@@ -100,40 +121,3 @@ def _top_plane(plane: Bytes) -> Bytes:
     bits = np.unpackbits(plane, axis=2, bitorder="little")
     runs, places = np.divmod(np.arange(_BLOCK_DIMENSIONS), 16)
     return bits[:, :, 8 * (places % 8) + 2 * runs + places // 8]
-
-
-def rotated(vector: Float32Array, signs: Bytes) -> Float32Array:
-    """float32[d]: a vector after four rounds of sign flips and Walsh-Hadamard transforms.
-
-    Args:
-        signs: uint8[4, ceil(d / 8)]: which signs each round flips, bit by bit.
-    """
-    values = vector.astype(np.float32)
-    dimension = len(values)
-    flips = np.unpackbits(signs, axis=1, bitorder="little")[:, :dimension].astype(np.float32) * -2 + 1
-    size = 1 << (dimension.bit_length() - 1)
-    if size == dimension:
-        for flip in flips:
-            values = _transformed(values * flip)
-        return values
-    half = dimension // 2
-    for number, flip in enumerate(flips):
-        values = values * flip
-        inside = slice(0, size) if number % 2 == 0 else slice(dimension - size, dimension)
-        values[inside] = _transformed(values[inside])
-        first, second = values[:half].copy(), values[half : 2 * half].copy()
-        values[:half], values[half : 2 * half] = first + second, first - second
-    scaled: Float32Array = values * np.float32(0.25)
-    return scaled
-
-
-def _transformed(values: Float32Array) -> Float32Array:
-    size = len(values)
-    found = values
-    width = 1
-    while width < size:
-        pairs = found.reshape(-1, 2, width)
-        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(size)
-        width *= 2
-    scaled: Float32Array = found * np.float32(1 / np.sqrt(size))
-    return scaled

@@ -1,0 +1,107 @@
+"""Rotations, and estimates of distances from codes of RaBitQ, beside numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lance_spark.index.vector.rotation import random_signs, rotated, sign_flips
+from lance_spark.index.vector.stored.rabit_codes import sign_panels
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.rabitq import code_distances
+
+SIZES = (3, 0, 300, 8, 257, 1)
+
+
+def hadamard(size: int) -> np.ndarray[Any, Any]:
+    matrix = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix / np.sqrt(size)
+
+
+@pytest.mark.parametrize("dimension", [8, 64, 104, 136])
+def test_rotation_is_that_of_matrices(dimension: int) -> None:
+    vectors = np.random.default_rng(1).normal(size=(5, dimension)).astype("f4")
+    flips = sign_flips(random_signs(dimension, 7), dimension)
+    size = 1 << (dimension.bit_length() - 1)
+    expected = vectors.astype("f8")
+    for number, flip in enumerate(flips):
+        expected = expected * flip
+        part = slice(0, size) if number % 2 == 0 else slice(dimension - size, dimension)
+        expected[:, part] = expected[:, part] @ hadamard(size)
+        if size < dimension:
+            low, high = np.split(expected, 2, axis=1)
+            expected = np.concatenate([low + high, low - high], axis=1) / np.sqrt(2)
+    found = rotated(vectors, flips)
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+    np.testing.assert_allclose(found @ found.T, vectors @ vectors.T, 1e-3, 1e-3)
+
+
+class _Codes:
+    """Codes of random rows in parts; `bounds` are the factors of signs, float32[3, n]."""
+
+    def __init__(self, dimension: int, num_bits: int, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
+        total = sum(SIZES)
+        self.codes = random.integers(0, 1 << num_bits, (total, dimension)).astype(np.uint8)
+        self.signs = self.codes >> (num_bits - 1)
+        self.factors = random.normal(size=(5, total)).astype("f4")
+        self.query = random.normal(size=dimension).astype("f4")
+        self.terms = random.uniform(0.5, 2, (len(SIZES), 3)).astype("f4")
+        self.middle = np.float32(((1 << num_bits) - 1) / 2 * self.query.sum())
+        self.starts = np.cumsum(SIZES) - SIZES
+
+    def of_rows(self, column: int) -> np.ndarray[Any, Any]:
+        return np.repeat(self.terms[:, column], SIZES)
+
+    def estimates(self, values: np.ndarray[Any, Any], factors: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """float64[n]: of codes without their middle."""
+        product = values.astype("f8") @ self.query
+        return self.of_rows(0) + self.of_rows(1) * factors[0] + factors[1] * product
+
+    def found(self, count: int) -> np.ndarray[Any, Any]:
+        rows = [slice(start, start + size) for start, size in zip(self.starts, SIZES, strict=True)]
+        parts = [np.ascontiguousarray(self.codes[part]) for part in rows]
+        panels = [sign_panels(np.packbits(self.signs[part], axis=1, bitorder="little")) for part in rows]
+        factors = [np.ascontiguousarray(self.factors[:, part]) for part in rows]
+        addresses = [np.array([address_of(item) for item in items]) for items in (parts, panels, factors)]
+        out, lengths = np.empty(sum(SIZES), np.float32), np.array(SIZES)
+        places = [address_of(array) for array in (*addresses, lengths)]
+        dimension = self.codes.shape[1]
+        rest = (self.middle, address_of(self.terms), count, address_of(out))
+        code_distances(*places, len(SIZES), dimension, address_of(self.query), *rest)
+        return out
+
+
+@pytest.mark.parametrize("dimension", [8, 104, 128, 200])
+@pytest.mark.parametrize("num_bits", [1, 5, 8])
+def test_estimates_of_all_rows(dimension: int, num_bits: int) -> None:
+    codes = _Codes(dimension, num_bits)
+    expected = codes.estimates(codes.codes - ((1 << num_bits) - 1) / 2, codes.factors)
+    np.testing.assert_allclose(codes.found(0), expected, 1e-3, 1e-2 * (1 << num_bits))
+
+
+@pytest.mark.parametrize("dimension", [8, 104, 128, 200])
+@pytest.mark.parametrize("count", [1, 10, 100, 2000])
+def test_rows_are_ruled_out_by_bounds_that_hold(dimension: int, count: int) -> None:
+    codes = _Codes(dimension, 5, seed=count)
+    every = codes.found(0)
+    # Factors with which the error bound of each row is as large as its error, with room for sums of float32.
+    of_signs = codes.estimates(codes.signs - 0.5, codes.factors[2:])
+    codes.factors[4] = (np.maximum(of_signs - every, 0) + 1e-2) / codes.of_rows(2)
+    found = codes.found(count)
+    kept = ~np.isnan(found)
+    assert found[kept].tolist() == every[kept].tolist()
+    assert np.sort(found[kept])[:count].tolist() == np.sort(every)[:count].tolist()
+    assert kept.all() if count > len(every) else not kept.all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_bounds_that_are_no_numbers_rule_nothing_out(value: float) -> None:
+    codes = _Codes(64, 5)
+    every = codes.found(0)
+    codes.factors[4] = value
+    assert codes.found(3).tolist() == every.tolist()
