@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, RetryableConflictError
+from lance_spark.errors import InvalidInputError, RetryableConflictError, UnsupportedFeatureError
 from lance_spark.schema.identity import IDENTITY, Identity
+from lance_spark.spark.jobs.backfill_job import plan_values
 from lance_spark.table.manifests.identity_mark import PREFIX
 from lance_spark.table.writing.identity import IdentityColumns
 from tests.table_verbs.kinds import Kind, Plain
@@ -67,6 +68,12 @@ def test_values_that_are_given_are_refused(made: Any) -> None:
     with pytest.raises(InvalidInputError, match="GENERATED ALWAYS, so its values cannot be changed"):
         made.merge(rows("a", id=pa.array([7], pa.int64())), "v")
     assert ids(made) == [10]
+
+
+def test_columns_that_are_filled_in(made: Any) -> None:
+    made = made.append(rows("a"))
+    with pytest.raises(UnsupportedFeatureError, match="is an identity column"):
+        plan_values(made, ["id"])
 
 
 def test_given_values(kind: Kind) -> None:
