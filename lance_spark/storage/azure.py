@@ -7,13 +7,14 @@ for. So its retry policy is replaced by one that asks `patience`.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from lance_spark.errors import InvalidInputError, StorageError
-from lance_spark.storage.base import OutputStream, PutResult
+from lance_spark.storage.base import ObjectStore, OutputStream, PutResult
 from lance_spark.storage.buffered_output import BLOCK_BYTES, BufferedOutput
 from lance_spark.storage.conditional_put import create_if_absent
 from lance_spark.storage.object_store import FsspecStore, Result, http_transport_errors, require_client
@@ -70,6 +71,8 @@ KNOWN = frozenset({*_TARGETS, *_IGNORED})
 """Names of all storage options, in lower case."""
 
 _MAY_HAVE_LANDED = frozenset({408, 409, 412, 429})
+_COPY_POLL_SECONDS = 0.2
+
 _FOR_NOW = frozenset({408, 429, 500, 502, 503, 504})
 
 _COUNTS = ("retry_total", "retry_connect", "retry_read", "retry_status")
@@ -108,6 +111,21 @@ class AzureStore(FsspecStore):
     def open_output(self, path: str) -> OutputStream:
         key = self._key(path)
         return BufferedOutput(self, path, lambda: self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES))
+
+    def copy_object(self, source: ObjectStore, source_path: str, path: str, size: int) -> bool:
+        """See `storage.copies`: by the service within one container, for as long as a request may take."""
+        if not isinstance(source, AzureStore) or source.service != self.service or source.size(source_path) != size:
+            return False
+        client, key = self._filesystem.get(), self._key(path)
+        with self.writing(path):
+            client.cp_file(source._key(source_path), key)
+            # The service answers before it has copied a large object.
+            end = time.monotonic() + self._patience.seconds
+            while (state := client.copy_status(key)) == "pending" and time.monotonic() < end:
+                time.sleep(_COPY_POLL_SECONDS)
+        if state == "pending":
+            raise StorageError(f"{path!r} in {self._uri}: the service has not copied {source_path!r} in time")
+        return bool(state == "success")
 
     def client_errors(self) -> tuple[type[BaseException], ...]:
         return _client_errors()
@@ -201,7 +219,7 @@ def judge_failure(error: BaseException) -> Failure | None:
 @cache
 def _azure_client_class() -> Any:
     """`AzureBlobFileSystem` with the retries of `patience` in place of those of Azure's client."""
-    plain = import_module("adlfs").AzureBlobFileSystem
+    plain, sync_wrapper = import_module("adlfs").AzureBlobFileSystem, import_module("fsspec.asyn").sync_wrapper
 
     class AzureClient(plain):  # type: ignore[misc, valid-type]
         def __init__(
@@ -219,6 +237,14 @@ def _azure_client_class() -> Any:
                 "read_timeout": read_seconds,
             }
             super().__init__(*args, **kwargs)
+
+        async def _copy_status(self, path: str) -> str:
+            """What has become of the copy that made an object: "pending", "success", or how it failed."""
+            container, blob, _ = self.split_path(path, delimiter="/")
+            async with self.service_client.get_blob_client(container, blob) as object_client:
+                return str((await object_client.get_blob_properties()).copy.status)
+
+        copy_status = sync_wrapper(_copy_status)
 
         def do_connect(self) -> None:
             super().do_connect()
