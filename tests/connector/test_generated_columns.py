@@ -169,21 +169,24 @@ def test_writes_by_path_and_in_python_compute_values(spark: SparkSession, made: 
     assert lance.dataset(uri).count_rows() == 4
 
 
-def test_streams_are_refused_or_checked(spark: SparkSession, made: str, tmp_path: Path) -> None:
+def test_streams_are_computed_and_checked(spark: SparkSession, made: str, tmp_path: Path) -> None:
     spark.createDataFrame([(3, 6, "c", "xC")], spark.table(made).schema).write.parquet(str(tmp_path / "in"))
+    checkpoints = iter("abcdef")
 
-    def stream(columns: list[str], start: Callable[[Any], Any], checkpoint: str) -> None:
-        source = spark.readStream.schema(spark.table(made).schema).parquet(str(tmp_path / "in")).select(columns)
-        writer = source.writeStream.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True)
-        start(writer).awaitTermination()
+    def stream(columns: list[str], start: Callable[[Any], Any]) -> None:
+        source = spark.readStream.schema(spark.table(made).schema).parquet(str(tmp_path / "in")).selectExpr(*columns)
+        checkpoint = str(tmp_path / next(checkpoints))
+        start(source.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)).awaitTermination()
 
-    with pytest.raises(AnalysisException, match="streaming write with generated columns"):
-        stream(["id", "name"], lambda writer: writer.toTable(made), "a")
     uri = table_uri(spark, made)
-    with pytest.raises(PySparkException, match="another value in the generated column"):
-        stream(["id", "name"], lambda writer: writer.format("lance").start(uri), "b")
-    stream(["id", "double", "name", "tag"], lambda writer: writer.format("lance").start(uri), "c")
-    assert rows(spark, made)[2:] == [(3, 6, "c", "xC")]
+    stream(["id", "name"], lambda writer: writer.toTable(made))
+    stream(["id + 1 AS id", "name", "tag"], lambda writer: writer.format("lance").start(uri))
+    stream(["id", "double", "name", "tag"], lambda writer: writer.toTable(made))
+    assert rows(spark, made)[2:] == [(3, 6, "c", "xC"), (3, 6, "c", "xC"), (4, 8, "c", "xC")]
+    for wrong in ("0L AS double", "CAST(NULL AS BIGINT) AS DOUBLE"):
+        with pytest.raises(PySparkException, match="another value in the generated column"):
+            stream(["id", "name", wrong], lambda writer: writer.toTable(made))
+    assert len(rows(spark, made)) == 5
 
 
 def test_copies_and_new_definitions(spark: SparkSession, made: str) -> None:
@@ -225,7 +228,7 @@ def test_definitions_that_are_refused(spark: SparkSession, table: str, columns: 
 
 
 @pytest.mark.parametrize("by", ["bucket(2, id)", "tens"])
-def test_partitioned_tables(spark: SparkSession, table: str, by: str) -> None:
+def test_partitioned_tables(spark: SparkSession, table: str, by: str, tmp_path: Path) -> None:
     spark.sql(
         f"CREATE TABLE {table} (id INT, tens INT GENERATED ALWAYS AS (id - id % 10), name STRING) PARTITIONED BY ({by})"
     )
@@ -239,3 +242,9 @@ def test_partitioned_tables(spark: SparkSession, table: str, by: str) -> None:
     assert rows(spark, table) == [(29, 20, "c"), (31, 30, "b")]
     lance_spark.open(table_uri(spark, table)).append(pa.table({"id": pa.array([44], pa.int32()), "name": ["d"]}))
     assert spark.table(table).where("tens = 40").collect() == [(44, 40, "d")]
+    spark.createDataFrame([(57, "e")], "id int, name string").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("id int, name string").parquet(str(tmp_path / "in")).writeStream
+    stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).toTable(
+        table
+    ).awaitTermination()
+    assert spark.table(table).where("tens = 50").collect() == [(57, 50, "e")]

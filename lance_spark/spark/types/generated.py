@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.expr.nodes import Column
@@ -66,6 +66,23 @@ def check_generated(columns: StructType) -> None:
                 "zone of the session; use TIMESTAMP_NTZ",
                 feature="generated columns of TIMESTAMP",
             )
+
+
+def with_expressions(columns: StructType, expressions: Mapping[str, str]) -> StructType:
+    """Columns with expressions in Spark's metadata, for those that have none there."""
+    return StructType(
+        [
+            StructField(
+                field.name,
+                field.dataType,
+                field.nullable,
+                {GENERATION_EXPRESSION: expressions[field.name], **field.metadata}
+                if field.name in expressions
+                else field.metadata,
+            )
+            for field in columns.fields
+        ]
+    )
 
 
 def expressions_of(schema: LanceSchema) -> Mapping[str, str]:

@@ -58,7 +58,7 @@ from lance_spark.spark.options.options import StateOptions, WriteOptions
 from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, checked_default
-from lance_spark.spark.types.generated import check_generated
+from lance_spark.spark.types.generated import check_generated, expressions_of, with_expressions
 from lance_spark.table.manifests.manifest import Manifest
 
 _log = logging.getLogger(__name__)
@@ -125,6 +125,9 @@ class HandleRequest:
 @operation("table.create")
 def create(request: MakeRequest, _call: Call) -> MakeReply:
     """Creates an empty table; returns its first version."""
+    if request.like is not None:
+        generated = expressions_of(request.like.source().lance_schema)
+        request = replace(request, schema=with_expressions(request.schema, generated))
     try:
         return _made(request)
     except (AlreadyExistsError, CommitConflictError):

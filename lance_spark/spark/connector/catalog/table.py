@@ -118,8 +118,11 @@ class TableDescription:
     partitioning: tuple[SparkTransform, ...] = ()
     constraints: tuple[TableConstraint, ...] = ()
     generated: Mapping[str, str] = field(default_factory=dict)
+    """The expressions of generated columns, for SHOW CREATE TABLE."""
+    declares_generated: bool = False
+    """Whether Spark knows them, and computes their values."""
     computed: Mapping[str, str] = field(default_factory=dict)
-    """Expressions of generated columns that the connector's own rule evaluates, because Spark must not know them."""
+    """Expressions that the connector's own rule evaluates, because Spark must not know them."""
     identities: Mapping[str, SparkIdentity] = field(default_factory=dict)
     fixed_columns: tuple[str, ...] = ()
     """Identity columns whose values no statement chooses."""
@@ -181,28 +184,31 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
                 found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
-            return LoadReply(True, found if computes else _without_generated(found, request))
+            return LoadReply(True, _computed(found, request, by_spark=computes))
     if newest is None:
         # A path is enough for the first write; a name must have been created by CREATE TABLE.
         return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
     if request.by_path and "DELETE" in request.privileges:
-        description = _without_generated(describe(place, location, newest, WRITES + _ANY_SCHEMA, columns), request)
+        description = describe(place, location, newest, WRITES + _ANY_SCHEMA, columns)
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
     described = describe(place, location, newest, capabilities, columns)
-    return LoadReply(True, described if computes else _without_generated(described, request))
+    return LoadReply(True, _computed(described, request, by_spark=computes))
 
 
-def _without_generated(described: TableDescription, request: LoadRequest) -> TableDescription:
-    """For writes whose rows tasks complete and check: of tables whose columns it computes, Spark refuses UPDATE and
-    MERGE, and it does not look at columns that are merged into the schema, or replace it.
+def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bool) -> TableDescription:
+    """Who computes generated columns: Spark those of INSERT. Of tables with columns that it computes it refuses UPDATE,
+    MERGE and streams, and it does not look at columns that are merged into the schema, or replace it.
 
-    UPDATE and MERGE get the values that they do not set from a rule of the connector.
+    UPDATE and MERGE get the values that they do not set from a rule of the connector; tasks complete and check all
+    other rows.
     """
-    capabilities = tuple(item for item in described.capabilities if item not in _COMPUTES)
+    if not described.generated:
+        return described
+    if by_spark:
+        return replace(described, declares_generated=True, capabilities=described.capabilities + _COMPUTES)
     changes_rows = request.is_merge or "UPDATE" in request.privileges
-    computed = described.generated if changes_rows else {}
-    return replace(described, generated={}, computed=computed, capabilities=capabilities)
+    return replace(described, computed=described.generated if changes_rows else {})
 
 
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
@@ -266,7 +272,7 @@ def describe(
             "provider": "lance",
             "location": location.uri,
         },
-        capabilities=capabilities + (_COMPUTES if generated else ()),
+        capabilities=capabilities,
         metadata_columns=(
             *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
             *_of_blobs(manifest.schema, data_format(manifest), shown.blobs),
@@ -332,7 +338,7 @@ def describe_partitioned(
             "provider": "lance",
             "location": place.uri,
         },
-        capabilities=READS + (WRITES + EVOLVES if writable else ()) + (_COMPUTES if generated else ()),
+        capabilities=READS + (WRITES + EVOLVES if writable else ()),
         metadata_columns=(*columns, *_of_blobs(whole.lance_schema, whole.file_version, shown.blobs)),
         partitioning=tuple(shown_fields(current, whole.lance_schema)),
         constraints=constraints_of(whole.lance_schema),

@@ -12,6 +12,8 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.generated import generated_of
 from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
@@ -21,7 +23,7 @@ from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.streaming.upsert import plan_upsert, with_extra_columns
 from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
-from lance_spark.spark.connector.write.tables import AskedMode, table_of
+from lance_spark.spark.connector.write.tables import AskedMode, Layout, table_of
 from lance_spark.spark.connector.write.write import WriteSummary
 from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
@@ -154,6 +156,8 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     options_of_commit = replace(job.commit_options, mark=request.mark())
     job = replace(job, commit_options=options_of_commit, blob_mark=decoded_mark(call.session.blob_mark))
     layout = table.layout(job, write)
+    if any(column[0] not in request.columns.fieldNames() for item in layout.clustering for column in item.columns):
+        layout = Layout()  # Rows cannot be distributed by columns that tasks compute.
     summary = WriteSummary(
         f"lance streaming {request.mode} {request.handle.display_name}", layout.distribution, layout.clustering
     )
@@ -237,7 +241,7 @@ def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
 def _newest(handle: TableHandle, columns: StructType, app: str) -> tuple[TableHandle, StructType, Mapping[str, str]]:
     """The newest version, its columns and its config."""
     if handle.partitioned or (handle.version is None and is_partitioned_table(handle.uri, handle.storage_options)):
-        return _newest_partitioned(handle, app)
+        return _newest_partitioned(handle, columns, app)
     location = handle.location()
     found = location.latest()
     if found is None:
@@ -247,16 +251,26 @@ def _newest(handle: TableHandle, columns: StructType, app: str) -> tuple[TableHa
     opened = replace(handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
     if handle.branch is None:
         _check_same(handle, opened, is_marked=committed_epoch(found.config, app) is not None)
-    return opened, written_columns(found.schema, data_format(found), found.config), found.config
+    shown = written_columns(found.schema, data_format(found), found.config)
+    return opened, _brought(shown, found.schema, columns), found.config
 
 
-def _newest_partitioned(handle: TableHandle, app: str) -> tuple[TableHandle, StructType, Mapping[str, str]]:
+def _brought(shown: StructType, schema: LanceSchema, columns: StructType) -> StructType:
+    """The columns that tasks get: all but generated ones that the stream does not have, which tasks compute."""
+    brought, generated = {name.lower() for name in columns.fieldNames()}, generated_of(schema)
+    return StructType([item for item in shown.fields if item.name not in generated or item.name.lower() in brought])
+
+
+def _newest_partitioned(
+    handle: TableHandle, columns: StructType, app: str
+) -> tuple[TableHandle, StructType, Mapping[str, str]]:
     found: PartitionedTable = open_partitioned(handle.uri, storage_options=handle.storage_options)
     dataset = found.catalog_version.dataset
     config = {} if dataset is None else dataset.manifest.config
     opened = replace(handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found), partitioned=True)
     _check_same(handle, opened, is_marked=committed_epoch(config, app) is not None)
-    return opened, written_columns(found.lance_schema, found.file_version, found.properties), config
+    shown = written_columns(found.lance_schema, found.file_version, found.properties)
+    return opened, _brought(shown, found.lance_schema, columns), config
 
 
 def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -> None:

@@ -129,7 +129,7 @@ public class LanceTable
     for (int index = 0; index < columns.length; index++) {
       StructField field = declared.fields()[index];
       String comment = field.getComment().isDefined() ? field.getComment().get() : null;
-      String generated = description.path("generated").path(field.name()).asText(null);
+      String generated = description.path("declares_generated").asBoolean() ? generationOf(field.name()) : null;
       JsonNode identity = description.path("identities").path(field.name());
       // With the DEFAULT of the column, where Spark keeps it.
       String metadata = field.metadata().json();
@@ -158,6 +158,11 @@ public class LanceTable
     List<String> found = new ArrayList<>();
     description.path("fixed_columns").forEach(name -> found.add(name.asText()));
     return found;
+  }
+
+  /** The expression of a generated column, whether Spark knows it or not; null of others. */
+  public final String generationOf(String column) {
+    return description.path("generated").path(column).asText(null);
   }
 
   /** Expressions by column that Spark does not know of, because it would refuse the statement. */

@@ -32,7 +32,7 @@ public final class LanceShowCreateTable extends SparkStrategy {
             && !show.asSerde()
             && show.child() instanceof ResolvedTable resolved
             && resolved.table() instanceof LanceTable table
-            && List.of(table.columns()).stream().anyMatch(column -> !values(column).isEmpty());
+            && List.of(table.columns()).stream().anyMatch(column -> !values(table, column).isEmpty());
     return seq(isPrinted ? List.of(printed((ShowCreateTable) plan)) : List.of());
   }
 
@@ -41,14 +41,15 @@ public final class LanceShowCreateTable extends SparkStrategy {
     String text = new ShowCreateTableExec(statement.output(), table).executeCollect()[0].getString(0);
     List<String> known = new ArrayList<>();
     List<String> whole = new ArrayList<>();
-    Column[] columns = table.table().columns();
+    LanceTable described = (LanceTable) table.table();
+    Column[] columns = described.columns();
     StructType raw = CharVarcharUtils.getRawSchema(CatalogV2Util.v2ColumnsToStructType(columns));
     StructType shownTypes = (StructType) DataTypeUtils.replaceNonCollatedTypesWithExplicitUTF8Binary(raw);
     for (int index = 0; index < columns.length; index++) {
       String definition = shownTypes.fields()[index].toDDL();
       known.add(definition);
-      boolean isNotNull = ((LanceTable) table.table()).isNotNull(columns[index].name());
-      whole.add(definition + (isNotNull ? " NOT NULL" : "") + values(columns[index]));
+      boolean isNotNull = described.isNotNull(columns[index].name());
+      whole.add(definition + (isNotNull ? " NOT NULL" : "") + values(described, columns[index]));
     }
     String shown = text.replace(listed(known), listed(whole));
     InternalRow row = new GenericInternalRow(new Object[] {UTF8String.fromString(shown)});
@@ -56,14 +57,14 @@ public final class LanceShowCreateTable extends SparkStrategy {
   }
 
   /** What the definition of a column says of values that are computed; empty if none are. */
-  private static String values(Column column) {
+  private static String values(LanceTable table, Column column) {
     IdentityColumnSpec identity = column.identityColumnSpec();
     if (identity != null) {
       String kind = identity.isAllowExplicitInsert() ? "BY DEFAULT" : "ALWAYS";
       return String.format(
           " GENERATED %s AS IDENTITY (START WITH %d INCREMENT BY %d)", kind, identity.getStart(), identity.getStep());
     }
-    String expression = column.generationExpression();
+    String expression = table.generationOf(column.name());
     return expression == null ? "" : " GENERATED ALWAYS AS (" + expression + ")";
   }
 
