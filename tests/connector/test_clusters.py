@@ -36,6 +36,10 @@ spark.sql("CREATE TABLE lance.db.t AS SELECT id, concat('n', id) AS name FROM ra
 spark.sql("INSERT INTO lance.db.t SELECT id, 'x' FROM range(3000, 3010)")
 assert spark.sql("SELECT count(*) AS n FROM lance.db.t WHERE id >= 2990").first().n == 20
 assert spark.table("lance.db.t").where("name = 'x'").count() == 10
+spark.sql("CREATE TABLE lance.db.numbered (number BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT)")
+spark.sql("INSERT INTO lance.db.numbered (id) SELECT id FROM range(0, 20, 1, 3)")
+spark.sql("INSERT INTO lance.db.numbered (id) SELECT id FROM range(0, 20, 1, 2)")
+assert spark.table("lance.db.numbered").select("number").distinct().count() == 40
 path = root + "/by_path"
 spark.range(10).write.format("lance").save(path)
 spark.range(5).write.format("lance").mode("append").save(path)
