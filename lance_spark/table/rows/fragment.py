@@ -335,14 +335,12 @@ class FragmentList(Sequence[DataFragment]):
             CorruptFileError: a fragment has more deleted rows than rows.
         """
         if self._counts is None:
-            self._counts = [
-                _live_rows(
-                    message.id,
-                    message.physical_rows or None,
-                    (message.deletion_file.num_deleted_rows or None) if message.HasField("deletion_file") else 0,
-                )
-                for message in self._messages
-            ]
+            counts: list[int | None] = [message.physical_rows or None for message in self._messages]
+            for place, message in enumerate(self._messages):
+                if message.HasField("deletion_file"):
+                    deleted = message.deletion_file.num_deleted_rows or None
+                    counts[place] = _live_rows(message.id, counts[place], deleted)
+            self._counts = counts
         return self._counts
 
     @property

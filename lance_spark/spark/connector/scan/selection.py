@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import overload
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyroaring
 
-from lance_spark._proto import table_pb2
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.prune import ColumnStatistics, may_match
@@ -36,6 +37,9 @@ _ZONE_MAP_VALUES_OF_REMOTE = 2 << 20
 
 _ZONE_MAP_FRAGMENTS = 256
 """To open more while planning takes longer than it saves."""
+
+_BRANCHES = 16
+"""The most parts into which fragments are divided where a filter can be true by their ids, until each is alone."""
 
 RowRanges = tuple[tuple[int, int], ...]
 """Physical rows [start, stop), ascending."""
@@ -230,12 +234,27 @@ def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexA
 
 def _at_locations(selected: SelectedFragments, scan: Scan) -> Iterator[SelectedFragments]:
     """The fragments in which the filter can be true, by their ids."""
-    start = selected.start
-    for place in range(selected.start, selected.stop):
-        if not _location_may_match(selected.fragments.messages[place], scan):
-            yield from selected.between(start, place)
-            start = place + 1
-    yield from selected.between(start, selected.stop)
+    start = stop = selected.start
+    for place in _matching_places(selected.start, selected.stop, _Locations.of(selected.fragments), scan):
+        if place > stop:
+            yield from selected.between(start, stop)
+            start = place
+        stop = place + 1
+    yield from selected.between(start, stop)
+
+
+def _matching_places(start: int, stop: int, locations: _Locations, scan: Scan) -> Iterator[int]:
+    """Those of the places [start, stop) in whose fragments the filter can be true: first asked of many together."""
+    if not locations.may_match(start, stop, scan):
+        return
+    if stop - start == 1:
+        yield start
+        return
+    step = 1
+    while step * _BRANCHES < stop - start:
+        step *= _BRANCHES
+    for first in range(start, stop, step):
+        yield from _matching_places(first, min(first + step, stop), locations, scan)
 
 
 def _answered(selected: SelectedFragments, answers: IndexAnswers) -> Iterator[SelectedFragments]:
@@ -258,24 +277,48 @@ def _filter_of(scan: Scan) -> Expr:
     return scan.filter
 
 
-def _location_may_match(fragment: table_pb2.DataFragment, scan: Scan) -> bool:
-    """Whether the filter can be true in a fragment, by its id."""
-    hidden = scan.schema.names()
-    statistics: dict[tuple[str, ...], ColumnStatistics] = {
-        (name,): bounds for name, bounds in _location_statistics(fragment).items() if name not in hidden
-    }
-    return may_match(_filter_of(scan), statistics, time_zone=scan.time_zone)
+@dataclass(frozen=True, slots=True)
+class _Locations:
+    """What the ids of fragments say of the system columns of their rows.
+
+    Attributes:
+        ids: uint64[n], of each fragment.
+        first_rows, last_rows: uint64[n], the addresses of its first and its last row.
+    """
+
+    ids: npt.NDArray[np.uint64]
+    first_rows: npt.NDArray[np.uint64]
+    last_rows: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, fragments: FragmentList) -> _Locations:
+        ids = np.array([message.id for message in fragments.messages], np.uint64)
+        rows = fragments.sizes.physical_rows
+        first = ids << np.uint64(OFFSET_BITS)
+        return cls(ids, first, first + (np.where(rows, rows, MAX_ROWS_PER_FRAGMENT) - 1).astype(np.uint64))
+
+    def may_match(self, start: int, stop: int, scan: Scan) -> bool:
+        """Whether the filter of a scan can be true in a fragment at one of the places [start, stop)."""
+        bounds = {
+            FRAGMENT_ID: _bounds(self.ids, self.ids, start, stop),
+            ROW_ADDRESS: _bounds(self.first_rows, self.last_rows, start, stop),
+        }
+        hidden = scan.schema.names()
+        statistics: dict[tuple[str, ...], ColumnStatistics] = {
+            (name,): ColumnStatistics(low, high, null_count=0)
+            for name, (low, high) in bounds.items()
+            if name not in hidden
+        }
+        return may_match(_filter_of(scan), statistics, time_zone=scan.time_zone)
 
 
-def _location_statistics(fragment: table_pb2.DataFragment) -> dict[str, ColumnStatistics]:
-    """The bounds of the system columns that a fragment's id decides."""
-    number = pa.scalar(fragment.id, pa.uint64())
-    first = fragment.id << OFFSET_BITS
-    last = first + (fragment.physical_rows or MAX_ROWS_PER_FRAGMENT) - 1
-    return {
-        FRAGMENT_ID: ColumnStatistics(number, number, null_count=0),
-        ROW_ADDRESS: ColumnStatistics(pa.scalar(first, pa.uint64()), pa.scalar(last, pa.uint64()), null_count=0),
-    }
+def _bounds(
+    low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64], start: int, stop: int
+) -> tuple[pa.Scalar, pa.Scalar]:
+    """The smallest of `low` and the largest of `high` at the places [start, stop)."""
+    if stop - start > 1:
+        low, high, start = low[start:stop].min(keepdims=True), high[start:stop].max(keepdims=True), 0
+    return pa.scalar(int(low[start]), pa.uint64()), pa.scalar(int(high[start]), pa.uint64())
 
 
 def _narrowed_by_zones(selected: list[SelectedFragments], splits: Sequence[SplitScan]) -> list[SelectedFragments]:
