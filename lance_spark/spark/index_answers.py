@@ -15,7 +15,6 @@ from lance_spark.spark.partitions import MAX_CANDIDATE_BYTES
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import index_plan, is_selective, live_rows
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.rows.fragment import DataFragment
 
 MAX_SPLITS = 256
 """The indexes of more splits are not asked: each has files of its own to open."""
@@ -68,15 +67,16 @@ class IndexAnswers:
         """Whether the rows of any fragment are known."""
         return any(self._found)
 
-    def candidates(self, split: int, fragment: DataFragment) -> pyroaring.BitMap | None:
+    def candidates(self, split: int, fragment_id: int, physical_rows: int) -> pyroaring.BitMap | None:
         """The rows of a fragment that can match, deleted ones possibly among them; None if they are not known, or if
         it is cheaper to read all.
 
         Args:
             split: its place among the splits.
+            physical_rows: how many rows it has, deleted ones included; 0 if that is not known.
         """
-        found = self._found[split].get(fragment.id) if self._found else None
-        if found is None or not is_selective(found.offsets, fragment.physical_rows or 0):
+        found = self._found[split].get(fragment_id) if self._found else None
+        if found is None or not is_selective(found.offsets, physical_rows):
             return None
         num_bytes = len(found.offsets.serialize())
         if num_bytes > MAX_CANDIDATE_BYTES or num_bytes > self._bytes_left:

@@ -116,7 +116,7 @@ def test_sizes_of_large_tables_are_sampled(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_index_candidates_count_their_own_blobs_only() -> None:
-    fragment = SizedFragment(b"f", 10_000, 50_000 + 10_000 * PACKED, blob_bytes=10_000 * PACKED)
+    fragment = SizedFragment(0, 10_000, 50_000 + 10_000 * PACKED, blob_bytes=10_000 * PACKED)
     found = fragment.only(pyroaring.BitMap([5, 9000]))
     assert 2 * PACKED <= (found.size_bytes or 0) < 2 * PACKED + 25_000
     assert fragment.part(0, 5000).blob_bytes == 5000 * PACKED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections import Counter
 from pathlib import Path
 
 import lance
@@ -14,8 +13,7 @@ import pytest
 import lance_spark
 from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from lance_spark.spark.connector.channel.tasks import ReadWork
-from lance_spark.spark.connector.scan.selection import SelectedFragment
-from lance_spark.table.rows.fragment import DataFragment, FragmentList
+from lance_spark.table.rows.fragment import DataFragment
 from tests.connector.scan_requests import loaded
 
 FRAGMENTS = 50
@@ -40,37 +38,22 @@ def _work(uri: str) -> tuple[object, list[bytes]]:
     return pickle.loads(function)[0], work
 
 
-def test_a_plan_sends_the_messages_of_the_manifest(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No message of a fragment is made again, and its rows are counted once, whatever asks for them."""
-    calls: Counter[str] = Counter()
-    count_rows = SelectedFragment.num_rows.fget
-    assert count_rows is not None
+def test_a_plan_parses_no_fragment(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks get the messages of the manifest as they are."""
 
-    def counted(selected: SelectedFragment) -> int | None:
-        calls["num_rows"] += 1
-        return count_rows(selected)
+    def refused(*_: object) -> None:
+        raise AssertionError("a plan needs no parsed fragment")
 
-    def made(_: DataFragment) -> None:
-        calls["to_proto"] += 1
-
-    monkeypatch.setattr(SelectedFragment, "num_rows", property(counted))
-    monkeypatch.setattr(DataFragment, "to_proto", made)
+    monkeypatch.setattr(DataFragment, "from_proto", refused)
+    monkeypatch.setattr(DataFragment, "to_proto", refused)
     _, work = _work(uri)
     monkeypatch.undo()
-    assert calls == {"num_rows": FRAGMENTS}
     column = pa.RecordBatch.from_pydict({"work": pa.array(work, pa.binary())})
-    sent = [piece.fragment for item in ReadWork.of_rows([column]) for part in item.parts for piece in part.slices]
+    sent = [data for item in ReadWork.of_rows([column]) for part in item.parts for data in part.slices.fragments]
     fragments = lance_spark.open(uri).manifest.fragments
     assert list(map(DataFragment.from_bytes, sent)) == list(fragments)
     assert sent == [fragment.to_bytes() for fragment in fragments]
-
-
-def test_a_fragment_of_another_version_keeps_its_own_message(uri: str) -> None:
-    before, after = (lance_spark.open(uri, version=version).manifest.fragments for version in (1, 2))
-    assert before[0] != after[0]
-    assert DataFragment.from_bytes(after.to_bytes(before[0])) == before[0]
-    assert DataFragment.from_bytes(after.to_bytes(after[0])) == after[0]
-    assert FragmentList().to_bytes(after[3]) == after[3].to_bytes()
+    assert sent == [fragments.to_bytes(place) for place in range(FRAGMENTS)]
 
 
 def test_tasks_read_the_rows_of_all_fragments(uri: str) -> None:

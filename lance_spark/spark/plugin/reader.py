@@ -19,8 +19,9 @@ from lance_spark.spark.blobs.columns import blob_bytes, in_target
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options.options import BATCH_BYTES, ReadOptions
-from lance_spark.spark.partitions import LanceInputPartition, ProjectedSizes, SizedFragment, plan_partitions, sized
+from lance_spark.spark.partitions import LanceInputPartition, SizedRows, SizedSplit, plan_partitions
 from lance_spark.spark.plugin.filters import split_filters
+from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import ShownAs, spark_view
 from lance_spark.spark.types.schemas import exchanged_schema, to_spark_schema
@@ -140,22 +141,31 @@ class LanceReader(DataSourceReader):
         assert self._snapshot is not None, "planned on the driver only"
         parts = ((self._scan, fragment) for fragment in self._snapshot.manifest.fragments)
         sizes = ProjectedSizes(self._scan.schema, self._scan.projection, blob_bytes(parts, self._target, self._scan))
-        fragments = list(self._fragments(self._snapshot, sizes))
+        rows = self._rows(self._snapshot, sizes)
         # Rows up to a limit are counted in one place, or there would be too many.
         target = self._snapshot.options.target_partition_bytes if self._limit is None else 1 << 62
-        return plan_partitions(fragments, target)
+        return [LanceInputPartition(part.slices()) for part in plan_partitions(rows, target)]
 
-    def _fragments(self, snapshot: Snapshot, sizes: ProjectedSizes) -> Iterator[SizedFragment]:
+    def _rows(self, snapshot: Snapshot, sizes: ProjectedSizes) -> SizedRows:
         """What indexes leave of the fragments."""
         asks = asked_scalar_index(snapshot.options.use_scalar_index, None)
         answers = IndexAnswers.of([(snapshot.manifest, self._scan)]) if asks else IndexAnswers()
         fragments = snapshot.manifest.fragments
-        for fragment in fragments:
-            found, rows = answers.candidates(0, fragment), sized(fragments, fragment, self._scan.bases, sizes)
-            if found is None:
-                yield rows
-            elif found:
-                yield rows.only(found)
+        sized = SizedSplit(fragments, self._scan.bases, sizes)
+        if not answers.know_rows:
+            return sized.rows(0, len(fragments))
+        found = (
+            (place, answers.candidates(0, message.id, message.physical_rows))
+            for place, message in enumerate(fragments.messages)
+        )
+        return SizedRows.of(
+            fragments,
+            [
+                sized.fragment(place) if rows is None else sized.fragment(place).only(rows)
+                for place, rows in found
+                if rows is None or rows
+            ],
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, LanceInputPartition):
@@ -166,7 +176,7 @@ class LanceReader(DataSourceReader):
 
     def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
         left = self._limit
-        slices = (piece.rows(self._scan.bases) for piece in partition.slices)
+        slices = partition.slices.rows(self._scan.bases)
         for batch in in_target(self._scan.read_slices(slices), self._target, self._scan):
             if left is not None:
                 batch = batch.slice(0, left)

@@ -27,6 +27,7 @@ from lance_spark.schema.field import (
 )
 from lance_spark.table.paths import checked_relative, deletion_path
 from lance_spark.table.rows.deletion_vector import DeletionFileType
+from lance_spark.table.rows.fragment_sizes import FragmentSizes
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 
 FragmentId = NewType("FragmentId", int)
@@ -302,7 +303,7 @@ class FragmentList(Sequence[DataFragment]):
     A version that adds a few fragments to many shares the messages of the old ones, including unknown fields.
     """
 
-    __slots__ = ("_counts", "_ends", "_ids", "_messages", "_parsed", "_places")
+    __slots__ = ("_counts", "_ends", "_ids", "_messages", "_parsed", "_places", "_sizes")
 
     def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
         self._messages = tuple(messages)
@@ -311,6 +312,7 @@ class FragmentList(Sequence[DataFragment]):
         self._ends: Int64Array | None = None
         self._ids: pyroaring.BitMap | None = None
         self._places: dict[int, int] | None = None
+        self._sizes: FragmentSizes | None = None
 
     @classmethod
     def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
@@ -342,14 +344,12 @@ class FragmentList(Sequence[DataFragment]):
             CorruptFileError: a fragment has more deleted rows than rows.
         """
         if self._counts is None:
-            self._counts = [
-                _live_rows(
-                    message.id,
-                    message.physical_rows or None,
-                    (message.deletion_file.num_deleted_rows or None) if message.HasField("deletion_file") else 0,
-                )
-                for message in self._messages
-            ]
+            counts: list[int | None] = [message.physical_rows or None for message in self._messages]
+            for place, message in enumerate(self._messages):
+                if message.HasField("deletion_file"):
+                    deleted = message.deletion_file.num_deleted_rows or None
+                    counts[place] = _live_rows(message.id, counts[place], deleted)
+            self._counts = counts
         return self._counts
 
     def row_ends(self) -> Int64Array | None:
@@ -366,6 +366,17 @@ class FragmentList(Sequence[DataFragment]):
         return self._ends
 
     @property
+    def sizes(self) -> FragmentSizes:
+        """Rows and data files of each fragment, without parsing the fragments.
+
+        Raises:
+            CorruptFileError: a data file has an unknown version.
+        """
+        if self._sizes is None:
+            self._sizes = FragmentSizes.of(self._messages)
+        return self._sizes
+
+    @property
     def ids(self) -> pyroaring.BitMap:
         """The ids of the fragments; must not be changed."""
         if self._ids is None:
@@ -379,14 +390,14 @@ class FragmentList(Sequence[DataFragment]):
 
     def with_id(self, fragment_id: int) -> DataFragment:
         """The fragment with this id, which is in the list."""
-        return self[self._places_by_id()[fragment_id]]
+        return self[self.place_of(fragment_id)]
 
-    def to_bytes(self, fragment: DataFragment) -> bytes:
-        """`fragment.to_bytes()`, in a tenth of the time for a fragment that this list has returned."""
-        place = self._places_by_id().get(fragment.id, -1)
-        # Of the same object only: one with the same id can be of another version.
-        if self._parsed.get(place) is not fragment:
-            return fragment.to_bytes()
+    def place_of(self, fragment_id: int) -> int:
+        """The place of the fragment with this id, which is in the list."""
+        return self._places_by_id()[fragment_id]
+
+    def to_bytes(self, place: int) -> bytes:
+        """The message of the fragment at a place as `DataFragment.to_bytes` serializes it, without parsing it."""
         return self._messages[place].SerializeToString(deterministic=True)
 
     def _places_by_id(self) -> dict[int, int]:

@@ -19,7 +19,7 @@ from lance_spark.spark.blobs.columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch
-from lance_spark.spark.partitions import FragmentSlice
+from lance_spark.spark.partitions import FragmentSlices
 from lance_spark.spark.types.intervals import type_with_months
 from lance_spark.spark.types.variant_paths import with_members
 from lance_spark.storage.paths import absolute_uri
@@ -52,13 +52,13 @@ class SplitWork:
     base_paths: tuple[BasePath, ...]
     version: int
     stable_row_ids: bool
-    slices: tuple[FragmentSlice, ...]
+    slices: FragmentSlices
     key: str | None = None
     display_name: str | None = None
     filter: Expr | None = None
 
     @classmethod
-    def of(cls, split: Split, slices: tuple[FragmentSlice, ...], filter: Expr | None = None) -> SplitWork:
+    def of(cls, split: Split, slices: FragmentSlices, filter: Expr | None = None) -> SplitWork:
         """The work of reading `slices` of `split`."""
         # A task may run where a relative path means something else.
         uri, manifest = absolute_uri(split.table.store.uri), split.manifest
@@ -74,7 +74,7 @@ class SplitWork:
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
-        yield from scan.read_slices(piece.rows(scan.bases) for piece in self.slices)
+        yield from scan.read_slices(self.slices.rows(scan.bases))
 
 
 @dataclass(frozen=True, slots=True)

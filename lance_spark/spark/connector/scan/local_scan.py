@@ -18,7 +18,7 @@ from lance_spark.errors import LanceError
 from lance_spark.spark.connector.channel.task_metrics import cost_since
 from lance_spark.spark.connector.channel.tasks import TaskFunction
 from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES, ReadOptions
-from lance_spark.spark.partitions import SizedFragment, estimated_bytes
+from lance_spark.spark.partitions import SizedRows
 from lance_spark.storage.meter import READS
 
 _MAX_ROWS = 1 << 18
@@ -46,17 +46,18 @@ class InlineRows:
     cost: Mapping[str, int]
 
 
-def can_be_inline(pieces: Iterable[SizedFragment], options: ReadOptions, most: int) -> bool:
-    """Whether the planner can read `pieces` by itself: `most` bytes of the files at most, 0 for never. Not where the
-    user has said how much a task reads. Of many pieces only the first ones are looked at.
+def can_be_inline(parts: Iterable[SizedRows], options: ReadOptions, most: int) -> bool:
+    """Whether the planner can read `parts` by itself: `most` bytes of the files at most, 0 for never. Not where the
+    user has said how much a task reads. Of many parts only the first ones are looked at.
     """
     if most <= 0 or options.target_partition_bytes != DEFAULT_PARTITION_BYTES:
         return False
-    num_bytes = num_rows = 0
-    for number, piece in enumerate(pieces):
-        num_bytes += estimated_bytes(piece)
-        num_rows += piece.rows_to_read
-        if number >= _MAX_PIECES or num_rows > _MAX_ROWS or num_bytes > most:
+    num_pieces = num_bytes = num_rows = 0
+    for part in parts:
+        num_pieces += len(part)
+        num_bytes += part.total_bytes
+        num_rows += int(part.rows_to_read.sum())
+        if num_pieces > _MAX_PIECES or num_rows > _MAX_ROWS or num_bytes > most:
             return False
     return True
 

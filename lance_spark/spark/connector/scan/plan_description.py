@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from lance_spark.expr.nodes import Expr
 from lance_spark.spark.connector.scan.aggregates import Aggregation
 from lance_spark.spark.connector.scan.partitioning import Partitioning
-from lance_spark.spark.connector.scan.selection import SelectedFragment
+from lance_spark.spark.connector.scan.selection import SelectedFragments
 from lance_spark.spark.connector.scan.top_n import TopN
 from lance_spark.table.source import Split
 
@@ -32,11 +32,11 @@ class ScanCounts:
     files: int
 
     @classmethod
-    def of(cls, selected: Sequence[SelectedFragment], splits: Sequence[Split], total_splits: int) -> ScanCounts:
+    def of(cls, selected: Sequence[SelectedFragments], splits: Sequence[Split], total_splits: int) -> ScanCounts:
         """Those of the fragments `selected` from `splits`."""
         total_fragments = sum(len(split.manifest.fragments) for split in splits)
-        files = sum(len(item.fragment.files) for item in selected)
-        return cls(len(splits), total_splits, len(selected), total_fragments, files)
+        fragments, files = sum(map(len, selected)), sum(item.num_files for item in selected)
+        return cls(len(splits), total_splits, fragments, total_fragments, files)
 
     def metrics(self, *, is_partitioned: bool) -> dict[str, int]:
         """The counts by the names that Spark's UI shows."""

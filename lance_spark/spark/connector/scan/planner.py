@@ -41,8 +41,10 @@ from lance_spark.spark.connector.scan.runtime_filters import MANY_ROWS, affordab
 from lance_spark.spark.connector.scan.selection import (
     LOCATION_COLUMNS,
     RowChoice,
-    SelectedFragment,
+    ScannedFragments,
+    SelectedFragments,
     SplitScan,
+    all_fragments,
 )
 from lance_spark.spark.connector.scan.settings import (
     searches_approximately,
@@ -52,7 +54,7 @@ from lance_spark.spark.connector.scan.settings import (
 )
 from lance_spark.spark.connector.scan.statistics import most_rows, planned_bytes, sampled_selectivity
 from lance_spark.spark.connector.scan.task_packing import (
-    Piece,
+    SplitPart,
     coalesced,
     pieces_of,
     restricted,
@@ -63,7 +65,8 @@ from lance_spark.spark.connector.scan.task_packing import (
 from lance_spark.spark.connector.scan.top_n import TopNTask
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
 from lance_spark.spark.options.options import BATCH_BYTES
-from lance_spark.spark.partitions import BYTES_PER_ROW, ProjectedSizes, task_bytes
+from lance_spark.spark.partitions import BYTES_PER_ROW, task_bytes
+from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import check_text_options, with_same_values
 from lance_spark.spark.types.collations import comparable
@@ -228,12 +231,8 @@ class ScanPlanner:
         if not group_by or (self._known_rows is not None and self._known_rows < MANY_ROWS):
             return True
         scan = Scan.of(self._scan.schema, self._scan.bases, columns=[quote_name(name) for name in group_by])
-        fragments = [
-            (bound, fragment)
-            for bound, split in ((self._bound(scan, item.split), item.split) for item in self._splits)
-            for fragment in split.manifest.fragments
-        ]
-        return rows_of_a_group(fragments) >= ROWS_OF_GROUP
+        splits = [SplitScan(item.split, self._bound(scan, item.split)) for item in self._splits]
+        return rows_of_a_group(ScannedFragments(all_fragments(splits), splits)) >= ROWS_OF_GROUP
 
     def extremes(self) -> Expr | None:
         """A filter under which MIN and MAX of columns are the same, from indexes; None if there is none."""
@@ -274,7 +273,7 @@ class ScanPlanner:
             use_scalar_index=asked,
         )
 
-    def _chosen(self, splits: Sequence[SplitScan], answers: IndexAnswers) -> list[SelectedFragment]:
+    def _chosen(self, splits: Sequence[SplitScan], answers: IndexAnswers) -> list[SelectedFragments]:
         offset = self._request.offset or 0
         return RowChoice(self._limit, offset, self._uses_zone_maps, answers).of(splits)
 
@@ -304,7 +303,7 @@ class ScanPlanner:
         return not self.is_remote if asked is None else asked
 
     @cached_property
-    def _selected(self) -> list[SelectedFragment]:
+    def _selected(self) -> list[SelectedFragments]:
         return self._chosen(self._narrowed_splits, self._answers)
 
     @cached_property
@@ -333,7 +332,7 @@ class ScanPlanner:
         return found
 
     @cached_property
-    def _pieces(self) -> list[Piece]:
+    def _pieces(self) -> list[SplitPart]:
         return list(pieces_of(self._selected, self._splits, self._sizes))
 
     @cached_property
@@ -362,7 +361,7 @@ class ScanPlanner:
         parts = split_parts(pieces, self._options.target_partition_bytes)
         if self.runtime_filter is not None:
             # Spark compares the tasks with those of the plan without this filter: their rows have to stay apart alike.
-            parts = restricted(parts, {(piece.split, piece.rows.fragment) for piece in self._pieces})
+            parts = restricted(parts, self._pieces)
         values = partitioning.values(item.split for item in self._splits)
         coalesced_tasks = coalesced(parts, self._target_bytes())
         return PlannedTasks(

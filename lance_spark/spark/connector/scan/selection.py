@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import overload
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyroaring
 
@@ -16,9 +21,10 @@ from lance_spark.spark.index_answers import IndexAnswers
 from lance_spark.storage.local import LocalStore
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selectivity import ScannedFragment
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS
 from lance_spark.table.reading.zone_maps import has_clustered_values, matching_rows, zone_map_of, zoned_fields
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFragment, FragmentList
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.source import Split
 
@@ -32,7 +38,8 @@ _ZONE_MAP_VALUES_OF_REMOTE = 2 << 20
 _ZONE_MAP_FRAGMENTS = 256
 """To open more while planning takes longer than it saves."""
 
-_NO_ROWS = pyroaring.BitMap()
+_BRANCHES = 16
+"""The most parts into which fragments are divided where a filter can be true by their ids, until each is alone."""
 
 RowRanges = tuple[tuple[int, int], ...]
 """Physical rows [start, stop), ascending."""
@@ -47,30 +54,84 @@ class SplitScan:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedFragment:
-    """A fragment that can have rows of the answer.
+class SelectedFragments:
+    """Neighbouring fragments of a split that can have rows of the answer, or one of which only some rows can.
 
     Attributes:
         split: its place among the splits of the scan.
-        ranges: the rows to read; None for all.
-        candidates: the rows that indexes have found, one or more, deleted ones possibly among them; None if no index
-            has answered.
+        fragments: all of the split.
+        start, stop: the places [start, stop) of the selected ones.
+        ranges: the rows to read of one fragment; None for all.
+        candidates: the rows of one fragment that indexes have found, one or more, deleted ones possibly among them;
+            None if no index has answered.
     """
 
     split: int
-    fragment: DataFragment
+    fragments: FragmentList
+    start: int
+    stop: int
     ranges: RowRanges | None = None
     candidates: pyroaring.BitMap | None = None
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def is_part(self) -> bool:
+        """Whether some rows of a fragment are selected, and not all."""
+        return self.ranges is not None or self.candidates is not None
+
     @property
     def num_rows(self) -> int | None:
-        """How many rows it can have for the answer at most; None if that is not known."""
+        """How many rows they can have for the answer at most; None if that is not known."""
         if self.candidates is not None:
             return len(self.candidates)
-        num_rows = self.fragment.num_rows
-        if num_rows is None or self.ranges is None:
-            return num_rows
-        return min(num_rows, sum(stop - start for start, stop in self.ranges))
+        counts = self.fragments.row_counts()[self.start : self.stop]
+        known = [count for count in counts if count is not None]
+        if len(known) < len(counts):
+            return None
+        most = sum(known)
+        return most if self.ranges is None else min(most, sum(stop - start for start, stop in self.ranges))
+
+    @property
+    def num_files(self) -> int:
+        """How many data files they have."""
+        return self.fragments.sizes.num_files(self.start, self.stop)
+
+    def between(self, start: int, stop: int) -> Iterator[SelectedFragments]:
+        """Those at the places [start, stop), if there are any."""
+        if start < stop:
+            yield replace(self, start=start, stop=stop)
+
+    def one_by_one(self) -> Iterator[SelectedFragments]:
+        """Each fragment alone."""
+        return (replace(self, start=place, stop=place + 1) for place in range(self.start, self.stop))
+
+
+class ScannedFragments(Sequence[ScannedFragment]):
+    """Each of the selected fragments with the scan of its split, parsed when it is asked for."""
+
+    def __init__(self, selected: Sequence[SelectedFragments], splits: Sequence[SplitScan]) -> None:
+        self._selected = selected
+        self._scans = [split.scan for split in splits]
+        self._ends = list(accumulate(map(len, selected)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> ScannedFragment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[ScannedFragment]: ...
+
+    def __getitem__(self, index: int | slice) -> ScannedFragment | list[ScannedFragment]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        run = bisect_right(self._ends, number)
+        item = self._selected[run]
+        return self._scans[item.split], item.fragments[item.stop - (self._ends[run] - number)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +150,7 @@ class RowChoice:
     uses_zone_maps: bool = False
     answers: IndexAnswers = field(default_factory=IndexAnswers)
 
-    def of(self, splits: Sequence[SplitScan]) -> list[SelectedFragment]:
+    def of(self, splits: Sequence[SplitScan]) -> list[SelectedFragments]:
         """The fragments to read, in the order of the table."""
         if self.offset:
             return _after_offset(splits, self.offset)
@@ -97,64 +158,117 @@ class RowChoice:
             return _matching(splits, self.uses_zone_maps, self.answers)
         if self.limit is not None:
             return _first_rows(splits, self.limit)
-        return list(_all(splits))
+        return all_fragments(splits)
 
 
-def _all(splits: Sequence[SplitScan]) -> Iterator[SelectedFragment]:
-    for place, item in enumerate(splits):
-        for fragment in item.split.manifest.fragments:
-            yield SelectedFragment(place, fragment)
+def all_fragments(splits: Sequence[SplitScan]) -> list[SelectedFragments]:
+    """All fragments of the splits."""
+    lists = [item.split.manifest.fragments for item in splits]
+    return [SelectedFragments(place, found, 0, len(found)) for place, found in enumerate(lists) if len(found)]
 
 
-def _after_offset(splits: Sequence[SplitScan], offset: int) -> list[SelectedFragment]:
-    counts = (count for item in splits for count in item.split.manifest.fragments.row_counts())
+def _after_offset(splits: Sequence[SplitScan], offset: int) -> list[SelectedFragments]:
     left = offset
-    found: list[SelectedFragment] = []
-    for selected, count in zip(_all(splits), counts, strict=True):
-        assert count is not None, "an offset is taken only where all counts are known"
-        if found or not left:
-            found.append(selected)
-        elif count <= left:
+    found: list[SelectedFragments] = []
+    for item in all_fragments(splits):
+        counts, place = item.fragments.row_counts(), item.start
+        for count in counts:
+            assert count is not None, "an offset is taken only where all counts are known"
+            if not left or count > left:
+                break
             left -= count
-        else:
-            start = physical_offset(splits[selected.split].scan, selected.fragment, left)
-            rows = selected.fragment.physical_rows or count
-            found.append(SelectedFragment(selected.split, selected.fragment, ((start, rows),)))
+            place += 1
+        if left and place < item.stop:
+            fragment = item.fragments[place]
+            start = physical_offset(splits[item.split].scan, fragment, left)
+            rows = fragment.physical_rows or counts[place] or 0
+            found.append(replace(item, start=place, stop=place + 1, ranges=((start, rows),)))
+            left, place = 0, place + 1
+        if place < item.stop:
+            found.append(replace(item, start=place))
     return found
 
 
-def _first_rows(splits: Sequence[SplitScan], limit: int) -> list[SelectedFragment]:
-    counts = (count for item in splits for count in item.split.manifest.fragments.row_counts())
-    found: list[SelectedFragment] = []
-    left, is_exact = limit, True
-    for selected, count in zip(_all(splits), counts, strict=True):
-        if left <= 0:
-            break
-        is_exact = is_exact and count is not None
-        ends_here = is_exact and selected.fragment.deletion_file is None
-        found.append(SelectedFragment(selected.split, selected.fragment, ((0, left),)) if ends_here else selected)
-        left -= count or 0
-    # Only of the last one less than all rows is enough.
-    return [SelectedFragment(item.split, item.fragment) for item in found[:-1]] + found[-1:]
+def _first_rows(splits: Sequence[SplitScan], limit: int) -> list[SelectedFragments]:
+    found: list[SelectedFragments] = []
+    left, wanted, is_exact = limit, limit, True
+    for item in all_fragments(splits):
+        stop = item.start
+        for count in item.fragments.row_counts():
+            if left <= 0:
+                break
+            is_exact = is_exact and count is not None
+            wanted = left
+            left -= count or 0
+            stop += 1
+        if stop > item.start:
+            found.append(replace(item, stop=stop))
+    if not (found and is_exact and found[-1].fragments[found[-1].stop - 1].deletion_file is None):
+        return found
+    # Of the last one less than all rows is enough.
+    last = found.pop()
+    if len(last) > 1:
+        found.append(replace(last, stop=last.stop - 1))
+    return [*found, replace(last, start=last.stop - 1, ranges=((0, wanted),))]
 
 
-def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexAnswers) -> list[SelectedFragment]:
+def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexAnswers) -> list[SelectedFragments]:
     condition = _filter_of(splits[0].scan)
     by_location = any(path[0].lower() in LOCATION_COLUMNS for path in referenced_columns(condition))
     if not (by_location or may_match(condition, {}, time_zone=splits[0].scan.time_zone)):
         return []
-    found = list(_all(splits))
+    found = all_fragments(splits)
     if by_location:
-        found = [item for item in found if _location_may_match(item, splits[item.split].scan)]
+        found = [kept for item in found for kept in _at_locations(item, splits[item.split].scan)]
     if answers.know_rows:
-        answered = (replace(item, candidates=answers.candidates(item.split, item.fragment)) for item in found)
-        found = [item for item in answered if item.candidates != _NO_ROWS]
-    if not uses_zone_maps:
+        found = [kept for item in found for kept in _answered(item, answers)]
+    num_unanswered = sum(len(item) for item in found if item.candidates is None)
+    if not (uses_zone_maps and 0 < num_unanswered <= _ZONE_MAP_FRAGMENTS):
         return found
-    unanswered = [item for item in found if item.candidates is None]
-    narrowed = {(item.split, item.fragment.id): item for item in _narrowed_by_zones(unanswered, splits)}
-    kept = (item if item.candidates else narrowed.get((item.split, item.fragment.id)) for item in found)
+    alone = [one for item in found for one in item.one_by_one()]
+    unanswered = [item for item in alone if item.candidates is None]
+    narrowed = {(item.split, item.start): item for item in _narrowed_by_zones(unanswered, splits)}
+    kept = (item if item.candidates else narrowed.get((item.split, item.start)) for item in alone)
     return [item for item in kept if item is not None]
+
+
+def _at_locations(selected: SelectedFragments, scan: Scan) -> Iterator[SelectedFragments]:
+    """The fragments in which the filter can be true, by their ids."""
+    start = stop = selected.start
+    for place in _matching_places(selected.start, selected.stop, _Locations.of(selected.fragments), scan):
+        if place > stop:
+            yield from selected.between(start, stop)
+            start = place
+        stop = place + 1
+    yield from selected.between(start, stop)
+
+
+def _matching_places(start: int, stop: int, locations: _Locations, scan: Scan) -> Iterator[int]:
+    """Those of the places [start, stop) in whose fragments the filter can be true: first asked of many together."""
+    if not locations.may_match(start, stop, scan):
+        return
+    if stop - start == 1:
+        yield start
+        return
+    step = 1
+    while step * _BRANCHES < stop - start:
+        step *= _BRANCHES
+    for first in range(start, stop, step):
+        yield from _matching_places(first, min(first + step, stop), locations, scan)
+
+
+def _answered(selected: SelectedFragments, answers: IndexAnswers) -> Iterator[SelectedFragments]:
+    """The fragments with the rows that indexes have found, without those in which they have found none."""
+    start = selected.start
+    for place in range(selected.start, selected.stop):
+        message = selected.fragments.messages[place]
+        candidates = answers.candidates(selected.split, message.id, message.physical_rows)
+        if candidates is not None:
+            yield from selected.between(start, place)
+            if candidates:
+                yield replace(selected, start=place, stop=place + 1, candidates=candidates)
+            start = place + 1
+    yield from selected.between(start, selected.stop)
 
 
 def _filter_of(scan: Scan) -> Expr:
@@ -163,47 +277,73 @@ def _filter_of(scan: Scan) -> Expr:
     return scan.filter
 
 
-def _location_may_match(selected: SelectedFragment, scan: Scan) -> bool:
-    """Whether the filter can be true in a fragment, by its id."""
-    hidden = scan.schema.names()
-    statistics: dict[tuple[str, ...], ColumnStatistics] = {
-        (name,): bounds for name, bounds in _location_statistics(selected.fragment).items() if name not in hidden
-    }
-    return may_match(_filter_of(scan), statistics, time_zone=scan.time_zone)
+@dataclass(frozen=True, slots=True)
+class _Locations:
+    """What the ids of fragments say of the system columns of their rows.
+
+    Attributes:
+        ids: uint64[n], of each fragment.
+        first_rows, last_rows: uint64[n], the addresses of its first and its last row.
+    """
+
+    ids: npt.NDArray[np.uint64]
+    first_rows: npt.NDArray[np.uint64]
+    last_rows: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, fragments: FragmentList) -> _Locations:
+        ids = np.array([message.id for message in fragments.messages], np.uint64)
+        rows = fragments.sizes.physical_rows
+        first = ids << np.uint64(OFFSET_BITS)
+        return cls(ids, first, first + (np.where(rows, rows, MAX_ROWS_PER_FRAGMENT) - 1).astype(np.uint64))
+
+    def may_match(self, start: int, stop: int, scan: Scan) -> bool:
+        """Whether the filter of a scan can be true in a fragment at one of the places [start, stop)."""
+        bounds = {
+            FRAGMENT_ID: _bounds(self.ids, self.ids, start, stop),
+            ROW_ADDRESS: _bounds(self.first_rows, self.last_rows, start, stop),
+        }
+        hidden = scan.schema.names()
+        statistics: dict[tuple[str, ...], ColumnStatistics] = {
+            (name,): ColumnStatistics(low, high, null_count=0)
+            for name, (low, high) in bounds.items()
+            if name not in hidden
+        }
+        return may_match(_filter_of(scan), statistics, time_zone=scan.time_zone)
 
 
-def _location_statistics(fragment: DataFragment) -> dict[str, ColumnStatistics]:
-    """The bounds of the system columns that a fragment's id decides."""
-    number = pa.scalar(fragment.id, pa.uint64())
-    first = fragment.id << OFFSET_BITS
-    last = first + (fragment.physical_rows or MAX_ROWS_PER_FRAGMENT) - 1
-    return {
-        FRAGMENT_ID: ColumnStatistics(number, number, null_count=0),
-        ROW_ADDRESS: ColumnStatistics(pa.scalar(first, pa.uint64()), pa.scalar(last, pa.uint64()), null_count=0),
-    }
+def _bounds(
+    low: npt.NDArray[np.uint64], high: npt.NDArray[np.uint64], start: int, stop: int
+) -> tuple[pa.Scalar, pa.Scalar]:
+    """The smallest of `low` and the largest of `high` at the places [start, stop)."""
+    if stop - start > 1:
+        low, high, start = low[start:stop].min(keepdims=True), high[start:stop].max(keepdims=True), 0
+    return pa.scalar(int(low[start]), pa.uint64()), pa.scalar(int(high[start]), pa.uint64())
 
 
-def _narrowed_by_zones(selected: list[SelectedFragment], splits: Sequence[SplitScan]) -> list[SelectedFragment]:
-    fields = _clustered_fields(selected, splits) if 0 < len(selected) <= _ZONE_MAP_FRAGMENTS else {}
+def _narrowed_by_zones(selected: list[SelectedFragments], splits: Sequence[SplitScan]) -> list[SelectedFragments]:
+    """Single fragments with the rows that the filter can match, without those in which it matches none."""
+    fields = _clustered_fields(ScannedFragments(selected, splits), splits)
     if not fields:
         return selected
     is_local = isinstance(splits[0].scan.bases.root, LocalStore)
     budget = _ZONE_MAP_VALUES if is_local else _ZONE_MAP_VALUES_OF_REMOTE
     narrowed = []
     for item in selected:
-        budget -= (item.fragment.physical_rows or 0) * len(fields)
+        fragment = item.fragments[item.start]
+        budget -= (fragment.physical_rows or 0) * len(fields)
         try:
-            ranges = _zone_ranges(item.fragment, splits[item.split].scan, fields) if budget >= 0 else None
+            ranges = _zone_ranges(fragment, splits[item.split].scan, fields) if budget >= 0 else None
         except LanceError:
             ranges = None  # The task that reads the file reports it.
         if ranges != ():
-            narrowed.append(SelectedFragment(item.split, item.fragment, ranges))
+            narrowed.append(replace(item, ranges=ranges))
     return narrowed
 
 
-def _clustered_fields(selected: list[SelectedFragment], splits: Sequence[SplitScan]) -> dict[tuple[str, ...], Field]:
+def _clustered_fields(selected: ScannedFragments, splits: Sequence[SplitScan]) -> dict[tuple[str, ...], Field]:
     """The columns of the filter whose zone maps are worth computing."""
-    fragments = [(item.fragment, splits[item.split].scan.bases) for item in selected]
+    fragments = [(fragment, scan.bases) for scan, fragment in selected]
     try:
         fields = zoned_fields(_filter_of(splits[0].scan), splits[0].scan.schema)
         return {path: field for path, field in fields.items() if has_clustered_values(fragments, field)}

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import groupby
 
 from lance_spark.expr.nodes import Expr, InArray
 from lance_spark.spark.connector.channel.tasks import SplitWork
-from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
+from lance_spark.spark.connector.scan.selection import SelectedFragments, SplitScan
 from lance_spark.spark.partitions import (
-    FragmentSlice,
-    ProjectedSizes,
     SizedFragment,
-    estimated_bytes,
+    SizedRows,
+    SizedSplit,
     packed_neighbours,
     plan_partitions,
-    sized,
 )
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.spark.projected_sizes import ProjectedSizes
+from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.text_filters import for_fragments
-
-
-class Piece(NamedTuple):
-    """Rows of a fragment to read; `split` is its place among the splits of the scan."""
-
-    split: int
-    rows: SizedFragment
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPart:
-    """What one task reads of one split.
+    """Rows of one split: all that are read of it, or what one task reads.
 
     Attributes:
         split: its place among the splits of the scan.
@@ -39,49 +31,56 @@ class SplitPart:
     """
 
     split: int
-    slices: tuple[FragmentSlice, ...]
+    rows: SizedRows
     size_bytes: int
 
 
 def pieces_of(
-    selected: Sequence[SelectedFragment], splits: Sequence[SplitScan], sizes: ProjectedSizes
-) -> Iterator[Piece]:
-    """The rows of each selected fragment, one piece a range."""
-    for item in selected:
-        split, scan = splits[item.split].split, splits[item.split].scan
-        rows = sized(split.manifest.fragments, item.fragment, scan.bases, sizes)
-        if item.candidates is not None:
-            yield Piece(item.split, rows.only(item.candidates))
-        elif item.ranges is None:
-            yield Piece(item.split, rows)
+    selected: Sequence[SelectedFragments], splits: Sequence[SplitScan], sizes: ProjectedSizes
+) -> Iterator[SplitPart]:
+    """The rows of all selected fragments, split by split; of each fragment one piece a range."""
+    for split, items in groupby(selected, lambda item: item.split):
+        fragments, bases = splits[split].split.manifest.fragments, splits[split].scan.bases
+        rows = SizedRows.joined(list(_rows_of(SizedSplit(fragments, bases, sizes), fragments, items)))
+        yield SplitPart(split, rows, rows.total_bytes)
+
+
+def _rows_of(sized: SizedSplit, fragments: FragmentList, selected: Iterable[SelectedFragments]) -> Iterator[SizedRows]:
+    """The rows of fragments of one split; those of which only some rows are read are made columns together."""
+    for in_part, items in groupby(selected, lambda item: item.is_part):
+        if in_part:
+            yield SizedRows.of(fragments, [piece for item in items for piece in _pieces_of_one(sized, item)])
         else:
-            yield from (Piece(item.split, rows.part(start, stop)) for start, stop in item.ranges)
+            yield from (sized.rows(item.start, item.stop) for item in items)
 
 
-def total_bytes(pieces: Sequence[Piece]) -> int:
+def _pieces_of_one(sized: SizedSplit, selected: SelectedFragments) -> Iterator[SizedFragment]:
+    rows = sized.fragment(selected.start)
+    if selected.candidates is not None:
+        yield rows.only(selected.candidates)
+    else:
+        yield from (rows.part(start, stop) for start, stop in selected.ranges or ())
+
+
+def total_bytes(pieces: Sequence[SplitPart]) -> int:
     """About how much a read of all pieces touches."""
-    return sum(estimated_bytes(piece.rows) for piece in pieces)
+    return sum(item.size_bytes for item in pieces)
 
 
-def split_parts(pieces: Sequence[Piece], target_bytes: int) -> list[SplitPart]:
+def split_parts(pieces: Sequence[SplitPart], target_bytes: int) -> list[SplitPart]:
     """Parts of about `target_bytes` at most, each of one split."""
-    by_split: dict[int, list[SizedFragment]] = {}
-    for piece in pieces:
-        by_split.setdefault(piece.split, []).append(piece.rows)
     return [
-        SplitPart(split, part.slices, part.size_bytes)
-        for split, rows in by_split.items()
-        for part in plan_partitions(rows, target_bytes)
+        SplitPart(item.split, rows, rows.total_bytes)
+        for item in pieces
+        for rows in plan_partitions(item.rows, target_bytes)
     ]
 
 
-def restricted(parts: Sequence[SplitPart], fragments: Collection[tuple[int, bytes]]) -> list[SplitPart]:
-    """The parts without fragments other than `fragments` (place of the split, message), none added or split again."""
-    kept = (
-        replace(part, slices=tuple(item for item in part.slices if (part.split, item.fragment) in fragments))
-        for part in parts
-    )
-    return [part for part in kept if part.slices]
+def restricted(parts: Sequence[SplitPart], pieces: Sequence[SplitPart]) -> list[SplitPart]:
+    """The parts without fragments that have none of `pieces`, none added or split again."""
+    places = {item.split: item.rows.places for item in pieces}
+    kept = (replace(part, rows=part.rows.of_fragments(places[part.split])) for part in parts if part.split in places)
+    return [part for part in kept if len(part.rows)]
 
 
 def coalesced(parts: Sequence[SplitPart], target_bytes: int) -> tuple[tuple[int, ...], ...]:
@@ -91,7 +90,9 @@ def coalesced(parts: Sequence[SplitPart], target_bytes: int) -> tuple[tuple[int,
 
 def work_of(parts: Sequence[SplitPart], splits: Sequence[SplitScan]) -> tuple[SplitWork, ...]:
     """`parts` as a task gets them."""
-    return tuple(SplitWork.of(splits[part.split].split, part.slices, _own_filter(part, splits)) for part in parts)
+    return tuple(
+        SplitWork.of(splits[part.split].split, part.rows.slices(), _own_filter(part, splits)) for part in parts
+    )
 
 
 def _own_filter(part: SplitPart, splits: Sequence[SplitScan]) -> Expr | None:
@@ -99,4 +100,5 @@ def _own_filter(part: SplitPart, splits: Sequence[SplitScan]) -> Expr | None:
     condition = splits[part.split].scan.filter
     if condition is None or not any(isinstance(node, InArray) for node in condition.walk()):
         return None
-    return for_fragments(condition, {DataFragment.from_bytes(item.fragment).id for item in part.slices})
+    messages = part.rows.fragments.messages
+    return for_fragments(condition, {messages[place].id for place in part.rows.places.tolist()})

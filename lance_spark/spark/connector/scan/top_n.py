@@ -103,4 +103,4 @@ class TopNTask(ReadTask):
     first: int = 0
 
     def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
-        return FirstRows(scan, self.keys, self.first).of([item.rows(scan.bases) for item in part.slices])
+        return FirstRows(scan, self.keys, self.first).of(list(part.slices.rows(scan.bases)))

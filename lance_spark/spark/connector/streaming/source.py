@@ -22,12 +22,13 @@ from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import ReadTask, ReadWork, command
 from lance_spark.spark.connector.channel.wire_types import wire_schema
 from lance_spark.spark.connector.scan.changelog import ChangelogRange, ChangesTask, grouped_changes, version_number
-from lance_spark.spark.connector.scan.selection import SelectedFragment, SplitScan
+from lance_spark.spark.connector.scan.selection import SelectedFragments, SplitScan
 from lance_spark.spark.connector.scan.task_packing import coalesced, pieces_of, split_parts, total_bytes, work_of
 from lance_spark.spark.connector.streaming.change_columns import CHANGE_COLUMNS
 from lance_spark.spark.options.names import OPTIONS_OF_CHANGES
 from lance_spark.spark.options.options import BATCH_BYTES, ReadOptions
-from lance_spark.spark.partitions import ProjectedSizes, task_bytes
+from lance_spark.spark.partitions import task_bytes
+from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.spark.projection import narrow
 from lance_spark.spark.streaming.admission import StreamReader
 from lance_spark.spark.streaming.history import StreamFile, history_of
@@ -335,13 +336,18 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
     scan = _scan(state, options, call)
     splits: list[SplitScan] = []
     places: dict[int, int] = {}
-    selected = []
+    selected: list[SelectedFragments] = []
     for file in files:
         place = places.get(id(file.split))
         if place is None:
             place = places[id(file.split)] = len(splits)
             splits.append(SplitScan(file.split, _bound(scan, file.split)))
-        selected.append(SelectedFragment(place, file.fragment))
+        fragments = file.split.manifest.fragments
+        number = fragments.place_of(file.fragment.id)
+        if selected and (selected[-1].split, selected[-1].stop) == (place, number):
+            selected[-1] = replace(selected[-1], stop=number + 1)
+        else:
+            selected.append(SelectedFragments(place, fragments, number, number + 1))
     pieces = list(pieces_of(selected, splits, ProjectedSizes(scan.schema, scan.projection)))
     target = task_bytes(read.target_partition_bytes, total_bytes(pieces), call.session.parallelism)
     parts = split_parts(pieces, target)

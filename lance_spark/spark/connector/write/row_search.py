@@ -19,14 +19,7 @@ from lance_spark.spark.connector.write.search_cost import CHEAP_SPLITS, is_cheap
 from lance_spark.spark.jobs.task_result import TaskResult, addresses_of
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES
-from lance_spark.spark.partitions import (
-    SizedFragment,
-    estimated_bytes,
-    packed_neighbours,
-    plan_partitions,
-    sized,
-    task_bytes,
-)
+from lance_spark.spark.partitions import SizedRows, SizedSplit, packed_neighbours, plan_partitions, task_bytes
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.source import Split
 
@@ -66,18 +59,18 @@ def search_job(job: WriteJob, parallelism: int) -> tuple[bytes, ...]:
 def _work(splits: Sequence[Split], replaced: Expr, parallelism: int) -> list[list[SplitWork]]:
     """The work of each task."""
     found = [_sized(split, replaced) for split in splits]
-    total = sum(estimated_bytes(fragment) for fragments in found for fragment in fragments)
-    target = task_bytes(DEFAULT_PARTITION_BYTES, total, parallelism)
+    target = task_bytes(DEFAULT_PARTITION_BYTES, sum(rows.total_bytes for rows in found), parallelism)
     work, sizes = [], []
-    for split, fragments in zip(splits, found, strict=True):
-        parts = plan_partitions(fragments, target)
+    for split, rows in zip(splits, found, strict=True):
+        parts = plan_partitions(rows, target)
         for part in parts:
-            work.append(SplitWork.of(split, part.slices))
+            work.append(SplitWork.of(split, part.slices()))
             # To open a partition takes time, however few its rows are.
-            sizes.append(max(sum(map(estimated_bytes, fragments)) / len(parts), target / CHEAP_SPLITS))
+            sizes.append(max(rows.total_bytes / len(parts), target / CHEAP_SPLITS))
     return [[work[number] for number in pack] for pack in packed_neighbours(sizes, target)]
 
 
-def _sized(split: Split, replaced: Expr) -> list[SizedFragment]:
-    bases, sizes, fragments = split.bases, sizes_to_match(split.manifest, replaced), split.manifest.fragments
-    return [sized(fragments, fragment, bases, sizes) for fragment in fragments]
+def _sized(split: Split, replaced: Expr) -> SizedRows:
+    fragments = split.manifest.fragments
+    sized = SizedSplit(fragments, split.bases, sizes_to_match(split.manifest, replaced))
+    return sized.rows(0, len(fragments))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
 from lance_spark.schema.projection import project
-from lance_spark.spark.partitions import ProjectedSizes
+from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
@@ -34,8 +36,8 @@ def bytes_to_match(base: Manifest, filter: Expr) -> int:
     """About how many bytes have to be read to find the rows of `filter`."""
     if isinstance(filter, Literal):
         return 0
-    sizes = map(sizes_to_match(base, filter).of, base.fragments)
-    return sum(_UNKNOWN_BYTES if size is None else size for size in sizes)
+    sizes = sizes_to_match(base, filter).of(base.fragments.sizes)
+    return int(np.where(np.isnan(sizes), _UNKNOWN_BYTES, sizes).sum())
 
 
 def sizes_to_match(base: Manifest, filter: Expr) -> ProjectedSizes:
