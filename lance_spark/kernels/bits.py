@@ -103,3 +103,40 @@ def mark_ranges(data, first_bit, num_bits, lengths, length_bytes, num_ranges, ma
                         return
                     stop += np.int64(narrow[place]) if length_bytes == 4 else wide[place]
                 mark[place] = np.uint8(1)
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def ranges_of_bits(data, first_bit, num_bits, starts, stops):
+    """Writes where ranges of bits that are set begin and end; returns their number.
+
+    Args:
+        data: bits, of which `num_bits` from bit `first_bit` on count.
+        first_bit: 0 to 7.
+        starts, stops: int64, counted from `first_bit`; each with room for one more than there are ranges.
+    """
+    source = pointer_u8(data)
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    begun = np.uint64(0)
+    ended = np.uint64(0)
+    before = np.uint64(0)
+    end = first_bit + num_bits
+    for byte in range(np.uint64((end + 7) >> 3)):
+        first = np.int64(byte) << 3
+        value = np.uint64(source[byte])
+        if first < first_bit:
+            value &= np.uint64(0xFF) << np.uint64(first_bit)
+        if first + 8 > end:
+            value &= np.uint64(0xFF) >> np.uint64(first + 8 - end)
+        if value == before * np.uint64(0xFF):
+            continue
+        for shift in range(np.uint64(8)):
+            bit = (value >> shift) & np.uint64(1)
+            place = first + np.int64(shift) - first_bit
+            start[begun] = place
+            stop[ended] = place
+            begun += bit & (before ^ np.uint64(1))
+            ended += before & (bit ^ np.uint64(1))
+            before = bit
+    stop[ended] = num_bits
+    return np.int64(begun)
