@@ -198,15 +198,16 @@ def _(expr: Or, rows: Rows) -> Operand:
 
 def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Operand], *, decisive: bool) -> Operand:
     """The terms combined with `join`; the truth value `decisive` decides the result without the remaining terms."""
-    truth: Operand = pa.scalar(not decisive)
+    truth: Operand | None = None
     for term in expr.terms:
-        if can_fail(term):
+        if truth is not None and can_fail(term):
             value = _where_open(term, rows, pc.fill_null(pc.equal(truth, decisive), False))
         else:
             value = _evaluate(term, rows)
         with _named(term):
-            truth = join(truth, as_boolean(value, "a term of AND or OR"))
-    return truth
+            value = as_boolean(value, "a term of AND or OR")
+            truth = value if truth is None else join(truth, value)
+    return pa.scalar(not decisive) if truth is None else truth
 
 
 def can_fail(expr: Expr) -> bool:

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i32, pointer_i64, pointer_u8
+from lance_spark.kernels.jit import (
+    copy_bytes,
+    inlined,
+    kernel,
+    pointer_i32,
+    pointer_i64,
+    pointer_u8,
+    pointer_u16,
+    pointer_u32,
+    pointer_u64,
+)
 
 
 @kernel("void(int64, int64, int64, int64, int64)")
@@ -103,3 +113,81 @@ def mark_ranges(data, first_bit, num_bits, lengths, length_bytes, num_ranges, ma
                         return
                     stop += np.int64(narrow[place]) if length_bytes == 4 else wide[place]
                 mark[place] = np.uint8(1)
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def ranges_of_bits(data, first_bit, num_bits, starts, stops):
+    """Writes where ranges of bits that are set begin and end; returns their number.
+
+    Args:
+        data: bits, of which `num_bits` from bit `first_bit` on count.
+        first_bit: 0 to 7.
+        starts, stops: int64, counted from `first_bit`; each with room for one more than there are ranges.
+    """
+    source = pointer_u8(data)
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    begun = np.uint64(0)
+    ended = np.uint64(0)
+    before = np.uint64(0)
+    end = first_bit + num_bits
+    for byte in range(np.uint64((end + 7) >> 3)):
+        first = np.int64(byte) << 3
+        value = np.uint64(source[byte])
+        if first < first_bit:
+            value &= np.uint64(0xFF) << np.uint64(first_bit)
+        if first + 8 > end:
+            value &= np.uint64(0xFF) >> np.uint64(first + 8 - end)
+        if value == before * np.uint64(0xFF):
+            continue
+        for shift in range(np.uint64(8)):
+            bit = (value >> shift) & np.uint64(1)
+            place = first + np.int64(shift) - first_bit
+            start[begun] = place
+            stop[ended] = place
+            begun += bit & (before ^ np.uint64(1))
+            ended += before & (bit ^ np.uint64(1))
+            before = bit
+    stop[ended] = num_bits
+    return np.int64(begun)
+
+
+@inlined
+def _keep_words(source, keep, first_bit, num_values, target):
+    bits = pointer_u8(keep)
+    end = first_bit + num_values
+    kept = np.uint64(0)
+    for byte in range(np.uint64((end + 7) >> 3)):
+        value = np.uint64(bits[byte])
+        if value == 0:
+            continue
+        first = (np.int64(byte) << 3) - first_bit
+        if first < 0 or first + 8 > num_values:
+            for shift in range(8):
+                place = first + shift
+                if (value >> np.uint64(shift)) & np.uint64(1) and place >= 0 and place < num_values:
+                    target[kept] = source[place]
+                    kept += np.uint64(1)
+            continue
+        # Without a branch for each value: every second one would be predicted wrongly.
+        for shift in range(np.uint64(8)):
+            target[kept] = source[np.uint64(first) + shift]
+            kept += (value >> shift) & np.uint64(1)
+    return np.int64(kept)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def keep_words(data, word_bytes, keep, first_bit, num_values, target):
+    """Copies the values of 1, 2, 4 or 8 bytes whose bit is set, back to back; returns how many.
+
+    Args:
+        keep: bits, of which `num_values` from bit `first_bit` (0 to 7) on count.
+        target: room for one value more than are kept.
+    """
+    if word_bytes == 1:
+        return _keep_words(pointer_u8(data), keep, first_bit, num_values, pointer_u8(target))
+    if word_bytes == 2:
+        return _keep_words(pointer_u16(data), keep, first_bit, num_values, pointer_u16(target))
+    if word_bytes == 4:
+        return _keep_words(pointer_u32(data), keep, first_bit, num_values, pointer_u32(target))
+    return _keep_words(pointer_u64(data), keep, first_bit, num_values, pointer_u64(target))

@@ -147,6 +147,61 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
+def chunks_of_values(ends, num_chunks, starts, stops, num_ranges, chosen):
+    """The chunks with any value of ranges, which ascend; values beyond the last chunk are in none.
+
+    Args:
+        ends: int64[num_chunks], the values up to the end of each chunk.
+        starts, stops: int64[num_ranges].
+        chosen: int64[num_chunks], the indices of the chunks, ascending.
+
+    Returns:
+        The number of chunks.
+    """
+    end = pointer_i64(ends)
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    found = pointer_i64(chosen)
+    count = np.int64(0)
+    chunk = np.int64(0)
+    for i in range(num_ranges):
+        if start[i] >= stop[i]:
+            continue
+        while chunk < num_chunks and end[chunk] <= start[i]:
+            chunk += 1
+        while chunk < num_chunks:
+            if count == 0 or found[count - 1] < chunk:
+                found[count] = chunk
+                count += 1
+            if end[chunk] >= stop[i]:
+                break
+            chunk += 1
+    return count
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
+def move_ranges(firsts, moves, num_chunks, starts, stops, num_ranges, moved):
+    """Moves ranges of values, which ascend, by the distance of the chunk in which each begins.
+
+    Args:
+        firsts, moves: int64[num_chunks], the first value of each chunk, ascending, and its distance; at least one.
+        starts, stops: int64[num_ranges].
+        moved: ``int64[2, num_ranges]``, the starts and stops.
+    """
+    first = pointer_i64(firsts)
+    move = pointer_i64(moves)
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    out = pointer_i64(moved)
+    chunk = np.int64(0)
+    for i in range(num_ranges):
+        while chunk + 1 < num_chunks and first[chunk + 1] <= start[i]:
+            chunk += 1
+        out[i] = start[i] + move[chunk]
+        out[num_ranges + i] = stop[i] + move[chunk]
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
 def parse_row_index(pages, num_pages, page_of_chunk, num_chunks, begun, finished):
     """Parses the repetition indices of pages: pairs of u64 for each chunk, rows that end in it and slots of its
     unfinished last row.

@@ -43,6 +43,23 @@ def are_apart(starts, stops, num_ranges):
     return num_wrong == 0
 
 
+@kernel("int64(int64, int64, int64, int64, int64)")
+def numbers_of_ranges(starts, stops, num_ranges, numbers, num_numbers):
+    """Writes all numbers of ranges, range after range; returns how many, or -1 if they are not `num_numbers`."""
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    out = pointer_i64(numbers)
+    at = np.int64(0)
+    for i in range(num_ranges):
+        length = stop[i] - start[i]
+        if length < 0 or length > num_numbers - at:
+            return -1
+        for j in range(np.uint64(length)):
+            out[np.uint64(at) + j] = start[i] + np.int64(j)
+        at += length
+    return at if at == num_numbers else -1
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def plan_spans(starts, stops, pages, num_ranges, max_gap, table):
     """Joins ranges of pages, ascending by page and position, over gaps of up to `max_gap` bytes.

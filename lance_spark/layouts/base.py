@@ -27,6 +27,8 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import numbers_of_ranges
 from lance_spark.layouts.path import LeafPath
 
 RequestT = TypeVar("RequestT")
@@ -185,9 +187,11 @@ class RowRanges:
         lengths = self.stops - self.starts
         if bool((lengths == 1).all()):
             return self.starts
-        ends = np.cumsum(lengths)
-        total = int(ends[-1]) if len(ends) else 0
-        numbers: Int64Array = np.arange(total, dtype=np.int64) + np.repeat(self.starts - (ends - lengths), lengths)
+        starts, stops = np.ascontiguousarray(self.starts), np.ascontiguousarray(self.stops)
+        numbers: Int64Array = np.empty(self.num_rows, np.int64)
+        places = address_of(numbers), len(numbers)
+        if numbers_of_ranges(address_of(starts), address_of(stops), len(starts), *places) < 0:
+            raise ValueError("a range of rows ends before it begins")
         return numbers
 
 

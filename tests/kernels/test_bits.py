@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_spark.kernels.bits import concatenate_bits, mark_ranges, split_bits
+from lance_spark.kernels.bits import concatenate_bits, mark_ranges, ranges_of_bits, split_bits
 from lance_spark.kernels.jit import address_of
 
 
@@ -57,3 +57,19 @@ def test_bits_beyond_all_ranges_are_left_out() -> None:
     data, lengths, marks = np.array([0b101], np.uint8), np.array([1, 1], np.int32), np.zeros(3, np.uint8)
     mark_ranges(address_of(data), 0, 3, address_of(lengths), 4, 2, address_of(marks))
     assert marks.tolist() == [1, 0, 0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=30), st.integers(0, 7))
+def test_ranges_of_set_bits(runs: list[tuple[bool, int]], first: int) -> None:
+    bits = [bit for bit, length in runs for _ in range(length)]
+    # Bits before the first one and after the last one do not count.
+    data = np.packbits(np.array([True] * first + bits + [True] * 9, np.bool_), bitorder="little")
+    starts, stops = np.full((2, len(bits) // 2 + 3), -7, np.int64)
+    count = ranges_of_bits(address_of(data), first, len(bits), address_of(starts), address_of(stops))
+    edges = np.diff(np.array([False, *bits, False]).astype(np.int64))
+    assert starts[:count].tolist() == np.flatnonzero(edges == 1).tolist()
+    assert stops[:count].tolist() == np.flatnonzero(edges == -1).tolist()
+    # One more than there are ranges is written at most.
+    assert starts[count + 1 :].tolist() == [-7] * (len(starts) - count - 1)
+    assert stops[count + 1 :].tolist() == [-7] * (len(stops) - count - 1)

@@ -2,8 +2,52 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.mini_block.chunks import moved_ranges, touched_by_values
+
+RANGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=30)
+"""(gap before, length) of ranges."""
+
+
+def _ranges(parts: list[tuple[int, int]], stretch: int = 1) -> RowRanges:
+    stops = np.cumsum(np.array([gap + length for gap, length in parts], np.int64))
+    starts = stops - np.array([length for _, length in parts], np.int64)
+    # Every second number of a table, so that the arrays are not contiguous.
+    table = np.repeat(np.stack([starts, stops]), stretch, axis=1)[:, ::stretch]
+    return RowRanges(table[0], table[1])
+
+
+@settings(max_examples=100, deadline=None)
+@given(RANGES, st.integers(1, 2))
+def test_numbers_of_ranges(parts: list[tuple[int, int]], stretch: int) -> None:
+    rows = _ranges(parts, stretch)
+    pairs = zip(rows.starts.tolist(), rows.stops.tolist(), strict=True)
+    assert rows.indices().tolist() == [row for start, stop in pairs for row in range(start, stop)]
+
+
+def test_range_that_ends_before_it_begins_has_no_numbers() -> None:
+    for starts, stops in (([0, 9], [4, 7]), ([5, 9], [4, 20]), ([9, 0], [7, 4])):
+        with pytest.raises(ValueError, match="ends before it begins"):
+            RowRanges(np.array(starts), np.array(stops)).indices()
+
+
+@settings(max_examples=150, deadline=None)
+@given(RANGES, st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 2))
+def test_chunks_of_ranges(parts: list[tuple[int, int]], sizes: list[int], stretch: int) -> None:
+    rows = _ranges(parts, stretch)
+    ends = np.cumsum(np.array(sizes, np.int64))
+    firsts = ends - np.array(sizes)
+    owners = [next((chunk for chunk, end in enumerate(ends) if row < end), None) for row in rows.indices().tolist()]
+    chosen = touched_by_values(ends, rows).tolist()
+    assert [chunk for chunk in chosen if sizes[chunk]] == sorted({owner for owner in owners if owner is not None})
+    moves = np.arange(len(sizes)) * 100
+    moved = moved_ranges(rows, firsts, moves)
+    last = np.searchsorted(firsts, rows.starts, "right") - 1
+    assert (moved.starts - rows.starts).tolist() == moves[last].tolist()
+    assert (moved.stops - rows.stops).tolist() == moves[last].tolist()
 
 
 @pytest.mark.parametrize("count", [1, 10, 2048, 2049, 9000])

@@ -123,11 +123,20 @@ class RowIndex:
 
 def touched_by_values(ends: Int64Array, rows: RowRanges) -> Int64Array:
     """Indices of the chunks with the values `rows` of pages without lists, ascending; `ends` as in `ChunkTable`."""
-    first = np.searchsorted(ends, rows.starts, "right")
-    last = np.searchsorted(ends, rows.stops - 1, "right")
-    change = np.bincount(first, minlength=len(ends) + 1)[: len(ends) + 1]
-    change -= np.bincount(last + 1, minlength=len(ends) + 1)[: len(ends) + 1]
-    return np.flatnonzero(np.cumsum(change[: len(ends)]) > 0)
+    tables = [np.ascontiguousarray(table) for table in (ends, rows.starts, rows.stops)]
+    ends_at, starts_at, stops_at = map(address_of, tables)
+    chosen = np.empty(len(ends), np.int64)
+    ranges = starts_at, stops_at, len(rows.starts)
+    return chosen[: kernels.chunks_of_values(ends_at, len(ends), *ranges, address_of(chosen))]
+
+
+def moved_ranges(rows: RowRanges, firsts: Int64Array, moves: Int64Array) -> RowRanges:
+    """`rows`, each range moved by `moves` of the chunk in which it begins; `firsts` are the chunks' first values."""
+    tables = [np.ascontiguousarray(table) for table in (firsts, moves, rows.starts, rows.stops)]
+    firsts_at, moves_at, *ranges = map(address_of, tables)
+    moved = np.empty((2, len(rows.starts)), np.int64)
+    kernels.move_ranges(firsts_at, moves_at, len(firsts), *ranges, len(rows.starts), address_of(moved))
+    return RowRanges(*moved)
 
 
 @dataclass(frozen=True, slots=True)

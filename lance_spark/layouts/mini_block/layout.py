@@ -42,6 +42,7 @@ from lance_spark.layouts.mini_block.chunks import (
     ChunkTable,
     Places,
     RowIndex,
+    moved_ranges,
     touched_by_values,
 )
 from lance_spark.layouts.path import LeafPath
@@ -371,13 +372,8 @@ class _Decoded:
         """Selected rows of pages without lists."""
         first_values = self.decoder.table.first_values[self.chosen]
         moved = np.cumsum(self.num_values) - self.num_values - first_values
-        if len(rows.starts) == 1:
-            # The chunks of one range are consecutive, too.
-            moved = moved[:1]
-        else:
-            # Those of several ranges are consecutive within each range.
-            moved = moved[np.searchsorted(first_values, rows.starts, "right") - 1]
-        return self._taken(RowRanges(rows.starts + moved, rows.stops + moved))
+        # The chunks of a range are consecutive, too.
+        return self._taken(moved_ranges(rows, first_values, moved))
 
     def _taken(self, ranges: RowRanges) -> pa.Array:
         """Selected values, a view if they are consecutive; only these are looked up in a dictionary."""

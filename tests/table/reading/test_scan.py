@@ -228,6 +228,25 @@ def test_a_manifest_that_contradicts_its_files_is_corrupt(tmp_path: Path) -> Non
         lance_spark.open(uri).to_table()
 
 
+@pytest.mark.parametrize("delete", ["false", "a % 7 = 3", "a < 100"])
+def test_filters_return_the_columns_asked_for(tmp_path: Path, delete: str) -> None:
+    """The filter reads columns in steps; some are returned, some needed by a later step, some by neither."""
+    uri = str(tmp_path / "t")
+    random = np.random.default_rng(1).random(300)
+    rows = {"a": range(300), "s": [f"text {number}" for number in range(300)], "c": random}
+    lance.write_dataset(pa.table(rows), uri, max_rows_per_file=130)
+    lance.dataset(uri).delete(delete)
+    dataset, reference = lance_spark.open(uri), lance.dataset(uri)
+    texts, numbers = "s LIKE '%1%'", ("a >= 50", "a <> 60 AND a >= 50", "a < 0", "a >= 0", "c > 0.5 OR a = 3")
+    for condition in (texts, *numbers, *(f"{number} AND {texts}" for number in numbers[:4])):
+        for columns in (["a"], ["s"], ["c"], ["c", "a"], []):
+            found = dataset.to_table(columns, filter=condition, with_row_address=True)
+            assert found.equals(reference.to_table(columns, filter=condition, with_row_address=True))
+            plain = dataset.to_table(columns, filter=condition)
+            assert plain.num_rows == found.num_rows
+            assert plain.equals(found.drop_columns(["_rowaddr"])) or not columns
+
+
 def test_row_counts_that_old_manifests_do_not_have_come_from_the_files(tmp_path: Path) -> None:
     from dataclasses import replace
 

@@ -89,6 +89,23 @@ class ReadColumns:
         return Stage(first, read), Stage(later, _without(self._fields_of(later), read))
 
     @cached_property
+    def used_later(self) -> tuple[frozenset[str], ...]:
+        """For each stage the columns that the output or a stage after it needs."""
+        found: list[frozenset[str]] = []
+        needed = frozenset(self.output)
+        for stage in reversed(self.stages):
+            found.append(needed)
+            needed = needed.union(
+                resolve_names(self.filterable, path)[0] for path in referenced_columns(stage.condition)
+            )
+        return tuple(reversed(found))
+
+    @cached_property
+    def has_system_output(self) -> bool:
+        """Whether a system column is returned."""
+        return any(map(self.is_system, self.output))
+
+    @cached_property
     def wider(self) -> list[int]:
         """The places of output columns of which the filter reads more than is returned."""
         filtered = {field.name for field in self.filter_fields}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ import pyarrow as pa
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.kernels.bits import ranges_of_bits
+from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
@@ -70,15 +72,21 @@ class RowDecoder:
             measured: whether the size of what was decoded is needed; it takes some microseconds a column.
         """
         columns: dict[str, pa.ChunkedArray] = {}
-        num_bytes = 0
-        for stage, read in zip(self.columns.stages, source.stages, strict=True):
+        num_rows, num_bytes = rows.num_rows, 0
+        is_read_later = bool(self.columns.later_fields) or self.columns.has_system_output
+        steps = zip(self.columns.stages, source.stages, self.columns.used_later, strict=True)
+        for number, (stage, read, used) in enumerate(steps, start=1):
             found = _named(stage.fields, read.read(rows))
             num_bytes += _num_bytes(found) if measured else 0
-            columns |= found
-            columns, rows = self._kept(stage.condition, columns, source.lineage, rows)
-        later = _named(self.columns.later_fields, source.later.read(rows))
-        columns = self._with_system(columns | later, source.lineage, rows, self.columns.output)
-        return Decoded(columns, rows.num_rows, num_bytes + (_num_bytes(later) if measured else 0))
+            keep = self._matches(stage.condition, columns | found, source.lineage, rows)
+            columns, num_rows = _filtered(columns | found, keep, used)
+            if is_read_later or number < len(self.columns.stages):
+                rows = _kept_rows(rows, keep, num_rows)
+        if is_read_later:
+            later = _named(self.columns.later_fields, source.later.read(rows))
+            num_bytes += _num_bytes(later) if measured else 0
+            columns = self._with_system(columns | later, source.lineage, rows, self.columns.output)
+        return Decoded(columns, num_rows, num_bytes)
 
     def decode_at_once(
         self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges
@@ -86,9 +94,12 @@ class RowDecoder:
         """As `decode`, but all columns are read for all of `rows`: for few rows, of which the filter keeps most."""
         fields, condition = self.columns.decoded.fields, self.columns.filter
         columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
+        num_rows = rows.num_rows
         if condition is not None:
-            columns, rows = self._kept(condition, columns, lineage, rows)
-        return Decoded(self._with_system(columns, lineage, rows, self.columns.output), rows.num_rows, 0)
+            keep = self._matches(condition, columns, lineage, rows)
+            columns, num_rows = _filtered(columns, keep, self.columns.used_later[-1])
+            rows = _kept_rows(rows, keep, num_rows) if self.columns.has_system_output else rows
+        return Decoded(self._with_system(columns, lineage, rows, self.columns.output), num_rows, 0)
 
     def matches(
         self, condition: Expr, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges
@@ -120,16 +131,6 @@ class RowDecoder:
                 yield no_columns(num_rows)
             else:
                 yield from table.slice(start, num_rows).combine_chunks().to_batches()
-
-    def _kept(
-        self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
-    ) -> tuple[dict[str, pa.ChunkedArray], RowRanges]:
-        """The columns and the rows for which a condition is true."""
-        keep = self._matches(condition, columns, lineage, rows)
-        kept = rows.numbers(np.flatnonzero(keep.to_numpy()))
-        if len(kept) == rows.num_rows:
-            return columns, rows
-        return {name: filter_chunked(column, keep) for name, column in columns.items()}, row_ranges(kept)
 
     def _matches(
         self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
@@ -163,6 +164,32 @@ class RowDecoder:
 def no_columns(num_rows: int) -> pa.RecordBatch:
     """A batch that has rows but no columns."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), num_rows, [None]))
+
+
+def _filtered(
+    columns: dict[str, pa.ChunkedArray], keep: pa.ChunkedArray, used: Collection[str]
+) -> tuple[dict[str, pa.ChunkedArray], int]:
+    """(those of `columns` that are `used`, only where `keep` is true; how many rows that are)."""
+    num_rows = sum([chunk.true_count for chunk in keep.chunks])
+    wanted = {name: column for name, column in columns.items() if name in used}
+    if num_rows < len(keep):
+        wanted = {name: filter_chunked(column, keep) for name, column in wanted.items()}
+    return wanted, num_rows
+
+
+def _kept_rows(rows: RowRanges, keep: pa.ChunkedArray, num_kept: int) -> RowRanges:
+    if num_kept == rows.num_rows:
+        return rows
+    if keep.num_chunks > 1 or len(rows.starts) > 1:
+        return row_ranges(rows.numbers(np.flatnonzero(keep.to_numpy())))
+    # The same ranges, without the number of each row.
+    truth = keep.chunk(0)
+    bits = truth.buffers()[1]
+    starts, stops = np.empty((2, min(num_kept, len(truth) // 2 + 1) + 1), np.int64)
+    first = bits.address + (truth.offset >> 3)
+    count = ranges_of_bits(first, truth.offset & 7, len(truth), address_of(starts), address_of(stops))
+    first_row = rows.starts[0]
+    return RowRanges(starts[:count] + first_row, stops[:count] + first_row, num_kept)
 
 
 def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
