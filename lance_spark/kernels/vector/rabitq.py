@@ -14,16 +14,22 @@ from lance_spark.kernels.jit import (
     inlined_sum,
     kernel,
     pointer_f32,
+    pointer_f64,
+    pointer_i32,
     pointer_i64,
     pointer_u8,
+    pointer_u32,
 )
 from lance_spark.kernels.vector.vector_codes import offer_least
 
-_STEPS = 120
-"""Scales that are tried for each vector."""
-_LEAST = 0.3
+_STEPS = 24
+"""Scales that are tried for each vector at first."""
+_FINE_STEPS = 13
+"""Scales between the neighbours of the best of them, that are tried then."""
+_LEAST = 0.2
 _MOST = 1.05
-"""The range of them, as shares of the scale at which the largest value has about the largest code."""
+"""The range of them, as shares of the scale at which the largest value has about the largest code. The best ones are
+about 0.25 with one bit, and grow with the number of bits."""
 
 
 _ROUNDS = 4
@@ -80,49 +86,97 @@ def rotate(vectors, num_vectors, dimension, flips):
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64)", reassociate=True)
-def magnitude_codes(vectors, num_vectors, dimension, num_bits, codes):
-    """``floor(t * |v| / length)``, at most ``2 ** num_bits - 1``, with the t that gives the least angle to the vector.
-
-    Args:
-        vectors: float32[n, d].
-        codes: uint8[n, d], written; 0 for a vector of length 0.
-    """
-    value = pointer_f32(vectors)
-    code = pointer_u8(codes)
-    limit = np.float32((1 << num_bits) - 1)
-    shares = np.empty(dimension, np.float32)
-    for i in range(num_vectors):
-        start = i * dimension
-        square = np.float32(0)
-        for j in range(dimension):
-            square += value[start + j] * value[start + j]
-        if not square > 0:
-            for j in range(dimension):
-                code[start + j] = 0
-            continue
-        length = np.sqrt(square)
-        largest = np.float32(0)
-        for j in range(dimension):
-            shares[j] = abs(value[start + j]) / length
-            largest = max(largest, shares[j])
-        full = np.float32((1 << num_bits) + 9) / largest
-        best = np.float32(-1)
-        chosen = np.float32(0)
-        for step in range(_STEPS):
-            scale = full * np.float32(_LEAST + (_MOST - _LEAST) * step / (_STEPS - 1))
-            product = np.float32(0)
-            squares = np.float32(0)
+@inlined_sum
+def _scale_of(shares, dimension, num_bits, limit):
+    """Of some scales the one whose codes have the least angle to the shares; 0 if there are only zeros."""
+    largest = np.float32(0)
+    for j in range(dimension):
+        largest = max(largest, shares[j])
+    best, chosen = np.float32(-1), np.float32(0)
+    if not largest > 0:
+        return chosen
+    full = np.float32((1 << num_bits) + 9) / largest
+    first, width = full * np.float32(_LEAST), full * np.float32((_MOST - _LEAST) / (_STEPS - 1))
+    for num_steps in (_STEPS, _FINE_STEPS):
+        for step in range(num_steps):
+            scale = first + width * np.float32(step)
+            product, squares = np.float32(0), np.float32(0)
             for j in range(dimension):
                 number = min(np.floor(scale * shares[j] + np.float32(1e-5)), limit) + np.float32(0.5)
                 product += number * shares[j]
                 squares += number * number
             cosine = product / np.sqrt(squares)
             if cosine > best:
-                best = cosine
-                chosen = scale
+                best, chosen = cosine, scale
+        first, width = chosen - width, width * np.float32(2 / (_FINE_STEPS - 1))
+    return chosen
+
+
+@inlined_sum
+def _sums_of_row(value, center, shares, dimension, sums):
+    """Writes sums over the values of a row, of which `shares` are the absolute numbers in codes: see `encode`."""
+    zero = np.float64(0)
+    square, of_center, halves, center_halves, product, center_product = zero, zero, zero, zero, zero, zero
+    for j in range(dimension):
+        own, middle = np.float64(value[j]), np.float64(center[j])
+        number = np.float64(shares[j])
+        size = abs(own)
+        turned = np.copysign(np.float64(1), own) * middle
+        square += own * own
+        of_center += own * middle
+        halves += size
+        center_halves += turned
+        product += size * number
+        center_product += turned * number
+    sums[0], sums[1] = square, of_center
+    sums[2], sums[3] = halves / 2, center_halves / 2
+    sums[4], sums[5] = product, center_product
+    return square
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def encode(residuals, num_vectors, dimension, num_bits, centers, labels, signs, codes, sums):
+    """Codes of rotated residuals r, and what the factors of their estimates are made of.
+
+    A magnitude is ``floor(t * |r| / length)``, at most ``2 ** num_bits - 1``, with the t that gives the least angle to
+    the vector. Its code is that, for values with a sign bit its inverse.
+
+    Args:
+        residuals: float32[n, d].
+        num_bits: of a magnitude; 0 for signs only.
+        centers: float32[p, d]: rotated centroids c.
+        labels: int32[n]: which of them belongs to each row.
+        signs: uint8[n, d / 8], written: a bit, least significant first, is 1 for a value without a sign bit.
+        codes: uint8[n, d], written unless `num_bits` is 0.
+        sums: float64[n, 6], written: r·r, r·c, r·s, c·s, r·m, c·m, with the signs s of r, of one half each, and m of
+            magnitudes and one half with these signs.
+    """
+    value, word, label = pointer_f32(residuals), pointer_u32(residuals), pointer_i32(labels)
+    sign, code = pointer_u8(signs), pointer_u8(codes)
+    limit = np.float32((1 << num_bits) - 1)
+    shares = np.empty(dimension, np.float32)
+    for i in range(num_vectors):
+        start = i * dimension
+        length = np.float32(0)
         for j in range(dimension):
-            code[start + j] = np.uint8(min(np.floor(chosen * shares[j] + np.float32(1e-5)), limit))
+            length += value[start + j] * value[start + j]
+        length = np.sqrt(length)
+        for j in range(dimension):
+            shares[j] = abs(value[start + j]) / length if length > 0 else np.float32(0)
+        scale = _scale_of(shares, dimension, num_bits, limit) if num_bits else np.float32(0)
+        for j in range(dimension):
+            number = min(np.floor(scale * shares[j] + np.float32(1e-5)), limit)
+            shares[j] = number + np.float32(0.5)
+            if num_bits:
+                inverse = np.uint8(0) - np.uint8(word[start + j] >> 31)
+                code[start + j] = (np.uint8(number) ^ inverse) & np.uint8((1 << num_bits) - 1)
+        for byte in range(dimension // 8):
+            bits = 0
+            for bit in range(8):
+                bits |= (1 - (word[start + byte * 8 + bit] >> 31)) << bit
+            sign[i * (dimension // 8) + byte] = np.uint8(bits)
+        center = pointer_f32(centers + np.int64(label[i]) * dimension * 4)
+        _sums_of_row(pointer_f32(residuals + start * 4), center, shares, dimension, pointer_f64(sums + i * 48))
     return 0
 
 

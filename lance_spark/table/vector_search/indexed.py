@@ -101,10 +101,13 @@ def nearest_hits(
 
     Args:
         scan: reads the column of vectors alone; its filter says which rows are searched.
+        query: without a metric, that of the index decides.
         fragment_ids: the fragments whose rows are searched; None for all.
         use_scalar_index: whether the table's scalar indexes may answer the filter.
     """
     segments = chosen_segments(scan, manifest, query, use_index=use.answers(query))
+    if query.metric_is_default and segments:
+        query = replace(query, metric=segments[0][0].metric, metric_is_default=False)
     search = ExactSearch(scan, query)
     covered = pyroaring.BitMap()
     for segment, its_ids in segments:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array, row_addresses, split_addresses
+from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, row_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
 from lance_spark.table.vector_search.segments import fragment_reuse_of
 
@@ -82,6 +83,11 @@ class _LiveRows:
         num_rows = np.array([rows[id_] for id_ in ids.tolist()], np.int64)
         return cls(ids, num_rows, deleted, row_ids, reuse, may_exclude)
 
+    @cached_property
+    def _spans(self) -> tuple[UInt64Array, UInt64Array]:
+        """The first address of each fragment, ascending, and its number of addresses, both uint64[f]."""
+        return self.ids.astype(np.uint64) << np.uint64(OFFSET_BITS), self.num_rows.astype(np.uint64)
+
     @property
     def num_bytes(self) -> int:
         row_ids = 0 if self.row_ids is None else 2 * self.row_ids.known.nbytes
@@ -96,9 +102,10 @@ class _LiveRows:
             addresses, known = row_ids, np.ones(len(row_ids), np.bool_)
         if not len(self.ids):
             return addresses, np.zeros(len(row_ids), np.bool_)
-        owners, offsets = split_addresses(addresses)
-        places = np.minimum(np.searchsorted(self.ids, owners), len(self.ids) - 1)
-        known &= (self.ids[places] == owners) & (offsets < self.num_rows[places])
+        starts, lengths = self._spans
+        places = np.searchsorted(starts, addresses, side="right") - 1
+        # Of an address before the first fragment the last one is taken off: it wraps around, beyond all lengths.
+        known &= addresses - starts[places] < lengths[places]
         if len(self.deleted):
             known &= ~_is_in(addresses, self.deleted)
         return addresses, known

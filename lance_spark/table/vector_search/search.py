@@ -118,7 +118,8 @@ class Search:
         if self.known is not None:
             return _nearest_of_all([self.known.get(part.key, self._nothing) for part in parts], self.query.k)
         scans = [part.scan([self.query.column.name], self.searched_filter) for part in parts]
-        query = self._query_with_metric(parts, scans)
+        # The index of a single part decides alone, when it is chosen.
+        query = self.query if len(parts) == 1 else self._query_with_metric(parts, scans)
         scalar = self.use_scalar_index
         found = [
             nearest_hits(scan, part.manifest, query, self.index, part.fragment_ids, use_scalar_index=scalar)
@@ -173,8 +174,12 @@ class Search:
             columns = [pa.array(ids) for _ in plan.output]
             rows = pa.table(columns, schema=plan.arrow_schema) if columns else plan.arrow_schema.empty_table()
             return self._named(hits, rows)
-        table = _rows_at(distinct(addresses), plan.with_addresses, manifest)
-        kept = table.column(ROW_ADDRESS).to_numpy()
+        wanted = distinct(addresses)
+        if plan.filter is None:
+            table, kept = _rows_at(wanted, plan.as_decoded, manifest), wanted
+        else:
+            table = _rows_at(wanted, plan.with_addresses, manifest)
+            kept = table.column(ROW_ADDRESS).to_numpy()
         if not len(kept):
             return None
         places = np.minimum(np.searchsorted(kept, addresses), len(kept) - 1)

@@ -18,7 +18,9 @@ from lance_spark.index.vector.building.codec import Codec, Columns
 from lance_spark.index.vector.building.model import VectorModel, tensor_message
 from lance_spark.index.vector.building.rabit import RabitCodec
 from lance_spark.index.vector.building.vectors import working_form
-from lance_spark.index.vector.metrics import Metric, Vectors
+from lance_spark.index.vector.metrics import Metric, Vectors, computed_type
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32, scalar_codes_f64
 
 Float32Array = npt.NDArray[np.float32]
 Int32Array = npt.NDArray[np.int32]
@@ -57,10 +59,10 @@ class ScalarCodec(Codec):
     def encoded(self, vectors: Vectors, labels: Int32Array) -> Columns:
         low, high = self._bounds()
         codes = np.zeros(vectors.shape, np.uint8)
-        for start in range(0, len(vectors) if high > low else 0, _BLOCK_ROWS):
-            part = slice(start, start + _BLOCK_ROWS)
-            scaled = (vectors[part].astype(np.float64) - low) * 255 / (high - low)
-            codes[part] = np.clip(scaled, 0, 255).astype(np.uint8)
+        if high > low:
+            encode = scalar_codes_f64 if vectors.dtype == np.float64 else scalar_codes_f32
+            values = np.ascontiguousarray(vectors, computed_type(vectors.dtype))
+            encode(address_of(values), values.size, low, high, address_of(codes))
         return {"__sq_code": codes}
 
     def compared(self, columns: Columns) -> tuple[Vectors, float]:

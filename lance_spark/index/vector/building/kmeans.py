@@ -59,11 +59,14 @@ def train(
     return _lloyd(vectors, start, min(max_iters, _FINAL_ROUNDS), spherical=spherical)
 
 
-def assign(vectors: Float32Array, centroids: Float32Array, *, by_product: bool = False) -> tuple[Int32Array, float]:
+def assign(
+    vectors: Float32Array, centroids: Float32Array, *, by_product: bool = False, squares: float | None = None
+) -> tuple[Int32Array, float]:
     """(int32[n]: the nearest centroid of each vector, the sum of distances).
 
     Args:
         by_product: nearest is the greatest inner product, else the least squared l2.
+        squares: the `sum_of_squares` of the vectors, if it is known.
     """
     labels = np.empty(len(vectors), np.int32)
     scores = np.empty(len(vectors), np.float32)
@@ -85,8 +88,13 @@ def assign(vectors: Float32Array, centroids: Float32Array, *, by_product: bool =
         )
     if by_product:
         return labels, float(len(vectors) + scores.sum(dtype=np.float64) / 2)
-    squares = float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64))
-    return labels, max(0.0, squares + float(scores.sum(dtype=np.float64)))
+    total = sum_of_squares(vectors) if squares is None else squares
+    return labels, max(0.0, total + float(scores.sum(dtype=np.float64)))
+
+
+def sum_of_squares(vectors: Float32Array) -> float:
+    """The sum of the squares of all values."""
+    return float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64))
 
 
 def _start(vectors: Float32Array, num_centroids: int, random: np.random.Generator) -> Float32Array:
@@ -98,14 +106,14 @@ def _start(vectors: Float32Array, num_centroids: int, random: np.random.Generato
 def _lloyd(vectors: Float32Array, centroids: Float32Array, max_iters: int, *, spherical: bool) -> Clusters:
     if spherical:
         centroids = _unit(centroids)
-    before = np.inf
+    before, squares = np.inf, sum_of_squares(vectors)
     for _ in range(max_iters):
-        labels, loss = assign(vectors, centroids, by_product=spherical)
+        labels, loss = assign(vectors, centroids, by_product=spherical, squares=squares)
         centroids = _means(vectors, labels, centroids, spherical=spherical)
         if abs(before - loss) <= _TOLERANCE * abs(loss):
             break
         before = loss
-    labels, loss = assign(vectors, centroids, by_product=spherical)
+    labels, loss = assign(vectors, centroids, by_product=spherical, squares=squares)
     return Clusters(centroids, labels, loss)
 
 

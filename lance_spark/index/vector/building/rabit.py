@@ -14,9 +14,10 @@ from lance_spark.index.vector.building.rabit_packing import packed_magnitudes, p
 from lance_spark.index.vector.metrics import Metric, Vectors
 from lance_spark.index.vector.rotation import rotated, sign_flips
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.rabitq import magnitude_codes
+from lance_spark.kernels.vector.rabitq import encode
 
 Float32Array = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
 Int32Array = npt.NDArray[np.int32]
 
 _BLOCK_ROWS = 1 << 14
@@ -77,39 +78,41 @@ class RabitCodec(Codec):
         return sign_flips(self._signs, self._model.centroids.shape[1])
 
     def _block(self, vectors: Vectors, labels: Int32Array, centroids: Float32Array, turned: Float32Array) -> Columns:
-        residuals = rotated(vectors.astype(np.float32) - centroids[labels], self._flips)
-        positive = ~np.signbit(residuals)
-        signs = np.where(positive, np.float32(0.5), np.float32(-0.5))
-        own = turned[labels]
-        add, scale, error = self._factors(residuals, signs, own)
+        residuals = rotated(vectors.astype(np.float32, copy=False) - centroids[labels], self._flips)
+        (num_rows, dimension), ex_bits = residuals.shape, self._model.num_bits - 1
+        signs, codes = np.empty((num_rows, dimension // 8), np.uint8), np.empty(residuals.shape, np.uint8)
+        sums = np.empty((num_rows, 6), np.float64)
+        owners = np.ascontiguousarray(labels, np.int32)
+        addresses = [address_of(array) for array in (turned, owners, signs, codes, sums)]
+        encode(address_of(residuals), num_rows, dimension, ex_bits, *addresses)
+        square, between, of_signs, center_signs, of_codes, center_codes = sums.T
+        add, scale, error = self._factors(square, between, of_signs, center_signs, dimension)
         columns: dict[str, npt.NDArray[Any]] = {
-            _CODES: np.packbits(positive, axis=1, bitorder="little"),
+            _CODES: signs,
             "__add_factors": add,
             "__scale_factors": scale,
             "__error_factors": error,
         }
-        ex_bits = self._model.num_bits - 1
         if ex_bits:
-            codes = np.empty(residuals.shape, np.uint8)
-            magnitude_codes(address_of(residuals), *residuals.shape, ex_bits, address_of(codes))
-            full = np.where(positive, 1, -1) * (codes + np.float32(0.5))
-            stored = np.where(positive, codes, ~codes & np.uint8((1 << ex_bits) - 1)).astype(np.uint8)
-            columns[_EX_CODES] = packed_magnitudes(stored, ex_bits)
-            columns["__add_factors_ex"], columns["__scale_factors_ex"], _ = self._factors(residuals, full, own)
+            columns[_EX_CODES] = packed_magnitudes(codes, ex_bits)
+            factors = self._factors(square, between, of_codes, center_codes, dimension)
+            columns["__add_factors_ex"], columns["__scale_factors_ex"], _ = factors
         return columns
 
-    def _factors(self, residuals: Float32Array, codes: npt.NDArray[Any], centroids: Float32Array) -> list[Float32Array]:
-        """The summand, the factor and the bound of the error of each row's estimates."""
-        values, centers = residuals.astype(np.float64), centroids.astype(np.float64)
-        square = np.einsum("ij,ij->i", values, values)
-        product = np.einsum("ij,ij->i", values, codes)
-        of_center = np.einsum("ij,ij->i", centers, codes)
-        dimension = values.shape[1]
+    def _factors(
+        self,
+        square: Float64Array,
+        between: Float64Array,
+        product: Float64Array,
+        of_center: Float64Array,
+        dimension: int,
+    ) -> list[Float32Array]:
+        """The summand, the factor and the bound of the error of each row's estimates, from the products (float64[n])
+        of residuals with themselves, of residuals and centroids, of residuals and codes, of centroids and codes."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(product > 0, square / product, 0)
             spread = np.where(product > 0, square * dimension / 4 / product**2 - 1, 0)
         bound = _CONFIDENCE * np.sqrt(square) * np.sqrt(np.maximum(spread, 0) / max(dimension - 1, 1))
         if self._model.metric is Metric.DOT:
-            add = 1 - np.einsum("ij,ij->i", values, centers) + ratio * of_center
-            return [found.astype(np.float32) for found in (add, -ratio, bound)]
+            return [found.astype(np.float32) for found in (1 - between + ratio * of_center, -ratio, bound)]
         return [found.astype(np.float32) for found in (square + 2 * ratio * of_center, -2 * ratio, 2 * bound)]
