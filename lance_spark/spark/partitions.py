@@ -35,6 +35,9 @@ _BLOCK_ROWS = 1024
 MAX_CANDIDATE_BYTES = 1 << 18
 """A fragment with a larger bitmap of candidates is read completely."""
 
+_MAX_PIECES = 1 << 16
+"""A fragment is divided into so many pieces at most: sizes of files are what a manifest says."""
+
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files of unknown size (those of old writers)."""
 
@@ -173,7 +176,7 @@ class SizedRows:
     def divided(self, target_bytes: int) -> SizedRows:
         """The same rows, with several pieces of about `target_bytes` for a larger one."""
         sizes, rows = self.size_bytes, self.stops - self.starts
-        counts = np.maximum(1, np.minimum(rows, np.rint(sizes / target_bytes))).astype(np.int64)
+        counts = np.clip(np.rint(sizes / target_bytes), 1, np.clip(rows, 1, _MAX_PIECES)).astype(np.int64)
         if (counts == 1).all():
             return self
         number = np.repeat(np.arange(len(self)), counts)

@@ -54,6 +54,13 @@ def test_a_large_fragment_is_cut_evenly(rows: int, size: int, count: int) -> Non
     assert set(pieces.size_bytes.tolist()) == {size // number}
 
 
+def test_sizes_that_cannot_be_are_not_believed() -> None:
+    pieces = sized([(1 << 32, 1 << 62)]).divided(1 << 20)
+    assert len(pieces) == 1 << 16
+    assert (pieces.starts[0], pieces.stops[-1]) == (0, 1 << 32)
+    assert (pieces.starts[1:] == pieces.stops[:-1]).all()
+
+
 def test_small_fragments_share_a_partition() -> None:
     assert [len(part) for part in plan_partitions(sized([(10, 100)] * 10), 300)] == [3, 3, 3, 1]
 
