@@ -36,7 +36,7 @@ MAX_CANDIDATE_BYTES = 1 << 18
 """A fragment with a larger bitmap of candidates is read completely."""
 
 _MAX_PIECES = 1 << 16
-"""A fragment is divided into so many pieces at most: sizes of files are what a manifest says."""
+"""The largest number of pieces of one fragment: a manifest can claim any file size."""
 
 UNKNOWN_BYTES_PER_ROW = 64
 """Assumed for files of unknown size (those of old writers)."""
