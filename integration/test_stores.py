@@ -13,6 +13,8 @@ from tests.support.store_contract import StoreContract
 
 
 class TestStores(StoreContract):
+    copies_objects = True
+
     @pytest.fixture
     def store(self, service: Service) -> ObjectStore:
         return open_store(f"{service.root}/{uuid.uuid4().hex}", service.options)

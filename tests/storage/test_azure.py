@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.storage import open_store, patience
 from lance_spark.storage.azure import adlfs_arguments
 from lance_spark.storage.base import ObjectStore, PutResult
-from lance_spark.storage.copies import copy_object
 from lance_spark.storage.per_process import PerProcess
 from tests.support.object_servers import azurite
 from tests.support.store_contract import StoreContract
@@ -22,24 +21,11 @@ def azure_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
 
 
 class TestAzureStore(StoreContract):
+    copies_objects = True
+
     @pytest.fixture
     def store(self, azure_options: dict[str, str]) -> ObjectStore:
         return open_store(f"az://lance-tests/{uuid.uuid4().hex}", azure_options)
-
-
-def test_the_service_copies_objects(azure_options: dict[str, str]) -> None:
-    store = open_store(f"az://lance-tests/{uuid.uuid4().hex}", azure_options)
-    same = open_store(f"az://lance-tests/{uuid.uuid4().hex}", azure_options)
-    data = bytes(range(256)) * 20_000
-    store.put("from/a b+c", data)
-    for target in (store, same):
-        assert copy_object(store, "from/a b+c", target, "to/d", len(data))
-        assert target.read("to/d").to_pybytes() == data
-    assert not copy_object(store, "from/a b+c", store, "to/e", 5119), "the object has another size"
-    assert not copy_object(open_store("memory://copies"), "a", store, "to/e", 1)
-    with pytest.raises(NotFoundError):
-        copy_object(store, "from/none", store, "to/e", 5120)
-    assert [entry.path for entry in store.list("to")] == ["to/d"]
 
 
 def test_understands_the_names_of_the_lance_libraries() -> None:

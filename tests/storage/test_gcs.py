@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.storage import open_store, patience
 from lance_spark.storage.base import ObjectStore, PutResult
-from lance_spark.storage.copies import copy_object
 from lance_spark.storage.gcs import gcsfs_arguments
 from lance_spark.storage.per_process import PerProcess
 from tests.support.object_servers import fake_gcs
@@ -22,6 +21,8 @@ def gcs_options() -> Iterator[dict[str, str]]:
 
 
 class TestGcsStore(StoreContract):
+    copies_objects = True
+
     @pytest.fixture
     def store(self, gcs_options: dict[str, str]) -> ObjectStore:
         return open_store(f"gs://lance-tests/{uuid.uuid4().hex}", gcs_options)
@@ -29,21 +30,6 @@ class TestGcsStore(StoreContract):
     def has_flat_names(self, store: ObjectStore) -> bool:
         # The emulator keeps objects in files.
         return False
-
-
-def test_the_service_copies_objects(gcs_options: dict[str, str]) -> None:
-    store = open_store(f"gs://lance-tests/{uuid.uuid4().hex}", gcs_options)
-    same = open_store(f"gs://lance-tests/{uuid.uuid4().hex}", gcs_options)
-    data = bytes(range(256)) * 20_000
-    store.put("from/a b+c", data)
-    for target in (store, same):
-        assert copy_object(store, "from/a b+c", target, "to/d", len(data))
-        assert target.read("to/d").to_pybytes() == data
-    assert not copy_object(store, "from/a b+c", store, "to/e", 5119), "the object has another size"
-    assert not copy_object(open_store("memory://copies"), "a", store, "to/e", 1)
-    with pytest.raises(NotFoundError):
-        copy_object(store, "from/none", store, "to/e", 5120)
-    assert [entry.path for entry in store.list("to")] == ["to/d"]
 
 
 def test_understands_the_names_of_the_lance_libraries() -> None:

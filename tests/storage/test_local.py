@@ -34,6 +34,8 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 class TestLocalStore(StoreContract):
+    copies_objects = True
+
     @pytest.fixture
     def store(self, tmp_path: Path) -> ObjectStore:
         return open_store(str(tmp_path / "table"))

@@ -29,6 +29,8 @@ def store(s3_bucket: S3Bucket) -> S3Store:
 
 
 class TestS3Store(StoreContract):
+    copies_objects = True
+
     @pytest.fixture
     def store(self, s3_bucket: S3Bucket) -> S3Store:
         store = open_store(s3_bucket.folder(), s3_bucket.storage_options)

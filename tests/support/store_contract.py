@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lance_spark.storage import open_store
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
-from lance_spark.storage.copies import read_copies
+from lance_spark.storage.copies import copy_object, read_copies
 
 ODD_NAMES = [
     "with space",
@@ -213,6 +214,21 @@ class StoreContract:
         assert "data2/x" in [found.path for found in store.list("", recursive=True)]
         assert list(store.list("nothing/here")) == []
         assert list(store.list("data/b")) == []
+
+    copies_objects = False
+    """Whether complete objects are copied without passing through the process."""
+
+    def test_copies_complete_objects(self, store: ObjectStore) -> None:
+        data = bytes(range(256)) * 20_000
+        store.put("from/a b+c", data)
+        assert copy_object(store, "from/a b+c", store, "to/d", len(data)) is self.copies_objects
+        assert [(found.path, found.size) for found in store.list("to")] == [("to/d", len(data))] * self.copies_objects
+        if self.copies_objects:
+            assert store.read("to/d").to_pybytes() == data
+            with pytest.raises(NotFoundError):
+                copy_object(store, "from/none", store, "to/e", len(data))
+        assert not copy_object(store, "from/a b+c", store, "to/e", 5119), "the object has another size"
+        assert not copy_object(open_store("memory://copies"), "a", store, "to/e", 1), "another store"
 
     def has_flat_names(self, store: ObjectStore) -> bool:
         """Whether an object and a folder may have the same name, as in an object store."""

@@ -172,10 +172,12 @@ def test_copies_have_plain_columns(made: Any, tmp_path: Any) -> None:
         made.append(made.to_table())
 
 
-def test_damaged_count(kind: Kind) -> None:
-    if not isinstance(kind, Plain):
-        pytest.skip("the config of a partitioned table is that of its __manifest, which no verb changes")
-    made = define(kind.create(), ALWAYS).append(rows("a")).update_config({PREFIX + "always": "-3"})
+@pytest.mark.parametrize("stable", [False, True])
+def test_damaged_count(stable: bool) -> None:
+    """Of a plain table: no verb changes the config of the `__manifest` of a partitioned one."""
+    made = (
+        define(Plain(stable_row_ids=stable).create(), ALWAYS).append(rows("a")).update_config({PREFIX + "always": "-3"})
+    )
     with pytest.raises(InvalidInputError, match="no count of used values"):
         made.append(rows("b"))
     made = made.update_config({PREFIX + "always": None}).sync_identity()
