@@ -171,7 +171,7 @@ def test_writes_by_path_and_in_python_compute_values(spark: SparkSession, made: 
 
 def test_streams_are_computed_and_checked(spark: SparkSession, made: str, tmp_path: Path) -> None:
     spark.createDataFrame([(3, 6, "c", "xC")], spark.table(made).schema).write.parquet(str(tmp_path / "in"))
-    checkpoints = iter("abcdef")
+    checkpoints = iter("abcdefgh")
 
     def stream(columns: list[str], start: Callable[[Any], Any]) -> None:
         source = spark.readStream.schema(spark.table(made).schema).parquet(str(tmp_path / "in")).selectExpr(*columns)
@@ -183,10 +183,13 @@ def test_streams_are_computed_and_checked(spark: SparkSession, made: str, tmp_pa
     stream(["id + 1 AS id", "name", "tag"], lambda writer: writer.format("lance").start(uri))
     stream(["id", "double", "name", "tag"], lambda writer: writer.toTable(made))
     assert rows(spark, made)[2:] == [(3, 6, "c", "xC"), (3, 6, "c", "xC"), (4, 8, "c", "xC")]
+    stream(["CAST(9 AS INT) AS id", "'k' AS name"], lambda writer: writer.option("key", "id").toTable(made))
+    stream(["CAST(9 AS INT) AS id", "'l' AS name"], lambda writer: writer.option("key", "id").toTable(made))
+    assert rows(spark, made)[5:] == [(9, 18, "l", "xL")]
     for wrong in ("0L AS double", "CAST(NULL AS BIGINT) AS DOUBLE"):
         with pytest.raises(PySparkException, match="another value in the generated column"):
             stream(["id", "name", wrong], lambda writer: writer.toTable(made))
-    assert len(rows(spark, made)) == 5
+    assert len(rows(spark, made)) == 6
 
 
 def test_copies_and_new_definitions(spark: SparkSession, made: str) -> None:

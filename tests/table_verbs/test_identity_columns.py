@@ -81,9 +81,14 @@ def test_given_values(kind: Kind) -> None:
     made = made.append(rows("a", "b", "c", id=pa.array([None, 40, None], pa.int64())))
     assert ids(made) == [-2, -1, 40]
     made = made.update({"id": "41"}, "id = 40")
-    with pytest.raises(InvalidInputError, match="would have NULL in the identity column 'id'"):
-        made.update({"id": "NULL"}, "id = 41")
     assert ids(made.append(rows("d"))) == [-3, -2, -1, 41]
+
+
+def test_rows_without_a_value_stay_changeable(kind: Kind) -> None:
+    """Other libraries write NULL. Such rows are old ones, and keep what they have."""
+    made = define(kind.create((None, "a", 1), (3, "b", 2)), ALWAYS).update({"v": "7"}, "p = 'a'").sync_identity()
+    made = made.merge(pa.table({"p": ["a", "b", "c"], "v": pa.array([7, 2, 9], pa.int32())}), "v")
+    assert sorted(row["id"] or 0 for row in made.to_table().to_pylist()) == [0, 3, 10]
 
 
 def test_given_values_are_counted_on_request(kind: Kind) -> None:

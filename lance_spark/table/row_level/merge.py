@@ -150,7 +150,7 @@ class _Merge(Generic[Version, Written]):
             if self._actions.matched is Matched.UPDATE:
                 for split, found in zip(splits, matches, strict=True):
                     for batch, addresses in self._updated(split, found):
-                        writer.write(identity.kept(batch), split, addresses)
+                        writer.write(batch, split, addresses)
             step = window_rows(self._source, 0)
             for start in range(0, len(inserted), step):
                 writer.write(identity(self._batch(inserted[start : start + step], {})))

@@ -27,8 +27,7 @@ def update_once(target: RowTarget[Version, Written], values: Mapping[str, object
         Others as `RowVerbs.update`.
     """
     assignments = Assignments(target.lance_schema, values)
-    identity = target.identity
-    identity.check_kept(assignments.columns())
+    target.identity.check_kept(assignments.columns())
     columns = target.schema
     # A value that does not fit its column is an error even if there is no row to change.
     assignments(pa.RecordBatch.from_pylist([], schema=columns))
@@ -40,7 +39,7 @@ def update_once(target: RowTarget[Version, Written], values: Mapping[str, object
             for batch in Candidates.of(scan, split.manifest).read_fragments(split.manifest.fragments):
                 rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
                 found.append(batch.column(batch.num_columns - 1).to_numpy())
-                writer.write(identity.values().kept(assignments(rows)), split, found[-1])
+                writer.write(assignments(rows), split, found[-1])
             deleted[split.key] = np.concatenate(found)
         written = writer.close()
     return target.commit(deleted, written, changed_fields=assignments.changed_fields())

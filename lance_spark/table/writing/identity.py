@@ -7,7 +7,7 @@ neither without gaps nor in the order of rows. The commit sets the count behind 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,7 +100,7 @@ class IdentityColumns:
 
     def values(self, task: int = 0, num_tasks: int = 1) -> IdentityValues:
         """The values of one task."""
-        return IdentityValues(self.columns, task, num_tasks)
+        return IdentityValues(self, task, num_tasks)
 
     def mark(self, used: Sequence[UsedByTask]) -> IdentityMark | None:
         """What the commit sets; None if no value was used.
@@ -178,11 +178,12 @@ def schema_without_identities(schema: pa.Schema) -> pa.Schema:
 class IdentityValues:
     """Gives the new rows of one task their values."""
 
-    def __init__(self, columns: Sequence[_Column], task: int, num_tasks: int) -> None:
-        self._columns = columns
+    def __init__(self, identity: IdentityColumns, task: int, num_tasks: int) -> None:
+        self._identity = identity
+        self._columns = identity.columns
         self._task = task
         self._num_tasks = num_tasks
-        self._counts = [0] * len(columns)
+        self._counts = [0] * len(identity.columns)
 
     def __call__(self, rows: pa.RecordBatch, is_new: BoolArray | None = None) -> pa.RecordBatch:
         """The rows with a value in each identity column.
@@ -191,23 +192,18 @@ class IdentityValues:
             is_new: which rows are new; None if all are. The others keep their values.
 
         Raises:
-            InvalidInputError: a new row has a value in a column that is GENERATED ALWAYS, another row lost its value,
-                or the type of the column has no more values.
+            InvalidInputError: a new row has a value in a column that is GENERATED ALWAYS, or the type of the column has
+                no more values.
         """
         for place, column in enumerate(self._columns):
             rows = self._with_values(rows, place, column, is_new)
         return rows
 
-    def kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """`rows`, none of which is new. Raises `InvalidInputError` if one has lost its value."""
-        return self(rows, np.zeros(rows.num_rows, np.bool_)) if self._columns else rows
-
     def source(self, source: RowSource) -> RowSource:
         """The new rows of a source with their values."""
         if not self._columns:
             return source
-        schema = IdentityColumns(tuple(self._columns)).with_columns(source.schema)
-        return RowSource(schema, self._filled(source.batches))
+        return RowSource(self._identity.with_columns(source.schema), map(self, source.batches))
 
     def used(self) -> UsedByTask:
         """The numbers taken so far."""
@@ -215,11 +211,7 @@ class IdentityValues:
 
     def mark(self) -> IdentityMark | None:
         """What the commit sets, if this is the only task."""
-        return IdentityColumns(tuple(self._columns)).mark([self.used()])
-
-    def _filled(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield self(batch)
+        return self._identity.mark([self.used()])
 
     def _with_values(
         self, rows: pa.RecordBatch, place: int, column: _Column, is_new: BoolArray | None
@@ -231,23 +223,19 @@ class IdentityValues:
         if pa.types.is_null(given.type):
             given = given.cast(column.field.type)
             rows = rows.set_column(at, column.field, given)
-        is_missing = given.is_null().to_numpy(zero_copy_only=False)
         if is_new is None:
             is_new = np.ones(rows.num_rows, np.bool_)
-        if not column.identity.allows_explicit and bool((is_new & ~is_missing).any()):
+        is_null = given.is_null().to_numpy(zero_copy_only=False)
+        if not column.identity.allows_explicit and bool((is_new & ~is_null).any()):
             raise InvalidInputError(
                 f"a new row has a value in the identity column {name!r}, which is GENERATED ALWAYS; leave the column "
                 "out"
             )
-        if bool((is_missing & ~is_new).any()):
-            raise InvalidInputError(f"a row would have NULL in the identity column {name!r}; set another value")
+        is_missing = is_new & is_null
         if not is_missing.any():
             return rows
-        values = np.zeros(rows.num_rows, np.int64)
-        values[is_missing] = self._next(place, int(is_missing.sum())).to_numpy()
-        if not is_missing.all():
-            values[~is_missing] = given.cast(pa.int64()).drop_null().to_numpy()
-        return rows.set_column(at, rows.schema.field(at), _cast(pa.array(values), given.type, name))
+        new = self._next(place, int(is_missing.sum())).cast(given.type)
+        return rows.set_column(at, rows.schema.field(at), pc.replace_with_mask(given, pa.array(is_missing), new))
 
     def _next(self, place: int, count: int) -> pa.Array:
         """The next values of a column."""
@@ -271,12 +259,3 @@ class IdentityValues:
         if count < 2:
             return pa.array([start] * count, column.field.type)
         return pa.array(start + stride * np.arange(count, dtype=np.int64), column.field.type)
-
-
-def _cast(values: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
-    try:
-        return values.cast(dtype)
-    except pa.ArrowInvalid as error:
-        raise InvalidInputError(
-            f"a value of the identity column {name!r} does not fit into {dtype}: {error}"
-        ) from error

@@ -12,15 +12,13 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
-from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.generated import generated_of
 from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
-from lance_spark.spark.connector.streaming.upsert import plan_upsert, with_extra_columns
+from lance_spark.spark.connector.streaming.upsert import brought_columns, plan_upsert, with_extra_columns
 from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
 from lance_spark.spark.connector.write.tables import AskedMode, Layout, table_of
@@ -252,13 +250,7 @@ def _newest(handle: TableHandle, columns: StructType, app: str) -> tuple[TableHa
     if handle.branch is None:
         _check_same(handle, opened, is_marked=committed_epoch(found.config, app) is not None)
     shown = written_columns(found.schema, data_format(found), found.config)
-    return opened, _brought(shown, found.schema, columns), found.config
-
-
-def _brought(shown: StructType, schema: LanceSchema, columns: StructType) -> StructType:
-    """The columns that tasks get: all but generated ones that the stream does not have, which tasks compute."""
-    brought, generated = {name.lower() for name in columns.fieldNames()}, generated_of(schema)
-    return StructType([item for item in shown.fields if item.name not in generated or item.name.lower() in brought])
+    return opened, brought_columns(shown, found.schema, columns), found.config
 
 
 def _newest_partitioned(
@@ -270,7 +262,7 @@ def _newest_partitioned(
     opened = replace(handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found), partitioned=True)
     _check_same(handle, opened, is_marked=committed_epoch(config, app) is not None)
     shown = written_columns(found.lance_schema, found.file_version, found.properties)
-    return opened, _brought(shown, found.lance_schema, columns), config
+    return opened, brought_columns(shown, found.lance_schema, columns), config
 
 
 def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -> None:

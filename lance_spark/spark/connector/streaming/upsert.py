@@ -11,6 +11,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.generated import generated_of
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.write.tables import AskedMode, table_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
@@ -23,6 +24,12 @@ from lance_spark.spark.types.schemas import exchanged_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.row_level.upsert import key_schema
+
+
+def brought_columns(shown: StructType, schema: LanceSchema, columns: StructType) -> StructType:
+    """The columns that tasks get: all but generated ones that the stream does not have, which tasks compute."""
+    brought, generated = {name.lower() for name in columns.fieldNames()}, generated_of(schema)
+    return StructType([item for item in shown.fields if item.name not in generated or item.name.lower() in brought])
 
 
 def with_extra_columns(table: StructType, rows: StructType, options: SinkOptions) -> StructType:
@@ -106,11 +113,13 @@ def _stored_columns(handle: TableHandle, columns: StructType) -> StructType:
     """The columns of the table; all that tasks get if the epoch makes it."""
     if handle.partitioned:
         table = handle.open_partitioned()
-        return written_columns(table.lance_schema, table.file_version, table.properties)
+        shown = written_columns(table.lance_schema, table.file_version, table.properties)
+        return brought_columns(shown, table.lance_schema, columns)
     if handle.version is None:
         return columns
     manifest = handle.open()[1]
-    return written_columns(manifest.schema, data_format(manifest), manifest.config)
+    shown = written_columns(manifest.schema, data_format(manifest), manifest.config)
+    return brought_columns(shown, manifest.schema, columns)
 
 
 def _lance_schema(handle: TableHandle) -> LanceSchema | None:
