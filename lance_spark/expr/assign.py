@@ -7,6 +7,7 @@ the column. Other conversions (number from text, date from timestamp, integer fr
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +18,7 @@ from lance_spark.expr.comparison import align
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Column, Expr
+from lance_spark.expr.sql_arrays import ArrayOf
 from lance_spark.expr.values import Family, family_of
 
 _EXACT = {
@@ -56,12 +58,31 @@ def assigned(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, *, time_zone
             values = values.storage
         if values.type == type_:
             return values
+    if isinstance(expr, ArrayOf):
+        return _list(expr, batch, type_, time_zone)
     try:
         return _stored(_evaluated(expr, batch, type_, time_zone), type_, time_zone)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidInputError(f"{expr} does not fit a column of type {type_}: {error}") from error
     except InvalidInputError as error:
         raise InvalidInputError(f"{error} (assigned: {expr})") from error
+
+
+def _list(expr: ArrayOf, batch: pa.RecordBatch, type_: pa.DataType, time_zone: str) -> pa.Array:
+    """The value of `array(items)`, which only columns of lists hold."""
+    if not pa.types.is_list(type_) and not pa.types.is_large_list(type_) and not pa.types.is_fixed_size_list(type_):
+        raise InvalidInputError(f"{expr} does not fit a column of type {type_}")
+    width = len(expr.items)
+    if pa.types.is_fixed_size_list(type_) and width != type_.list_size:
+        raise InvalidInputError(f"{expr} has {width} items, its column of type {type_} takes {type_.list_size}")
+    columns = [assigned(item, batch, type_.value_type, time_zone=time_zone) for item in expr.items]
+    # The items of the first row, then those of the second one.
+    places = np.arange(width * batch.num_rows).reshape(width, batch.num_rows).T.ravel()
+    items = pa.concat_arrays([pa.nulls(0, type_.value_type), *columns]).take(pa.array(places))
+    if pa.types.is_fixed_size_list(type_):
+        return pa.FixedSizeListArray.from_arrays(items, type=type_)
+    make, offset = (pa.ListArray, np.int32) if pa.types.is_list(type_) else (pa.LargeListArray, np.int64)
+    return make.from_arrays(pa.array(np.arange(batch.num_rows + 1, dtype=offset) * offset(width)), items, type=type_)
 
 
 def _evaluated(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, time_zone: str) -> pa.Array:

@@ -111,7 +111,7 @@ def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:
 
 @functools.singledispatch
 def _evaluate(expr: Expr, rows: Rows) -> Operand:
-    raise InvalidInputError(f"{type(expr).__name__} is no part of a filter")
+    raise InvalidInputError(f"{expr} is not a condition or a plain value, so it cannot stand here")
 
 
 @contextmanager

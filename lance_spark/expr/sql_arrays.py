@@ -11,8 +11,8 @@ from lance_spark.expr.nodes import And, ArrayContains, Expr, Or
 
 
 @dataclass(frozen=True, slots=True)
-class _ArrayOf(Expr):
-    """`array(items)`, the second argument of other functions."""
+class ArrayOf(Expr):
+    """`array(items)`: the second argument of other functions, or a value that an update assigns."""
 
     items: tuple[Expr, ...]
 
@@ -35,7 +35,7 @@ def _contains(name: str, values: tuple[Expr, ...]) -> Expr:
 
 def _contains_several(name: str, values: tuple[Expr, ...]) -> Expr:
     column, items = values
-    if not isinstance(items, _ArrayOf) or not items.items:
+    if not isinstance(items, ArrayOf) or not items.items:
         raise InvalidInputError(f"{name} takes a column and array(...) of one constant or more, got {items}")
     terms = tuple(_contains(name, (column, item)) for item in items.items)
     if len(terms) == 1:
@@ -46,6 +46,6 @@ def _contains_several(name: str, values: tuple[Expr, ...]) -> Expr:
 ARRAY_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
     **dict.fromkeys(("array_contains", "array_has"), (2, _contains)),
     **dict.fromkeys(("arrays_overlap", "array_has_any", "array_has_all"), (2, _contains_several)),
-    "array": (None, lambda _, values: _ArrayOf(values)),
+    "array": (None, lambda _, values: ArrayOf(values)),
 }
 """The number of arguments, None for any, and what makes the node of name and arguments."""

@@ -74,7 +74,7 @@ class RowVerbs(ABC):
 
         Args:
             values: by column, or dotted path into structs: SQL text, in which columns have the values from before the
-                update (a text is ``"'text'"``), or a Python or Arrow value.
+                update (a text is ``"'text'"``, a list ``"array(1, 2)"``), or a Python or Arrow value.
             filter: a condition as after WHERE; None for all rows.
             commit_message, transaction_properties: kept with the version.
 

@@ -149,6 +149,11 @@ VALUES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.list_(pa.int32()), [1, None, 3], [1, None, 3]),
     (pa.list_(pa.int32()), [], []),
     (pa.list_(pa.float32(), 2), np.array([1.5, 2.5]), [1.5, 2.5]),
+    (pa.list_(pa.float32(), 2), "array(1.5, -a)", [1.5, -7.0]),
+    (pa.list_(pa.int32()), "array(1, NULL, a + 1)", [1, None, 8]),
+    (pa.large_list(pa.string()), "array('x', cast(a as string))", ["x", "7"]),
+    (pa.list_(pa.int32()), "array()", []),
+    (pa.list_(pa.list_(pa.int8())), "array(array(1), array())", [[1], []]),
     (pa.struct([("x", pa.int32()), ("y", pa.string())]), {"x": 1}, {"x": 1, "y": None}),
     (pa.int64(), None, None),
     (pa.list_(pa.string()), None, None),
@@ -180,6 +185,10 @@ def test_values(tmp_path: Path, type_: pa.DataType, value: Any, expected: Any) -
         ({"a": 1.5}, InvalidInputError),
         ({"a": "a / 2"}, InvalidInputError),
         ({"a": "a / 0"}, InvalidInputError),
+        ({"a": "array(1)"}, InvalidInputError),
+        ({"l": "array('x')"}, InvalidInputError),
+        ({"v": "array(1.5)"}, InvalidInputError),
+        ({"v": [1.5, 2.5, 3.5]}, InvalidInputError),
         ({"a": 1 << 70}, InvalidInputError),
         ({"a": object()}, InvalidInputError),
         ({"b": "1"}, InvalidInputError),
@@ -204,8 +213,9 @@ def test_values_that_do_not_fit(tmp_path: Path, values: Any, error: type[LanceEr
         pa.field("nullable", pa.int64()),
         pa.field("s", pa.struct([("x", pa.int64())])),
         pa.field("l", pa.list_(pa.int64())),
+        pa.field("v", pa.list_(pa.float32(), 2)),
     ]
-    row = {"a": 1, "b": "x", "n": 1, "nullable": None, "s": {"x": 1}, "l": [1]}
+    row = {"a": 1, "b": "x", "n": 1, "nullable": None, "s": {"x": 1}, "l": [1], "v": [1.0, 2.0]}
     lance_spark.write(pa.Table.from_pylist([row], schema=pa.schema(fields)), uri)
     with pytest.raises(error):
         lance_spark.open(uri).update(values)
