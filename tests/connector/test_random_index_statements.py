@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 
@@ -26,8 +25,8 @@ from tests.connector.test_random_statements import (
     rows_of,
     update,
 )
+from tests.support.history_seeds import seeds
 
-SEEDS = range(1, 1 + max(1, int(os.environ.get("LANCE_HISTORIES", "0")) // 100))
 STEPS = 10
 KINDS = [
     *("btree (id)", "bitmap (id)", "zonemap (id)", "btree (k)", "bitmap (k)", "zonemap (k)", "zonemap (x)"),
@@ -99,7 +98,7 @@ def lookup(draw: random.Random, table: Rows, source: Rows) -> Condition:
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(1, one_of=100))
 def test_rows_are_those_of_the_model(spark: SparkSession, seed: int, stable_row_ids: bool) -> None:
     draw = random.Random(f"{seed} {stable_row_ids}")
     table, source = rows_of(draw, range(200)), rows_of(draw, range(150, 250))

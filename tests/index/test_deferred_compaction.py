@@ -18,7 +18,8 @@ from tests.index.builds import both
 from tests.index.comparisons import append, check_all, repeated, write
 from tests.index.test_fragment_reuse import ANSWERED_BY, check_answered
 from tests.index.test_fragment_reuse import compact as reference_compact
-from tests.index.test_index_lifecycle import CONDITIONS, HISTORIES, History, indexed, rows
+from tests.index.test_index_lifecycle import CONDITIONS, History, indexed, rows
+from tests.support.history_seeds import seeds
 
 
 def record(uri: str) -> IndexMetadata | None:
@@ -236,7 +237,7 @@ def test_table_without_an_index_gets_no_record(tmp_path: Path) -> None:
     assert record(uri) is None
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_random_histories_with_deferred_compactions_of_both(tmp_path: Path, seed: int, warnings: list[str]) -> None:
     uri = str(tmp_path)
     indexed(uri)

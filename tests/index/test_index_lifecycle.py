@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,9 +17,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from tests.index.comparisons import ID, append, check, check_all, ids, repeated, write
-
-HISTORIES = int(os.environ.get("LANCE_HISTORIES", "3"))
-"""How many random histories of each kind are tried."""
+from tests.support.history_seeds import seeds
 
 WORDS = ["alpha", "beta", "gamma", None, "alphabet", ""]
 INDEXES: dict[str, tuple[str, str | IndexConfig]] = {
@@ -143,7 +140,7 @@ class History:
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_random_histories_give_the_answers_of_a_scan(
     tmp_path: Path, seed: int, stable_row_ids: bool, warnings: list[str]
 ) -> None:

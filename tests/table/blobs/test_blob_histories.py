@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,9 +15,8 @@ from lance.blob import blob_field as reference_field
 
 import lance_spark
 from lance_spark import blob_field
+from tests.support.history_seeds import seeds
 
-HISTORIES = max(4, int(os.environ.get("LANCE_HISTORIES", "8")) // 2)
-SEED = os.environ.get("LANCE_SEED", "0")
 LIMITS = {"inline_size_threshold": 10, "dedicated_size_threshold": 1000, "pack_file_size_threshold": 1500}
 SIZES = [0, 1, 10, 11, 200, 999, 1000, 1001, 3000]
 SCHEMA = pa.schema([pa.field("id", pa.int64()), blob_field("img", **LIMITS)])
@@ -120,9 +118,9 @@ STEPS: list[Callable[[History], None]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(HISTORIES))
-def test_blobs_stay_with_their_rows(tmp_path: Path, number: int) -> None:
-    rng = random.Random(f"{SEED}-{number}")
+@pytest.mark.parametrize("seed", seeds(4, one_of=2))
+def test_blobs_stay_with_their_rows(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
     history = History(str(tmp_path / "t"), rng)
     for _ in range(10):
         step = rng.choice(STEPS)
