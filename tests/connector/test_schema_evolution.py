@@ -43,8 +43,8 @@ def table(spark: SparkSession, uri: str, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def stopped(spark: SparkSession) -> Iterator[None]:
-    """`stops(id)` is the id; it fails for row 11."""
+def stopped(spark: SparkSession, table: str) -> Iterator[None]:
+    """The view `stopping`: the rows of `wider`, which the fixture `table` makes, with a failure at row 11."""
 
     def stops(key: int) -> int:
         if key == 11:

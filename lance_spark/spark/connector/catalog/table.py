@@ -147,24 +147,27 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
         return _load_to_write(request, place)
     state, options = StateOptions.pick(request.options), ColumnOptions.pick(request.options)
     location = place.location()
-    if location.branch is None and location.history.latest_location() is None:
+    is_newest = _asked_version(state, request.time_travel) == _NEWEST
+    newest = location.latest() if is_newest else None
+    is_plain = location.branch is not None or newest is not None
+    if not is_plain and (is_newest or location.history.latest_location() is None):
         whole = open_partitioned_table(place, state, request.time_travel)
         if whole is not None:
             if replace(options, blob_handling=None, json_as=None, uuid_as=None) != _ALL_COLUMNS:
                 raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
-            is_newest = request.time_travel is None and _asked_version(state, None) == (None, None, None)
-            return LoadReply(True, describe_partitioned(place, whole, writable=is_newest, options=options))
-    manifest = _version(location, state, request.time_travel)
+            described = describe_partitioned(place, whole, writable=is_newest, options=options)
+            described.handle.keep(whole)
+            return LoadReply(True, described)
+    location, manifest = (location, newest) if is_newest else _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:
             raise NotFoundError(f"there is no Lance table at {location.uri}")
         return LoadReply(False)
-    if isinstance(manifest, tuple):
-        location, manifest = manifest
     if request.by_path:
         ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.
-    is_newest = request.time_travel is None and state.version is None and state.tag is None and state.timestamp is None
-    return LoadReply(True, describe(place, location, manifest, READS + (WRITES if is_newest else ()), options=options))
+    described = describe(place, location, manifest, READS + (WRITES if is_newest else ()), options=options)
+    described.handle.keep(manifest)
+    return LoadReply(True, described)
 
 
 def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
@@ -180,6 +183,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
         whole = open_partitioned_table(place, StateOptions())
         if whole is not None:
             found = describe_partitioned(place, whole, writable=True, options=columns)
+            found.handle.keep(whole)
             if request.by_path and "DELETE" in request.privileges:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
@@ -193,6 +197,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
     described = describe(place, location, newest, capabilities, columns)
+    described.handle.keep(newest)
     return LoadReply(True, _computed(described, request, by_spark=computes))
 
 
@@ -211,6 +216,9 @@ def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bo
     return replace(described, computed=described.generated if changes_rows else {})
 
 
+_NEWEST = (None, None, None)
+
+
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
     """Number, tag and time of the requested version; all None for the newest."""
     version, tag, moment = state.version, state.tag, state.timestamp
@@ -225,19 +233,16 @@ def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int 
     return version, tag, moment
 
 
-def _version(
-    location: TableLocation, state: StateOptions, travel: TimeTravel | None
-) -> Manifest | tuple[TableLocation, Manifest] | None:
+def _version(location: TableLocation, state: StateOptions, travel: TimeTravel | None) -> tuple[TableLocation, Manifest]:
+    """The requested version, and where it is: a tag chooses the branch."""
     version, tag, moment = _asked_version(state, travel)
     if tag is not None:
         named = location.refs.tag(tag)
-        location = location.on_branch(named.branch)
-        return location, location.at(named.version).manifest
+        location, version = location.on_branch(named.branch), named.version
     if version is not None:
-        return location.at(version).manifest
-    if moment is not None:
-        return location.as_of(moment).manifest
-    return location.latest()
+        return location, location.at(version).manifest
+    assert moment is not None, "the newest version was not asked for"
+    return location, location.as_of(moment).manifest
 
 
 def describe(

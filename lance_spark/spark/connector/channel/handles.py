@@ -208,6 +208,13 @@ class TableHandle:
         evolved = self.evolved_schema()
         return location, manifest if evolved is None else replace(manifest, schema=evolved)
 
+    def keep(self, version: Manifest | PartitionedTable) -> None:
+        """Keeps the version that `open` or `open_partitioned` would read from the store once more."""
+        if isinstance(version, Manifest):
+            _manifests.put(self.key, version)
+        else:
+            _partitioned.put(self.key, version)
+
     def evolved_schema(self) -> LanceSchema | None:
         """The new schema if the rows add columns; None if it does not change."""
         if self.evolved is None:
