@@ -8,6 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import lance_spark
+
 
 def test_metadata_tables(spark: SparkSession) -> None:
     spark.sql("CREATE NAMESPACE lance.meta")
@@ -30,6 +32,9 @@ def test_metadata_tables(spark: SparkSession) -> None:
     assert spark.table("lance.meta.t.transactions").count() == 3
     (index,) = spark.table("lance.meta.t.indexes").collect()
     assert (index.name, index.columns, index.num_fragments) == ("id_idx", ["id"], len(fragments))
+    statistics = lance_spark.open(reference.uri).index_statistics("id_idx")
+    assert (index.index_type, index.size_bytes) == ("btree", statistics["size_bytes"])
+    assert (index.num_indexed_rows, index.num_unindexed_rows) == (reference.count_rows(), 0)
     refs = {(row.name, row.type, row.version) for row in spark.table("lance.meta.t.refs").collect()}
     assert refs == {("main", "branch", 3), ("one", "tag", 2)}
     assert spark.sql("SELECT count(*) AS n FROM lance.meta.t.fragments VERSION AS OF 1").first().n == 0
@@ -37,6 +42,25 @@ def test_metadata_tables(spark: SparkSession) -> None:
         spark.table("lance.meta.t.nothing")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.table("lance.meta.missing.files")
+
+
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (k)"])
+def test_segments_of_indexes(spark: SparkSession, partitioning: str) -> None:
+    """Each with the rows that it covers, without deleted ones, and those that its index does not cover."""
+    spark.sql(f"CREATE TABLE lance.meta.segments (id INT, k STRING) {partitioning}")
+    try:
+        spark.sql("INSERT INTO lance.meta.segments SELECT id, 'a' FROM range(10)")
+        spark.sql("ALTER TABLE lance.meta.segments CREATE INDEX by_id USING btree (id)")
+        spark.sql("INSERT INTO lance.meta.segments SELECT id, 'a' FROM range(10, 15)")
+        spark.sql("ALTER TABLE lance.meta.segments REFRESH INDEX by_id")
+        spark.sql("INSERT INTO lance.meta.segments VALUES (15, 'a')")
+        spark.sql("DELETE FROM lance.meta.segments WHERE id = 3")
+        found = spark.sql("SELECT index_type, num_indexed_rows, num_unindexed_rows FROM lance.meta.segments.indexes")
+        assert sorted(tuple(row) for row in found.collect()) == [("btree", 5, 1), ("btree", 9, 1)]
+        sizes = spark.sql("SELECT size_bytes, columns FROM lance.meta.segments.indexes").collect()
+        assert all(row.size_bytes > 0 and row.columns == ["id"] for row in sizes)
+    finally:
+        spark.sql("DROP TABLE lance.meta.segments PURGE")
 
 
 def test_metadata_tables_by_path(spark: SparkSession, uri: str) -> None:

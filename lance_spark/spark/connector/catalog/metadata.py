@@ -16,6 +16,7 @@ from lance_spark.spark.connector.procedures.version_procedures import HISTORY, M
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.describe import summarize_segments
 from lance_spark.table.source import TableSource
 
 _FRAGMENTS = row_type(
@@ -38,8 +39,12 @@ _INDEXES = row_type(
     name=StringType(),
     uuid=StringType(),
     columns=ArrayType(StringType()),
+    index_type=StringType(),
     built_at_version=LongType(),
     num_fragments=LongType(),
+    num_indexed_rows=LongType(),
+    num_unindexed_rows=LongType(),
+    size_bytes=LongType(),
 )
 _REFS = row_type(name=StringType(), type=StringType(), branch=StringType(), version=LongType())
 _TRANSACTIONS = row_type(
@@ -86,11 +91,19 @@ def _files(table: Dataset) -> _Rows:
 
 
 def _indexes(table: Dataset) -> _Rows:
-    names = {int(item.id): item.name for item in table.lance_schema.walk()}
-    for index in table.indices():
-        columns = [names.get(number, f"#{number}") for number in index.message.fields]
-        known = len(index.fragment_ids()) if index.tells_coverage else None
-        yield (index.name, index.uuid, columns, index.message.dataset_version, known)
+    for found in summarize_segments(table.manifest, table.location.bases(table.manifest)):
+        segment = found.segment
+        yield (
+            segment.name,
+            segment.uuid,
+            found.columns,
+            found.type_name.lower(),
+            segment.message.dataset_version,
+            len(segment.fragment_ids()) if segment.tells_coverage else None,
+            found.num_indexed_rows,
+            found.num_unindexed_rows,
+            found.size_bytes,
+        )
 
 
 def _refs(table: AnyDataset, _limit: int | None) -> _Rows:

@@ -34,6 +34,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.spark.connector.search.arguments import spelt_column
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.create import removing_on_failure
@@ -126,7 +127,8 @@ def _create(call: Invocation) -> LocalRows | Tasks:
     num_segments = parameters.pop(_NUM_SEGMENTS, None)
     if num_segments is not None and (type(num_segments) is not int or num_segments < 1):
         raise InvalidInputError(f"{_NUM_SEGMENTS} is {num_segments}; it is a whole number of at least 1")
-    return _built(_State(table, _Index(name, given.required("kind"), columns[0], parameters), num_segments))
+    column = spelt_column(columns[0], table.stored_schema)
+    return _built(_State(table, _Index(name, given.required("kind"), column, parameters), num_segments))
 
 
 def _built(state: _State) -> LocalRows | Tasks:

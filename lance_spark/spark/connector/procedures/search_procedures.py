@@ -28,24 +28,28 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
+from lance_spark.spark.connector.search.arguments import spelt_columns
 from lance_spark.spark.connector.search.divided_text import TextTask, after_text_tasks, text_pieces
 from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT, TextSearch
 from lance_spark.spark.types.json_columns import with_json_texts
 from lance_spark.spark.types.schemas import to_spark_schema
-from lance_spark.table.search.text_search import SearchRequest
+from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.search.text_search import SCORE, SearchRequest
 
 
 def _search(call: Invocation) -> LocalRows | Tasks:
     table, arguments = call.table(), call.arguments
     dataset = PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
     limit = arguments.integer("limit")
+    schema = dataset.stored_schema
     request = SearchRequest(
         arguments.text("query") or "",
-        arguments.texts("search_columns") or None,
+        spelt_columns(arguments.texts("search_columns"), schema) or None,
         DEFAULT_LIMIT if limit is None else limit,
         arguments.integer("offset"),
     )
-    columns, with_row_id = arguments.texts("columns") or None, bool(arguments.flag("with_row_id"))
+    columns = spelt_columns(arguments.texts("columns"), schema, (SCORE, ROW_ID)) or None
+    with_row_id = bool(arguments.flag("with_row_id"))
     planned = TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)
     pieces = text_pieces(dataset, request, analyzed_inline_bytes(call.text_search_inline_bytes))
     if not pieces:

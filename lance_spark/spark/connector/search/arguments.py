@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.nodes import quote_name
+from lance_spark.schema.projection import parse_path
 
 VERSION_ARGUMENTS = ("version", "branch", "tag", "timestamp")
 """Arguments of every search that choose the version of the table, under the names of the options of a read."""
@@ -113,10 +118,35 @@ class Arguments:
             raise self._wrong(name, "an array of names", value)
         return [*value]
 
+    def columns(self, name: str, schema: pa.Schema, added: Sequence[str] = ()) -> list[str] | None:
+        """Columns of a table, in an array of names of any case, as the table spells them and quoted; None as `names`.
+
+        Args:
+            added: columns that the search adds to those of the table; they stay as they are.
+
+        Raises:
+            NotFoundError: there is no such column.
+            InvalidInputError: two columns differ by case alone, and the name is neither; also as `whole`.
+        """
+        given = self.names(name)
+        return None if given is None else spelt_columns(given, schema, added)
+
     def _wrong(self, name: str, expected: str, value: object) -> InvalidInputError:
         return InvalidInputError(
             f"the argument {name} of {self._function} is {str(value)[:80]!r}; it must be {expected}"
         )
+
+
+def spelt_columns(names: Sequence[str], schema: pa.Schema, added: Sequence[str] = ()) -> list[str]:
+    """Names of columns in any case, as the table spells them and quoted. As `Arguments.columns`."""
+    known = {name.lower(): name for name in added}
+    return [known.get(name.lower()) or spelt_column(name, schema) for name in names]
+
+
+def spelt_column(name: str, schema: pa.Schema) -> str:
+    """One name. As `Arguments.columns`."""
+    path = (name,) if name in schema.names else parse_path(name)
+    return ".".join(map(quote_name, resolve_names(schema, path)))
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

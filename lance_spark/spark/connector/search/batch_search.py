@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
@@ -135,22 +136,28 @@ def plan_batch_search(dataset: AnyDataset, queries: AnyDataset, call: SearchCall
         raise InvalidInputError(f"column {column.name} has lists of vectors, which are searched by one query at a time")
     placeholder = np.zeros(column.dimension, np.uint8)
     search = plan_with(dataset, arguments, where, placeholder)
-    name = arguments.text("query_column") or _only_vectors(queries)
-    if name not in queries.stored_schema.names:
-        raise NotFoundError(f"the queries have no column {name!r}")
+    known = queries.stored_schema
+    named = arguments.text("query_column")
+    name = _only_vectors(queries) if named is None else _of_queries(named, known)
     asked = VectorColumn.of(name, queries.stored_schema.field(name).type)
     if asked.dimension != column.dimension or asked.is_multivector:
         raise InvalidInputError(
             f"the queries have {asked.dimension} values, the vectors of column {column.name} have {column.dimension}"
         )
     chosen = arguments.names("query_columns")
-    others = [field.name for field in queries.stored_schema if field.name != name] if chosen is None else chosen
-    for other in others:
-        if other not in queries.stored_schema.names:
-            raise NotFoundError(f"the queries have no column {other!r}")
+    others = known.names if chosen is None else [_of_queries(other, known) for other in chosen]
+    others = [other for other in others if chosen is not None or other != name]
     planned = BatchSearch(dataset, queries, search, name, tuple(others))
     planned.schema()
     return planned
+
+
+def _of_queries(name: str, schema: pa.Schema) -> str:
+    """A column of the queries, in any case."""
+    try:
+        return resolve_names(schema, (name,))[0]
+    except NotFoundError:
+        raise NotFoundError(f"the queries have no column {name!r}") from None
 
 
 def _only_vectors(queries: AnyDataset) -> str:

@@ -13,6 +13,7 @@ from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.divided import FoundInPiece, knowing
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SCORE, SearchRequest
+from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 
 NAMES = ("search", "lance_search")
 DEFAULT_LIMIT = 10
@@ -74,21 +75,23 @@ class TextSearch:
         return DEFAULT_LIMIT if self.request.limit is None else self.request.limit
 
 
-def plan_text_search(dataset: SearchVerbs, call: SearchCall) -> TextSearch:
+def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
     """The search of a call.
 
     Raises:
+        NotFoundError: no such column.
         InvalidInputError: an argument is unknown, missing, or of another type.
     """
-    arguments = Arguments(call, _POSITIONAL, _KNOWN)
+    arguments, schema = Arguments(call, _POSITIONAL, _KNOWN), dataset.stored_schema
     arguments.required("query")
     limit = arguments.whole("limit")
     request = SearchRequest(
         arguments.text("query") or "",
-        arguments.names("search_columns"),
+        arguments.columns("search_columns", schema),
         DEFAULT_LIMIT if limit is None else limit,
         arguments.whole("offset"),
         fast_search=arguments.flag("fast_search", False),
     )
-    columns, with_row_id = arguments.names("columns"), arguments.flag("with_row_id", False)
+    columns = arguments.columns("columns", schema, (SCORE, ROW_ID))
+    with_row_id = arguments.flag("with_row_id", False)
     return TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)

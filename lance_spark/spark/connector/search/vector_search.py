@@ -10,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import quote_name
 from lance_spark.index.vector.segment import Probed
-from lance_spark.schema.projection import parse_path
-from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
+from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall, spelt_column
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.vector_search.query import DEFAULT_K, DISTANCE, QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.request import NearestRequest
@@ -151,7 +149,7 @@ def nearest_request(dataset: VectorVerbs, arguments: Arguments, column: str, que
         DEFAULT_K if k is None else k,
         arguments.text("distance_type"),
         arguments.text("filter"),
-        columns=spelt_columns(arguments.names("columns"), dataset.stored_schema),
+        columns=arguments.columns("columns", dataset.stored_schema, (DISTANCE, ROW_ID)),
         prefilter=arguments.flag("prefilter", True),
         distance_range=None if bounds == (None, None) else bounds,
         offset=offset,
@@ -171,25 +169,16 @@ def quoted_column(name: str) -> str:
     return name if name in (DISTANCE, ROW_ID) else quote_name(name)
 
 
-def spelt_columns(names: list[str] | None, schema: pa.Schema) -> list[str] | None:
-    """The names as the table spells them, quoted."""
-    if names is None:
-        return None
-    system = {DISTANCE: DISTANCE, ROW_ID: ROW_ID}
-    return [
-        system.get(name.lower()) or ".".join(map(quote_name, resolve_names(schema, parse_path(name)))) for name in names
-    ]
-
-
 def searched_vector_column(arguments: Arguments, schema: pa.Schema) -> str:
     """The column that a call names, else ``vector``, else the only column of vectors.
 
     Raises:
+        NotFoundError: there is no such column.
         InvalidInputError: it names none, and there are several or none.
     """
     named = arguments.text("vector_column")
     if named is not None:
-        return named
+        return spelt_column(named, schema)
     if _DEFAULT_COLUMN in schema.names:
         return _DEFAULT_COLUMN
     found = [field.name for field in schema if _has_vectors(field)]
