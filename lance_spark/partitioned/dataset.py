@@ -38,44 +38,37 @@ from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.columns.add_columns import ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration
-from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.optimizer import Optimizer
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
-from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reference_verbs import ReferenceVerbs
 from lance_spark.table.refs.refs import Tag
-from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.changes import set_identity_counts
-from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
+from lance_spark.table.writing.write_verbs import RowsToWrite
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
 class PartitionedDataset(
-    RowVerbs,
-    WriteVerbs,
     PartitionedIndexVerbs,
     PartitionedSearchVerbs,
     HybridVerbs,
     ExchangeVerbs,
     BlobVerbs,
     IndexRecallVerbs,
-    ColumnVerbs,
-    TagVerbs,
-    CleanupVerbs,
+    ReferenceVerbs,
 ):
     """One version of a partitioned table. It never changes; each verb that writes returns the version that it made.
 

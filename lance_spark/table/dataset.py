@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any
@@ -17,6 +18,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
+from lance_spark.table.dataset_fragment import DatasetFragment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs
@@ -27,10 +29,10 @@ from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.reference_verbs import ReferenceVerbs
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.replace import append_to, replace_all_rows, replace_where
 from lance_spark.table.row_level.row_target import PlainRows, change_rows
-from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
 from lance_spark.table.search.text_filters import with_text_searches_done
@@ -42,15 +44,14 @@ from lance_spark.table.versions.changes import restore, set_identity_counts, upd
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write_verbs import RowsToWrite, WriteVerbs
+from lance_spark.table.writing.write_verbs import RowsToWrite
 
 _MAX_PLANS = 64
 """Plans that a dataset keeps."""
 
 
 class Dataset(
-    RowVerbs,
-    WriteVerbs,
+    ReferenceVerbs,
     DatasetSearchVerbs,
     HybridVerbs,
     ExchangeVerbs,
@@ -147,6 +148,15 @@ class Dataset(
     def fragments(self) -> FragmentList:
         """The horizontal pieces of the table, in scan order."""
         return self.manifest.fragments
+
+    def get_fragments(self) -> list[DatasetFragment]:
+        """The fragments in scan order, each of which can be read by itself."""
+        alone = (FragmentList([message]) for message in self.fragments.messages)
+        return [DatasetFragment(one[0], Dataset(self.location, replace(self.manifest, fragments=one))) for one in alone]
+
+    def get_fragment(self, fragment_id: int) -> DatasetFragment | None:
+        """The fragment with this id; None if the version does not have it."""
+        return next((found for found in self.get_fragments() if found.fragment_id == fragment_id), None)
 
     @property
     def config(self) -> Mapping[str, str]:

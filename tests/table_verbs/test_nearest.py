@@ -85,5 +85,5 @@ def test_nearest_rows_in_words_of_the_reference(table: Any) -> None:
         table.to_table(nearest={"column": "v", "q": QUERY, "nprobe": 3})
     with pytest.raises(InvalidInputError, match="needs the key 'q'"):
         table.to_table(nearest={"column": "v"})
-    with pytest.raises(InvalidInputError, match="needs the key 'column'"):
+    with pytest.raises(InvalidInputError, match="prefilter belongs to nearest or full_text_query"):
         table.to_table(prefilter=True)

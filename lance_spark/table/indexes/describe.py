@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,42 @@ def list_indices(manifest: Manifest, bases: Bases) -> list[dict[str, Any]]:
         }
         for index in sorted(indexes, key=lambda index: index.name)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """What the metadata of a version say about a segment of an index.
+
+    Attributes:
+        num_indexed_rows: rows that are not deleted in the fragments that the segment covers; None for a system index.
+        num_unindexed_rows: those in fragments that no segment of the index covers; None for a system index.
+        size_bytes: of its files; None if the metadata do not have the sizes.
+    """
+
+    segment: IndexMetadata
+    columns: list[str]
+    type_name: str
+    num_indexed_rows: int | None
+    num_unindexed_rows: int | None
+    size_bytes: int | None
+
+
+def summarize_segments(manifest: Manifest, bases: Bases) -> Iterator[SegmentSummary]:
+    """All segments of the indexes of a version, ordered by the name of the index; reads no index file."""
+    segments = sorted(parse_indices(manifest.index_section), key=lambda segment: segment.name)
+    rows = _live_rows(manifest, bases) if segments else {}
+    fragments_of = covered_fragments(segments, bases)
+    covered = {segment.uuid: set(fragments_of(segment)) & rows.keys() for segment in segments if not segment.is_system}
+    by_index: dict[str, set[int]] = {}
+    for segment in segments:
+        by_index.setdefault(segment.name, set()).update(covered.get(segment.uuid, ()))
+    for segment in segments:
+        indexed = unindexed = None
+        if segment.uuid in covered:
+            indexed = sum(rows[number] for number in covered[segment.uuid])
+            unindexed = sum(rows[number] for number in rows.keys() - by_index[segment.name])
+        columns = column_paths(segment, manifest.schema)
+        yield SegmentSummary(segment, columns, type_name(segment), indexed, unindexed, size_bytes(segment))
 
 
 def type_name(index: IndexMetadata) -> str:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.commit import commit_indices, drop_index
 from lance_spark.table.indexes.create import create_index
@@ -38,7 +39,12 @@ class IndexVerbs(ABC):
         """The version with indexes that cover all rows. Raises as `optimize_indices`."""
 
     def create_scalar_index(
-        self, column: str, kind: str = "BTREE", name: str | None = None, replace: bool = True, **parameters: Any
+        self,
+        column: str | Sequence[str],
+        kind: str = "BTREE",
+        name: str | None = None,
+        replace: bool = True,
+        **parameters: Any,
     ) -> Self:
         """The newest version of the branch with a new index over all of its rows.
 
@@ -46,7 +52,7 @@ class IndexVerbs(ABC):
         partitions. If other writers move or change indexed values during the build, it starts again.
 
         Args:
-            column: a name, or a dotted path into structs.
+            column: a name, or a dotted path into structs; also as the only item of a list.
             kind: BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, RTREE, JSON or INVERTED (also FTS), in any
                 case of letters.
             name: by default the column's path and ``_idx``.
@@ -67,11 +73,11 @@ class IndexVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
-        return self._create_index(column, kind, name, replace, parameters)
+        return self._create_index(_only_column(column), kind, name, replace, parameters)
 
     def create_index(
         self,
-        column: str,
+        column: str | Sequence[str],
         index_type: str,
         name: str | None = None,
         metric: str | None = None,
@@ -114,7 +120,7 @@ class IndexVerbs(ABC):
             "num_sub_vectors": num_sub_vectors,
         }
         given = {**parameters, **{key: value for key, value in named.items() if value is not None}}
-        return self._create_index(column, index_type, name, replace, given)
+        return self._create_index(_only_column(column), index_type, name, replace, given)
 
     def optimize_indices(
         self, names: Sequence[str] | str | None = None, *, num_indices_to_merge: int = 1, retrain: bool = False
@@ -243,3 +249,11 @@ class DatasetIndexVerbs(IndexVerbs):
             CommitStateUnknownError: the store never said whether the version was committed.
         """
         return type(self)(self.location, commit_indices(self.location, self.manifest, new))
+
+
+def _only_column(column: str | Sequence[str]) -> str:
+    if isinstance(column, str):
+        return column
+    if len(column) != 1:
+        raise InvalidInputError(f"an index is on one column; {len(column)} are given: {', '.join(column)}")
+    return column[0]

@@ -33,11 +33,17 @@ class ExchangeVerbs(ReadVerbs):
         batch_size: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        use_scalar_index: bool = True,
+        **search: Any,
     ) -> Scanner:
-        """A read that has not begun; arguments as `scan`, whose errors come with its schema or its rows."""
-        chosen = {"columns": columns, "batch_size": batch_size}
-        flags = {"with_row_id": with_row_id, "with_row_address": with_row_address}
-        return Scanner(self, {**chosen, **flags, "filter": filter, "limit": limit, "offset": offset})
+        """A read that has not begun; arguments as `scan`, whose errors come with its schema or its rows.
+
+        Args:
+            search: `nearest`, `full_text_query`, `prefilter` and `fast_search`, as `to_table` has them.
+        """
+        chosen = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, "batch_size": batch_size}
+        flags = {"with_row_id": with_row_id, "with_row_address": with_row_address, "use_scalar_index": use_scalar_index}
+        return Scanner(self, {**chosen, **flags, **search}, is_search=bool(search))
 
     def to_batches(
         self,
@@ -138,23 +144,31 @@ class Scanner:
 
     Attributes:
         table: what is read.
-        arguments: those of `ReadVerbs.scan`.
+        arguments: those of `ReadVerbs.scan`, or, of a search, of the table's `to_table`.
+        is_search: whether the rows come from a search, all at once.
     """
 
     table: ReadVerbs
     arguments: Mapping[str, Any]
+    is_search: bool = False
 
     @property
     def projected_schema(self) -> pa.Schema:
         """The columns that are returned."""
+        if self.is_search:
+            return self.to_table().schema
         return self.table.to_table(**{**self.arguments, "limit": 0}).schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as batches."""
+        if self.is_search:
+            return iter(self.to_table().to_batches(self.arguments["batch_size"]))
         return self.table.scan(**self.arguments)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""
+        if self.is_search:
+            return self.to_table().to_reader(self.arguments["batch_size"])
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
@@ -168,7 +182,7 @@ class Scanner:
 
     def count_rows(self) -> int:
         """How many rows are returned."""
-        if self.arguments["limit"] is None and self.arguments["offset"] is None:
+        if not self.is_search and self.arguments["limit"] is None and self.arguments["offset"] is None:
             return self.table.count_rows(self.arguments["filter"])
         return sum(batch.num_rows for batch in self.to_batches())
 

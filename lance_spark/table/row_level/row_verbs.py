@@ -61,25 +61,26 @@ class RowVerbs(ABC):
 
     def update(
         self,
-        values: Mapping[str, Any],
-        filter: str | Expr | None = None,
+        updates: Mapping[str, Any],
+        where: str | Expr | None = None,
         *,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> Self:
-        """The table with other values in those rows of this version for which `filter` is true.
+        """The table with other values in those rows of this version for which `where` is true.
 
-        It is this version if there are no such rows. If other writers have changed one of them since, filter and values
-        are computed again, from the newest version. A row whose partition values change moves to its new partition.
+        It is this version if there are no such rows. If other writers have changed one of them since, condition and
+        values are computed again, from the newest version. A row whose partition values change moves to its new
+        partition.
 
         Args:
-            values: by column, or dotted path into structs: SQL text, in which columns have the values from before the
-                update (a text is ``"'text'"``, a list ``"array(1, 2)"``), or a Python or Arrow value.
-            filter: a condition as after WHERE; None for all rows.
+            updates: values by column, or dotted path into structs: SQL text, in which columns have the values from
+                before the update (a text is ``"'text'"``, a list ``"array(1, 2)"``), or a Python or Arrow value.
+            where: a condition; None for all rows.
             commit_message, transaction_properties: kept with the version.
 
         Raises:
-            InvalidInputError: a value does not fit its column, or filter or values are invalid, or fail on a row.
+            InvalidInputError: a value does not fit its column, or condition or values are invalid, or fail on a row.
                 Nothing was changed.
             NotFoundError: a column that the table does not have.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
@@ -88,8 +89,8 @@ class RowVerbs(ABC):
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
         options = CommitOptions(commit_message, transaction_properties)
-        condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
-        return self._change_rows(lambda target: update_once(target, values, condition), options)
+        condition = None if where is None else condition_of(where, to_match_all="leave it out")
+        return self._change_rows(lambda target: update_once(target, updates, condition), options)
 
     def merge(
         self,

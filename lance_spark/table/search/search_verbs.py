@@ -123,7 +123,12 @@ class DatasetSearchVerbs(SearchVerbs):
         ) -> Scan: ...
 
         def create_scalar_index(
-            self, column: str, kind: str = "BTREE", name: str | None = None, replace: bool = True, **parameters: Any
+            self,
+            column: str | Sequence[str],
+            kind: str = "BTREE",
+            name: str | None = None,
+            replace: bool = True,
+            **parameters: Any,
         ) -> Self: ...
 
     def create_text_index(self, column: str, name: str | None = None, **options: Any) -> Self:

@@ -38,36 +38,67 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         allow_external_blobs: bool = False,
         *,
         nearest: Mapping[str, Any] | None = None,
-        **search: bool,
+        full_text_query: str | TextQuery | Mapping[str, Any] | None = None,
+        prefilter: bool | None = None,
+        fast_search: bool | None = None,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`.
 
+        With one of the two searches, in the reference library's words, they are the rows that it finds, best first.
+
         Args:
-            nearest: a vector search; this and `search` (`prefilter`, `fast_search`) as `to_table_of_nearest`.
+            nearest: a vector search, as in `to_table_of_nearest`.
+            full_text_query: a text search: words, a query, or a mapping of ``query`` and ``columns``, the columns to
+                search; `search` says more. The filter is applied before the limit.
+            prefilter: whether the filter chooses the rows that `nearest` searches; False, as without it, filters what
+                the search has found.
+            fast_search: leaves out rows that the index does not cover.
+
+        Raises:
+            InvalidInputError: both searches, or an argument of a search without one; and as `scan`.
         """
-        if nearest is None and not search:
-            return super().to_table(
+        options = {"prefilter": prefilter, "fast_search": fast_search}
+        search = {name: value for name, value in options.items() if value is not None}
+        if nearest is not None and full_text_query is not None:
+            raise InvalidInputError("give one of nearest and full_text_query; hybrid_search does both")
+        if nearest is not None:
+            return self.to_table_of_nearest(
+                nearest,
+                with_row_address=with_row_address,
+                columns=columns,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                with_row_id=with_row_id,
+                use_scalar_index=use_scalar_index,
+                **search,
+            )
+        if full_text_query is not None:
+            query, search_columns = _text_query(full_text_query)
+            return self.search(
+                query,
                 columns,
-                filter,
                 limit,
                 offset,
-                batch_size,
-                with_row_id,
-                with_row_address,
-                use_scalar_index,
-                blob_handling,
-                allow_external_blobs,
+                filter,
+                search_columns=search_columns,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                fast_search=bool(fast_search),
             )
-        return self.to_table_of_nearest(
-            nearest or {},
-            with_row_address=with_row_address,
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            use_scalar_index=use_scalar_index,
-            **search,
+        if search:
+            raise InvalidInputError(f"{' and '.join(search)} belongs to nearest or full_text_query, which is not given")
+        return super().to_table(
+            columns,
+            filter,
+            limit,
+            offset,
+            batch_size,
+            with_row_id,
+            with_row_address,
+            use_scalar_index,
+            blob_handling,
+            allow_external_blobs,
         )
 
     def hybrid_search(
@@ -176,3 +207,14 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         """The columns of the result of `found_by_both`. Raises as `hybrid_search`."""
         _, schema = self._searched_parts(columns, None, with_row_id, False)
         return hybrid_schema(schema)
+
+
+def _text_query(given: str | TextQuery | Mapping[str, Any]) -> tuple[str | TextQuery, Sequence[str] | None]:
+    """The query of a `full_text_query`, and the columns to search."""
+    if not isinstance(given, Mapping):
+        return given, None
+    unknown = given.keys() - {"query", "columns"}
+    if unknown or "query" not in given:
+        problem = f"does not know the key {min(unknown)!r}" if unknown else "needs the key 'query'"
+        raise InvalidInputError(f"full_text_query {problem}; its keys are query and columns")
+    return given["query"], given.get("columns")

@@ -1,0 +1,72 @@
+"""A merge that is described step by step, in the reference library's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Result = TypeVar("Result")
+
+
+class MergeInsert(Generic[Result]):
+    """What `RowVerbs.merge` is to do; each method returns this object, and `execute` does it.
+
+    Args:
+        run: `RowVerbs.merge` with its keys; called with the rows and the actions.
+    """
+
+    def __init__(self, run: Callable[..., Result]) -> None:
+        self._run = run
+        self._actions: dict[str, str | None] = {
+            "when_matched": None,
+            "when_not_matched": None,
+            "when_not_matched_by_source": None,
+        }
+
+    def when_matched_update_all(self, condition: str | None = None) -> Self:
+        """Rows with a key of the source get its values. Raises `UnsupportedFeatureError` for a condition."""
+        return self._with("when_matched", "update", condition)
+
+    def when_matched_delete(self) -> Self:
+        """Rows with a key of the source are deleted."""
+        return self._with("when_matched", "delete")
+
+    def when_not_matched_insert_all(self) -> Self:
+        """Rows of the source whose key no row has are inserted."""
+        return self._with("when_not_matched", "insert")
+
+    def when_not_matched_by_source_delete(self, expr: str | None = None) -> Self:
+        """Rows whose key the source does not have are deleted. Raises `UnsupportedFeatureError` for a condition."""
+        return self._with("when_not_matched_by_source", "delete", expr)
+
+    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Result:
+        """The table with the rows merged into it.
+
+        Args:
+            data_obj: the source, as `RowVerbs.merge` takes it.
+            schema: of a source that is an iterable and may be empty.
+
+        Raises:
+            InvalidInputError: no action was chosen; and as `RowVerbs.merge`.
+        """
+        if not any(self._actions.values()):
+            raise InvalidInputError(
+                "nothing to do: call when_matched_update_all, when_not_matched_insert_all or another action first"
+            )
+        return self._run(data_obj, schema=schema, **self._actions)
+
+    def _with(self, clause: str, action: str, condition: str | None = None) -> Self:
+        if condition is not None:
+            raise UnsupportedFeatureError(
+                f"{clause} with the condition {condition!r} is not supported; MERGE INTO of Spark SQL takes conditions",
+                feature="conditions of merge_insert",
+            )
+        self._actions[clause] = action
+        return self
