@@ -40,12 +40,16 @@ def _contains_several(name: str, values: tuple[Expr, ...]) -> Expr:
     terms = tuple(_contains(name, (column, item)) for item in items.items)
     if len(terms) == 1:
         return terms[0]
-    return And(terms) if name == "array_has_all" else Or(terms)
+    return And(terms) if name in _ALL else Or(terms)
 
 
+_CONTAINS = ("array_contains", "array_has", "list_contains", "list_has")
+_ANY = ("arrays_overlap", "array_has_any", "list_has_any")
+_ALL = ("array_has_all", "list_has_all")
 ARRAY_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
-    **dict.fromkeys(("array_contains", "array_has"), (2, _contains)),
-    **dict.fromkeys(("arrays_overlap", "array_has_any", "array_has_all"), (2, _contains_several)),
-    "array": (None, lambda _, values: ArrayOf(values)),
+    **dict.fromkeys(_CONTAINS, (2, _contains)),
+    **dict.fromkeys((*_ANY, *_ALL), (2, _contains_several)),
+    **dict.fromkeys(("array", "make_array"), (None, lambda _, values: ArrayOf(values))),
 }
-"""The number of arguments, None for any, and what makes the node of name and arguments."""
+"""The number of arguments, None for any, and what makes the node of name and arguments. With the names that the
+reference library has for them."""

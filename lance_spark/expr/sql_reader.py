@@ -128,6 +128,7 @@ def _tokens(sql: str) -> list[_Token]:
         what = f"unclosed {quote[1]} {_at(sql, int(quote[2]))}" if quote else "unclosed quote or comment in the filter"
         raise InvalidInputError(what) from error
     made: list[_Token] = []
+    opened: list[str] = []
     end = 0
     for start, stop, kind in [
         *((token.start, token.end + 1, token.token_type) for token in found),
@@ -137,10 +138,33 @@ def _tokens(sql: str) -> list[_Token]:
         if not _BLANK.fullmatch(sql, end, start):
             raise InvalidInputError(f"unclosed comment, or one that Spark does not know, {_at(sql, end)}")
         if kind is not None:
-            _add(made, sql, _Token(*_kind_and_text(sql, start, stop, kind), start, stop))
+            for name, text in _parts(sql, start, stop, kind, opened, made):
+                _add(made, sql, _Token(name, text, start, stop))
         end = stop
     _check_nesting(sql, made)
     return made
+
+
+def _parts(
+    sql: str, start: int, end: int, kind: TokenType, opened: list[str], made: list[_Token]
+) -> list[tuple[TokenType, str]]:
+    """Kind and text of a token; a list in brackets is ``array(...)``.
+
+    Args:
+        opened: the brackets and parentheses around the token; those of this token are added or removed.
+        made: the tokens before it. After a value a bracket is that of an element, which is refused.
+    """
+    if kind is TokenType.L_BRACKET and not (made and made[-1].kind in _VALUE_ENDS):
+        opened.append("[")
+        return [(TokenType.VAR, "array"), (TokenType.L_PAREN, "(")]
+    if kind is TokenType.R_BRACKET and opened[-1:] == ["["]:
+        opened.pop()
+        return [(TokenType.R_PAREN, ")")]
+    if kind is TokenType.L_PAREN:
+        opened.append("(")
+    elif kind is TokenType.R_PAREN and opened and opened.pop() == "[":
+        raise _unexpected(sql, start, end)
+    return [_kind_and_text(sql, start, end, kind)]
 
 
 def _kind_and_text(sql: str, start: int, end: int, kind: TokenType) -> tuple[TokenType, str]:
