@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
@@ -120,7 +120,11 @@ class IndexFile:
         missing = [name for name in types if name not in self._fields]
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
-        chunked = self._reader.read_named([*types], rows)
+        try:
+            chunked = self._reader.read_named([*types], rows)
+        except UnsupportedFeatureError as error:
+            # Damaged descriptions of pages look like encodings of other releases. Either way the file has no answer.
+            raise CorruptFileError(str(error), path=self._reader.path) from error
         found = [_combined(column) for column in chunked]
         for (name, dtype), array in zip(types.items(), found, strict=True):
             if array.type != dtype:

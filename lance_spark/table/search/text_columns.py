@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import pyroaring
 
 from lance_spark.analysis.analyzer import Analyzer, is_text
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.index.text.found import FoundPart
 from lance_spark.index.text.part import AnalyzedPart, TextPart
 from lance_spark.index.text.search import Columns, Source, TextColumn
@@ -26,6 +27,8 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.text_segments import Covering, TextIndexes
+
+Found = TypeVar("Found")
 
 
 class TextColumns:
@@ -82,6 +85,13 @@ class TextColumns:
         if key not in self._made:
             self._made[key] = self._make(name, needs_positions)
         return self._made[key]
+
+    def leave_out(self, error: CorruptFileError) -> bool:
+        """Searches without the segment that has the damaged file from now on; False if no segment in use has it."""
+        found = self._indexes.leave_out(error)
+        if found:
+            self._made.clear()
+        return found
 
     def uncovered(self, name: str) -> Uncovered:
         """The rows of a column that a search for words reads. Raises as calls."""
@@ -212,6 +222,21 @@ def values_of(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     for name in names[1:]:
         column = pc.struct_field(column, [name])
     return column
+
+
+def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> Found:
+    """What `ask` finds in `columns`. If a file of an index is damaged it is asked again without that segment, whose
+    rows are read: most of an index is read only when a query needs it.
+
+    Raises:
+        CorruptFileError: of a data file.
+    """
+    while True:
+        try:
+            return ask()
+        except CorruptFileError as error:
+            if not any(part.leave_out(error) for part in columns):
+                raise
 
 
 class JoinedColumns:

@@ -24,7 +24,7 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, filterable
 from lance_spark.table.rows.row_address import OFFSET_BITS
-from lance_spark.table.search.text_columns import TextColumns, quoted
+from lance_spark.table.search.text_columns import TextColumns, quoted, without_damage
 
 
 def with_text_searches_done(
@@ -87,7 +87,7 @@ class _Searches:
         return expr
 
     def _rows(self, expr: TextMatch, *, is_positive: bool) -> Expr:
-        found = search(self._query(expr), self._columns)
+        found = without_damage([self._columns], lambda: search(self._query(expr), self._columns))
         rows = InArray(Column((ROW_ADDRESS,)), pa.array(found.addresses))
         if is_positive:
             return rows

@@ -20,7 +20,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.locate import by_fragment
-from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, TextColumns
+from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, TextColumns, without_damage
 
 SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
@@ -137,9 +137,11 @@ def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[Ro
     """The rows of each part that match, ascending by address, without some that cannot be among the best."""
     of_parts, query = searched(request, parts)
     columns = JoinedColumns(of_parts)
-    return [
-        part.filtered(search(query, columns.of(number), _wanted(request, part))) for number, part in enumerate(parts)
-    ]
+
+    def ask() -> list[RowScores]:
+        return [search(query, columns.of(number), _wanted(request, part)) for number, part in enumerate(parts)]
+
+    return [part.filtered(rows) for part, rows in zip(parts, without_damage(of_parts, ask), strict=True)]
 
 
 def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[list[TextColumns], TextQuery]:

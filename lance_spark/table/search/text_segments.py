@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyroaring
 
-from lance_spark.errors import LanceError
+from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.segments import warn_unused
@@ -49,6 +49,7 @@ class TextIndexes:
         self._manifest = manifest
         self._bases = bases
         self._indexes, self._moves = _text_indexes(manifest, bases)
+        self._damaged: set[str] = set()
 
     @property
     def fields(self) -> set[int]:
@@ -66,8 +67,18 @@ class TextIndexes:
                 found = segments
         return _without_overlaps(found)
 
+    def leave_out(self, error: CorruptFileError) -> bool:
+        """Leaves out the segment that has the damaged file, with a warning; False if no segment in use has it."""
+        folders = (error.path or "").split("/")
+        for index in self._indexes:
+            if index.uuid in folders and index.uuid not in self._damaged:
+                self._damaged.add(index.uuid)
+                warn_unused(index.name, index.uuid, error)
+                return True
+        return False
+
     def _opened(self, index: IndexMetadata) -> list[Covering]:
-        if index.message.index_version > MAX_VERSION:
+        if index.message.index_version > MAX_VERSION or index.uuid in self._damaged:
             return []
 
         def make() -> tuple[list[Covering], int]:
