@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.analysis.alphabet import alphanumeric, not_whitespace
 from lance_spark.analysis.ascii_folding import fold_to_ascii
@@ -82,18 +83,16 @@ class Analyzer:
         ]
 
     def analyze(self, values: pa.Array) -> AnalyzedTexts:
-        """The terms of strings, or of lists of strings, whose items are one text each with continued positions.
-
-        Nulls have no terms.
+        """The terms of strings, or of lists of strings, each of which is one text. Null strings have no terms.
 
         Raises:
             InvalidInputError: the values are neither strings nor lists of strings.
         """
-        texts, groups = _texts(values)
+        texts = _texts(values)
         chunks = [self._analyze_chunk(chunk) for chunk in _chunks(texts)]
         terms = np.concatenate([np.empty(0, np.int32), *(found for found, _ in chunks)])
         counts = np.concatenate([np.zeros(1, np.int64), *(found for _, found in chunks)])
-        ends = np.cumsum(counts)[groups]
+        ends = np.cumsum(counts)
         if self.parameters.base_tokenizer == "ngram":
             positions = np.zeros(len(terms), np.int32)
         else:
@@ -108,6 +107,9 @@ class Analyzer:
         """(the term of each token or -1, the number of tokens of each text)."""
         data, offsets = _buffers(texts)
         starts, lengths, counts = self._cut(data, offsets)
+        if texts.null_count and self.parameters.base_tokenizer == "raw":
+            is_valid = texts.is_valid().to_numpy(zero_copy_only=False)
+            starts, lengths, counts = starts[is_valid], lengths[is_valid], is_valid.astype(np.int64)
         tokens = self._tokens.of(data, starts, lengths)
         known = len(self._term_of_token)
         if len(self._tokens) > known:
@@ -191,17 +193,27 @@ def is_text(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype))
 
 
-def _texts(values: pa.Array) -> tuple[pa.LargeStringArray, npt.NDArray[np.int64]]:
-    """(all texts, int64[n + 1]: where the texts of each value start)."""
+def _texts(values: pa.Array) -> pa.LargeStringArray:
+    """One text for each value; a list is the text of its items with a space between them, as in the reference library.
+
+    Null items, and empty ones at the start, leave no space. A null list is an empty text.
+    """
     if not is_text(values.type):
         raise InvalidInputError(f"text search needs strings or lists of strings, not {values.type}")
-    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        groups = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        values = values.flatten()
-    else:
-        groups = np.arange(len(values) + 1)
-    return values.cast(pa.large_string()), groups
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        return values.cast(pa.large_string())
+    lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lists = np.repeat(np.arange(len(values)), lengths)
+    items = values.flatten().cast(pa.large_string())
+    has_text = pc.fill_null(pc.greater(pc.binary_length(items), 0), False).to_numpy(zero_copy_only=False)
+    texts_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(has_text)])
+    first_items = np.cumsum(lengths) - lengths
+    is_joined = texts_before[1:] > texts_before[first_items][lists]
+    kept = items.is_valid().to_numpy(zero_copy_only=False) & is_joined
+    ends = np.cumsum(np.bincount(lists[kept], minlength=len(values)))
+    offsets = pa.array(np.concatenate([np.zeros(1, np.int64), ends]), pa.int32())
+    joined = pa.ListArray.from_arrays(offsets, items.filter(pa.array(kept)))
+    return pc.binary_join(joined, pa.scalar(" ", pa.large_string()))
 
 
 def _chunks(texts: pa.Array) -> list[pa.Array]:

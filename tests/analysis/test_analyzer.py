@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
 
+import lance_spark
 from lance_spark.analysis.analyzer import Analyzer
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.analysis.stop_words import languages, stop_words
@@ -113,6 +115,48 @@ def test_list_of_strings_is_one_text_with_continued_positions() -> None:
     assert [analyzer.terms[term] for term in found.terms.tolist()] == ["red", "blue", "green"]
     assert found.positions.tolist() == [0, 2, 0]
     assert found.offsets.tolist() == [0, 2, 2, 2, 3]
+
+
+LISTS = [["fox", "dog"], [], [None], ["a", None, "b"], [""], None, ["x ", "y"], ["", ""], ["q", ""], ["", "q", "", "r"]]
+OPTIONS = [
+    {"base_tokenizer": "raw"},
+    {"base_tokenizer": "ngram", "min_ngram_length": 2, "max_ngram_length": 3},
+    {"base_tokenizer": "ngram", "min_ngram_length": 2, "max_ngram_length": 3, "prefix_only": True},
+    {"base_tokenizer": "whitespace"},
+    {"base_tokenizer": "simple"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
+@pytest.mark.parametrize("rows", ["lists", "texts"])
+def test_lists_and_nulls_have_the_terms_of_the_reference(tmp_path: Path, options: dict[str, Any], rows: str) -> None:
+    """By an index of either library and by a scan."""
+    values: Any = LISTS if rows == "lists" else ["fox dog", "", None, "a b", " x"]
+    dtype = pa.list_(pa.string()) if rows == "lists" else pa.string()
+    plain = {"stem": False, "remove_stop_words": False, "lower_case": False}
+    for builder in ("ours", "reference"):
+        uri = str(tmp_path / builder)
+        lance_spark.write(pa.table({"id": range(len(values)), "t": pa.array(values, dtype)}), uri)
+        if builder == "ours":
+            lance_spark.open(uri).create_scalar_index("t", "INVERTED", **plain, **options)
+        else:
+            lance.dataset(uri).create_scalar_index("t", "INVERTED", with_position=False, **plain, **options)
+        for query in ("fox", "fox dog", "x d", "a b", "a  b", "q", "q ", "", " x", "x  y", "q  r"):
+            columns = ["id", "_score"]
+            theirs = lance.dataset(uri).to_table(full_text_query=query, columns=columns)["id"].to_pylist()
+            for use_index in (True, False):
+                found = lance_spark.open(uri).search(query, columns=["id"], use_index=use_index)["id"].to_pylist()
+                assert sorted(found) == sorted(theirs), (builder, query, use_index)
+
+
+def test_lists_in_slices_and_behind_nulls() -> None:
+    hidden = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3, 4], pa.int32()), pa.array(["one", "no", "no", "two"]), mask=pa.array([False, True, False])
+    )
+    analyzer = Analyzer(TextParameters(stem=False, remove_stop_words=False))
+    found = analyzer.analyze(hidden.slice(1))
+    assert [analyzer.terms[term] for term in found.terms.tolist()] == ["two"]
+    assert found.offsets.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
