@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import quote_name
+from lance_spark.schema.projection import parse_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_NO_FUNCTION = "UNRESOLVABLE_TABLE_VALUED_FUNCTION"
 
 
 def search(spark: Any, table: str, vector: Any = None, text: str | None = None, **arguments: Any) -> DataFrame:
     """The rows of a table of a Lance catalog that are nearest to a vector, match words, or both, as a DataFrame.
 
-    The session needs the connector's extension; `lance_spark.install` or `lance_spark.configure` adds it. Spark Connect
-    sessions work as classic ones do.
+    Spark Connect sessions work as classic ones do. Without the connector's extension, which `lance_spark.install` and
+    `lance_spark.configure` add, the rows come from the procedure of the function's name, which has no argument for a
+    version.
 
     Args:
         spark: the session.
@@ -34,9 +41,22 @@ def search(spark: Any, table: str, vector: Any = None, text: str | None = None, 
         raise InvalidInputError("a search needs a vector, words, or both")
     function = "search" if vector is None else "vector_search" if text is None else "hybrid_search"
     passed: dict[str, Any] = {"table": table, "query_vector": vector, "query": text, **arguments}
-    written = ", ".join(f"{name} => {_literal(name, value)}" for name, value in passed.items() if value is not None)
-    found: DataFrame = spark.sql(f"SELECT * FROM {function}({written})")
+    try:
+        found: DataFrame = spark.sql(f"SELECT * FROM {function}({_written(passed)})")
+        found.schema  # noqa: B018  Spark Connect finds functions only when it is asked for columns.
+    except PySparkException as error:
+        if error.getCondition() != _NO_FUNCTION:
+            raise
+        if vector is not None:
+            passed["query_vector"] = json.dumps(np.asarray(vector, np.float64).tolist())
+        procedure = f"{quote_name(parse_path(table)[0])}.system.{function}"
+        called: DataFrame = spark.sql(f"CALL {procedure}({_written(passed)})")
+        return called
     return found
+
+
+def _written(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} => {_literal(name, value)}" for name, value in arguments.items() if value is not None)
 
 
 def _literal(name: str, value: Any) -> str:

@@ -45,13 +45,13 @@ def test_duplicate_names_over_a_table(spark: SparkSession, uri: str) -> None:
 
 def test_lists_of_a_wrong_length_name_column_and_lengths(spark: SparkSession, uri: str) -> None:
     size = {"v.arrow.fixed-size-list.size": "3"}
-    with pytest.raises(Exception, match="column v takes lists of 3 items, and a row has one of 2"):
+    with pytest.raises(Exception, match="column v takes lists of 3 items, and row 0 of its batch has one of 2"):
         spark.sql("SELECT array(1, 2) AS v").write.format("lance").options(**size).save(uri)
     spark.sql("SELECT IF(id = 0, array(1, NULL, 3), NULL) AS v FROM range(1)").write.format("lance").options(
         **size
     ).save(uri)
     spark.sql("SELECT CAST(NULL AS ARRAY<INT>) AS v").write.format("lance").mode("append").save(uri)
-    with pytest.raises(Exception, match="column v takes lists of 3 items, and a row has one of 0"):
+    with pytest.raises(Exception, match="column v takes lists of 3 items, and row 0 of its batch has one of 0"):
         spark.sql("SELECT CAST(array() AS ARRAY<INT>) AS v").write.format("lance").mode("append").save(uri)
     assert lance.dataset(uri).to_table()["v"].to_pylist() == [[1, None, 3], None]
     assert sorted(str(row.v) for row in spark.read.format("lance").load(uri).collect()) == ["None", "[1, None, 3]"]

@@ -318,6 +318,8 @@ def test_null_lists_of_a_fixed_size_without_any_item() -> None:
 
 
 def test_a_list_of_a_wrong_length_tells_both_lengths() -> None:
-    given = pa.record_batch({"v": pa.array([[1, 2], None, [3]], pa.list_(pa.int32()))})
-    with pytest.raises(InvalidInputError, match="column v takes lists of 2 items, and a row has one of 1"):
-        from_spark_batch(given, pa.schema([pa.field("v", pa.list_(pa.int32(), 2))]))
+    given = pa.record_batch({"k": ["a", "b", "c"], "v": pa.array([[1, 2], None, [3]], pa.list_(pa.int32()))})
+    with pytest.raises(
+        InvalidInputError, match=r"column v takes lists of 2 items, and row 2 of its batch \(k = c\) has one of 1"
+    ):
+        from_spark_batch(given, pa.schema([pa.field("k", pa.string()), pa.field("v", pa.list_(pa.int32(), 2))]))

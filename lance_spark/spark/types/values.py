@@ -51,8 +51,9 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
         try:
             arrays.append(convert(batch.column(index), field.type, leaf))
         except _WrongLengthError as error:
+            row = _row(batch, error.place) if pt.is_fixed_size_list(field.type) else "a row"
             raise InvalidInputError(
-                f"column {field.name} takes lists of {error.size} items, and a row has one of {error.length}; write "
+                f"column {field.name} takes lists of {error.size} items, and {row} has one of {error.length}; write "
                 f"lists of {error.size}, or NULL"
             ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -138,11 +139,18 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
 
 
 class _WrongLengthError(Exception):
-    """A list of `length` items for a type with lists of `size` items."""
+    """A list of `length` items, at `place` of an array, for a type with lists of `size` items."""
 
-    def __init__(self, size: int, length: int) -> None:
-        super().__init__(size, length)
-        self.size, self.length = size, length
+    def __init__(self, size: int, length: int, place: int) -> None:
+        super().__init__(size, length, place)
+        self.size, self.length, self.place = size, length, place
+
+
+def _row(batch: pa.RecordBatch, row: int) -> str:
+    """A row of a batch for a message, with the first of its values that are short to write."""
+    named = [(field.name, batch.column(place)[row]) for place, field in enumerate(batch.schema)]
+    shown = [f"{name} = {str(value)[:40]}" for name, value in named if not pt.is_nested(value.type)][:3]
+    return f"row {row} of its batch" + (f" ({', '.join(shown)})" if shown else "")
 
 
 def _with_fixed_size(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -156,7 +164,7 @@ def _with_fixed_size(array: pa.Array, target: pa.DataType) -> pa.Array:
     lengths = np.diff(offsets)
     wrong = np.flatnonzero(is_valid & (lengths != size))
     if len(wrong):
-        raise _WrongLengthError(size, int(lengths[wrong[0]]))
+        raise _WrongLengthError(size, int(lengths[wrong[0]]), int(wrong[0]))
     items = array.values
     if array.null_count:
         # Every list, also a null one, has slots for its items.

@@ -95,7 +95,7 @@ def _query(call: Invocation) -> Query:
     source = ".".join(quoted(part) for part in parse_path(call.arguments.required("source")))
     columns = call.arguments.texts("columns")
     names = [call.spelled_as_in(table, name) for name in columns]
-    compared = names if call.case_sensitive else [name.lower() for name in names]
+    compared = names if call.session.case_sensitive else [name.lower() for name in names]
     if not columns or len(set(compared)) != len(columns) or not set(names).isdisjoint(ids):
         raise InvalidInputError(f"{list(columns)} are not columns to write")
     selected = [f"CAST({name} AS {_ID_TYPES[name]}) AS {name}" for name in ids]
@@ -148,7 +148,7 @@ def _check_types(given: pa.Schema, known: pa.Schema) -> None:
 
 def _query_plan(call: Invocation, table: AnyTable, plan: Backfill) -> QueryPlan:
     split_column = PARTITION_COLUMN if PARTITION_COLUMN in _row_id(table) else None
-    job = BackfillJob(plan, split_column, decoded_mark(call.blob_mark))
+    job = BackfillJob(plan, split_column, decoded_mark(call.session.blob_mark))
     return QueryPlan(BackfillTask(job), pickle.dumps(plan))
 
 

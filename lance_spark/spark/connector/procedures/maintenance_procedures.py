@@ -94,7 +94,7 @@ def _optimize(call: Invocation) -> LocalRows | Tasks:
         table.versions_location.history.check_commits()
     if where is not None and not table.split_columns:
         raise InvalidInputError("where chooses partitions, and the table has none")
-    chosen = None if where is None else parse(where, time_zone=call.time_zone)
+    chosen = None if where is None else parse(where, time_zone=call.session.time_zone)
     job, work, estimate = CompactionJob(table, given.text("commit_message")).planned(options, chosen)
     if dry_run or not work:
         return _optimized(table.version, estimate, dry_run=dry_run)

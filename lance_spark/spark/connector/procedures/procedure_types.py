@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
@@ -14,6 +14,7 @@ from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
+from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.connector.scan.local_rows import LocalRows
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
@@ -115,14 +116,11 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One call of a procedure; what follows the arguments is that of the session."""
+    """One call of a procedure, and the settings of the session."""
 
     catalog: CatalogSettings
     arguments: Arguments
-    time_zone: str = "UTC"
-    case_sensitive: bool = False
-    blob_mark: str | None = None
-    text_search_inline_bytes: str | None = None
+    session: Session = field(default_factory=Session)
 
     def identifier(self) -> tuple[str, ...]:
         """The name in the parameter `table`, without the catalog."""
@@ -176,7 +174,11 @@ class Invocation:
     def spelled_as_in(self, table: AnyDataset, name: str) -> str:
         """A column's name as the table spells it; `name` if Spark would not match any."""
         known = table.lance_schema.names()
-        alike = [] if name in known or self.case_sensitive else [item for item in known if item.lower() == name.lower()]
+        alike = (
+            []
+            if name in known or self.session.case_sensitive
+            else [item for item in known if item.lower() == name.lower()]
+        )
         return alike[0] if len(alike) == 1 else name
 
     def namespace(self, text: str) -> tuple[str, ...]:

@@ -97,15 +97,7 @@ class CallRequest:
 
     def invocation(self, session: Session) -> Invocation:
         """The call in the form for procedures."""
-        arguments = Arguments(self.arguments)
-        return Invocation(
-            self.catalog,
-            arguments,
-            session.time_zone,
-            session.case_sensitive,
-            session.blob_mark,
-            session.text_search_inline_bytes,
-        )
+        return Invocation(self.catalog, Arguments(self.arguments), session)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,69 +1,96 @@
-"""The procedure for full-text search. The rows that the planner has found come back with the reply."""
+"""The procedures that search, for sessions without the table functions. Their rows come back with the reply."""
 
 from __future__ import annotations
 
 import base64
+import json
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql.types import ArrayType, DataType, SpatialType, VariantType
 
-from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
+    NUMBER,
     TABLE,
     TEXT,
     TEXTS,
     WHOLE,
+    Arguments,
     Invocation,
     Parameter,
     Procedure,
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
-from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
-from lance_spark.spark.connector.search.arguments import spelt_columns
-from lance_spark.spark.connector.search.divided_text import TextTask, after_text_tasks, text_pieces
-from lance_spark.spark.connector.search.text_search import DEFAULT_LIMIT, TextSearch
+from lance_spark.spark.connector.search.arguments import SearchCall
+from lance_spark.spark.connector.search.hybrid_search import plan_hybrid_search
+from lance_spark.spark.connector.search.search_tasks import DividedCall, after, tasks_of
+from lance_spark.spark.connector.search.text_search import plan_text_search
+from lance_spark.spark.connector.search.vector_search import plan_vector_search
+from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types.json_columns import with_json_texts
 from lance_spark.spark.types.schemas import to_spark_schema
-from lance_spark.table.reading.system_columns import ROW_ID
-from lance_spark.table.search.text_search import SCORE, SearchRequest
+
+_PLANS: Mapping[str, Callable[[AnyDataset, SearchCall], DividedCall]] = {
+    "search": plan_text_search,
+    "vector_search": plan_vector_search,
+    "hybrid_search": plan_hybrid_search,
+}
 
 
-def _search(call: Invocation) -> LocalRows | Tasks:
-    table, arguments = call.table(), call.arguments
-    dataset = PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
-    limit = arguments.integer("limit")
-    schema = dataset.stored_schema
-    request = SearchRequest(
-        arguments.text("query") or "",
-        spelt_columns(arguments.texts("search_columns"), schema) or None,
-        DEFAULT_LIMIT if limit is None else limit,
-        arguments.integer("offset"),
+def _search(function: str) -> Callable[[Invocation], LocalRows | Tasks]:
+    """The procedure that does what the table function of the same name does."""
+
+    def run(call: Invocation) -> LocalRows | Tasks:
+        planned = _PLANS[function](call.table(), _call(function, call.arguments))
+        tasks = tasks_of(planned, call.session)
+        return _rows(planned) if tasks is None else Tasks(*tasks, pickle.dumps(planned))
+
+    return run
+
+
+def _call(function: str, given: Arguments) -> SearchCall:
+    """The arguments that are given, as those of the table function."""
+    named = {}
+    for parameter in _PARAMETERS[function]:
+        texts = given.values.get(parameter.name)
+        if texts is not None:
+            named[parameter.name] = _vector(texts[0]) if parameter is _QUERY_VECTOR else _json(parameter, texts)
+    return SearchCall(function, (), named)
+
+
+def _vector(text: str | None) -> str:
+    try:
+        json.loads(text or "")
+    except ValueError as error:
+        raise InvalidInputError(f"query_vector is {text!r:.80}; write its values as '[1.5, 0.25]'") from error
+    return str(text)
+
+
+def _json(parameter: Parameter, texts: Sequence[str | None]) -> str:
+    (text, *_) = [*texts, None]
+    if parameter.type == TEXTS:
+        return json.dumps(texts)
+    if text is None or parameter.type == TEXT:
+        return json.dumps(text)
+    return json.dumps(
+        text == "true" if parameter.type == FLAG else int(text) if parameter.type == WHOLE else float(text)
     )
-    columns = spelt_columns(arguments.texts("columns"), schema, (SCORE, ROW_ID)) or None
-    with_row_id = bool(arguments.flag("with_row_id"))
-    planned = TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)
-    pieces = text_pieces(dataset, request, analyzed_inline_bytes(call.text_search_inline_bytes))
-    if not pieces:
-        return _rows(planned)
-    return Tasks(TextTask(dataset, request), [pickle.dumps(piece) for piece in pieces], pickle.dumps(planned))
 
 
 def _finish(state: bytes, results: Sequence[bytes]) -> LocalRows:
     # Pickled by the planner of this very call.
-    return _rows(after_text_tasks(pickle.loads(state), results))
+    return _rows(after(pickle.loads(state), results))
 
 
-def _rows(planned: TextSearch) -> LocalRows:
-    found = with_json_texts(planned.found())
+def _rows(planned: DividedCall) -> LocalRows:
+    found = with_json_texts(planned.rows(planned.schema().names))
     schema = to_spark_schema(found.schema)
     for field in schema.fields:
         _check_has_text(field.name, field.dataType)
@@ -124,22 +151,67 @@ def _text(value: object) -> str | None:
     return str(value)
 
 
-PROCEDURES = (
-    Procedure(
-        "search",
-        "The rows that contain words, best first, with their score in _score.",
-        (
-            TABLE,
-            Parameter("query", TEXT, "the words", required=True),
-            Parameter("search_columns", TEXTS, "where to search; all columns with a text index if it is left out"),
-            Parameter("columns", TEXTS, "the columns of the result; all if it is left out"),
-            Parameter("limit", WHOLE, "at most this many rows, 10 if it is left out"),
-            Parameter("offset", WHOLE, "after leaving out this many of the best rows"),
-            Parameter("filter", TEXT, "a condition; only rows for which it is true are found"),
-            Parameter("with_row_id", FLAG, "adds _rowid"),
-        ),
-        _search,
-        finish=_finish,
-    ),
+_FILTER = Parameter("filter", TEXT, "a condition; only rows for which it is true are found")
+_COLUMNS = Parameter("columns", TEXTS, "the columns of the result; all if it is left out")
+_OFFSET = Parameter("offset", WHOLE, "after leaving out this many of the best rows")
+_WITH_ROW_ID = Parameter("with_row_id", FLAG, "adds _rowid")
+_SEARCH_COLUMNS = Parameter("search_columns", TEXTS, "where words are searched; all columns with a text index")
+# Not an array: Spark 4.3 fails on calls whose arguments need a cast before they are of one type, as 1.5 and 0.25 do.
+_QUERY_VECTOR = Parameter("query_vector", TEXT, "the values of the vector: '[1.5, 0.25]'", required=True)
+_QUERY = Parameter("query", TEXT, "the words", required=True)
+_K = Parameter("k", WHOLE, "at most this many rows, 10 if it is left out")
+_OF_VECTORS = (
+    Parameter("vector_column", TEXT, "the column of vectors; vector, or the only one, if it is left out"),
+    Parameter("distance_type", TEXT, "l2, cosine, dot or hamming; that of the index if it is left out"),
+    _COLUMNS,
+    _FILTER,
+    _OFFSET,
+    _WITH_ROW_ID,
+    Parameter("nprobes", WHOLE, "partitions of the index to search"),
+    Parameter("minimum_nprobes", WHOLE, "partitions to search at least"),
+    Parameter("maximum_nprobes", WHOLE, "partitions to search at most"),
+    Parameter("refine_factor", WHOLE, "candidates for each row of the result, compared by their vectors"),
+    Parameter("ef", WHOLE, "candidates of a walk through a graph"),
+    Parameter("fast_search", FLAG, "leaves out rows that no index covers"),
+    Parameter("bypass_vector_index", FLAG, "compares all vectors"),
 )
-"""All procedures of this module."""
+_PARAMETERS = {
+    "search": (
+        _QUERY,
+        _SEARCH_COLUMNS,
+        _COLUMNS,
+        Parameter("limit", WHOLE, "at most this many rows, 10 if it is left out"),
+        _OFFSET,
+        _FILTER,
+        _WITH_ROW_ID,
+    ),
+    "vector_search": (
+        _QUERY_VECTOR,
+        _K,
+        *_OF_VECTORS,
+        Parameter("prefilter", FLAG, "false: the filter is asked about the rows found"),
+        Parameter("lower_bound", NUMBER, "only distances from this one on"),
+        Parameter("upper_bound", NUMBER, "only distances below this one"),
+    ),
+    "hybrid_search": (
+        _QUERY_VECTOR,
+        _QUERY,
+        _K,
+        *_OF_VECTORS,
+        _SEARCH_COLUMNS,
+        Parameter("candidates", WHOLE, "rows that each side finds"),
+        Parameter("fusion", TEXT, "rrf or linear"),
+        Parameter("rrf_k", NUMBER, "60 if it is left out"),
+        Parameter("vector_weight", NUMBER, "of the vector side in a linear fusion, 0 to 1"),
+    ),
+}
+_COMMENTS = {
+    "search": "The rows that contain words, best first, with their score in _score.",
+    "vector_search": "The rows whose vectors are nearest to a query, with their distance in _distance.",
+    "hybrid_search": "The rows that a vector and words find, with _distance, _score and _relevance_score.",
+}
+PROCEDURES = tuple(
+    Procedure(name, comment, (TABLE, *_PARAMETERS[name]), _search(name), finish=_finish)
+    for name, comment in _COMMENTS.items()
+)
+"""All procedures of this module: the table functions of these names, for sessions without the extension."""

@@ -57,9 +57,9 @@ def compared_inline_bytes(session: Session) -> int:
     return _bytes("spark.sql.lance.vectorSearch.inlineBytes", session.vector_search_inline_bytes, 512 << 20)
 
 
-def analyzed_inline_bytes(setting: str | None) -> int:
+def analyzed_inline_bytes(session: Session) -> int:
     """The bytes of files without a text index that the planner searches by itself. Raises as `inline_bytes`."""
-    return _bytes("spark.sql.lance.textSearch.inlineBytes", setting, 64 << 20)
+    return _bytes("spark.sql.lance.textSearch.inlineBytes", session.text_search_inline_bytes, 64 << 20)
 
 
 def _bytes(setting: str, value: str | None, default: int) -> int:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.spark.connector.channel.registry import Session
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages, work_of
+from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
 from lance_spark.spark.connector.search.divided_search import SearchTask, after_tasks, vector_pieces
 from lance_spark.spark.connector.search.divided_text import TextTask, text_pieces
 from lance_spark.spark.connector.search.hybrid_search import HybridCall
+from lance_spark.table.reading.pieces import Piece
 from lance_spark.table.search.divided import TextPiece
 
 
@@ -33,19 +34,16 @@ class HybridTask:
         return self.texts if isinstance(piece, TextPiece) else self.vectors
 
 
-def hybrid_job(planned: HybridCall, session: Session) -> tuple[bytes, ...] | None:
-    """The function and the work of the tasks, if a side reads more than the session has the planner process read.
+def hybrid_tasks(planned: HybridCall, session: Session) -> tuple[HybridTask, tuple[Piece | TextPiece, ...]]:
+    """The function and the work of the tasks, of each side that reads more than the session has the planner read.
 
     Raises:
         InvalidInputError: a setting of the session is not a number.
     """
     side, request = planned.vector_side(), planned.search.text_request()
-    most = analyzed_inline_bytes(session.text_search_inline_bytes)
-    pieces = (*vector_pieces(side, session), *text_pieces(planned.dataset, request, most))
-    if not pieces:
-        return None
+    texts = text_pieces(planned.dataset, request, analyzed_inline_bytes(session))
     task = HybridTask(SearchTask(side.dataset, side.search), TextTask(planned.dataset, request))
-    return (command(task, MESSAGE_TYPE), *map(pickle.dumps, pieces))
+    return task, (*vector_pieces(side, session), *texts)
 
 
 def after_hybrid_tasks(planned: HybridCall, results: Iterable[bytes]) -> HybridCall:

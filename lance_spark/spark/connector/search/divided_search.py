@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lance_spark.index.vector.segment import Probed
 from lance_spark.spark.connector.channel.registry import Session
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages, work_of
+from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.scan.settings import compared_inline_bytes
 from lance_spark.spark.connector.search.hybrid_search import HybridCall
 from lance_spark.spark.connector.search.vector_search import VectorSearch, VectorSide
@@ -65,13 +65,10 @@ def vector_pieces(side: VectorSide, session: Session) -> tuple[Piece, ...]:
     return tuple(pieces.pieces) if pieces.num_bytes > most else ()
 
 
-def search_job(planned: VectorSearch, session: Session) -> tuple[bytes, ...] | None:
-    """The function and the work of the tasks, if there are some. Raises as `vector_pieces`."""
+def vector_tasks(planned: VectorSearch, session: Session) -> tuple[SearchTask, tuple[Piece, ...]]:
+    """The function and the work of the tasks. Raises as `vector_pieces`."""
     side = planned.vector_side()
-    pieces = vector_pieces(side, session)
-    if not pieces:
-        return None
-    return (command(SearchTask(side.dataset, side.search), MESSAGE_TYPE), *map(pickle.dumps, pieces))
+    return SearchTask(side.dataset, side.search), vector_pieces(side, session)
 
 
 def after_tasks(planned: Knowing, results: Iterable[tuple[HitsOfParts, Probed]]) -> Knowing:

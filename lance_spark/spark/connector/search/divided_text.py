@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.spark.connector.channel.registry import Session
-from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command, messages, work_of
+from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.scan.settings import analyzed_inline_bytes
 from lance_spark.spark.connector.search.text_search import TextSearch
 from lance_spark.table.search.divided import FoundInPiece, TextPiece
@@ -46,17 +46,14 @@ def text_pieces(dataset: SearchVerbs, request: SearchRequest, most: int) -> tupl
     return found.pieces if found.num_bytes > most else ()
 
 
-def text_search_job(planned: TextSearch, session: Session) -> tuple[bytes, ...] | None:
-    """The function and the work of the tasks, if more is to be read than the session has the planner process read.
+def text_tasks(planned: TextSearch, session: Session) -> tuple[TextTask, tuple[TextPiece, ...]]:
+    """The function and the work of the tasks: none if the session has the planner process read as much.
 
     Raises:
         InvalidInputError: the setting of the session is not a number.
     """
-    most = analyzed_inline_bytes(session.text_search_inline_bytes)
-    pieces = text_pieces(planned.dataset, planned.request, most)
-    if not pieces:
-        return None
-    return (command(TextTask(planned.dataset, planned.request), MESSAGE_TYPE), *map(pickle.dumps, pieces))
+    most = analyzed_inline_bytes(session)
+    return TextTask(planned.dataset, planned.request), text_pieces(planned.dataset, planned.request, most)
 
 
 def after_text_tasks(planned: TextSearch, results: Iterable[bytes]) -> TextSearch:

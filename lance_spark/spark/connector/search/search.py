@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
@@ -16,18 +15,15 @@ from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, Session, operation
+from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.local_scan import stream_of
 from lance_spark.spark.connector.scan.requests import ScanPlan
 from lance_spark.spark.connector.search import batch_search, hybrid_search, text_search, vector_search
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, SearchCall
 from lance_spark.spark.connector.search.batch_search import QUERIES, BatchSearch, plan_batch_search
-from lance_spark.spark.connector.search.divided_hybrid import after_hybrid_tasks, hybrid_job
-from lance_spark.spark.connector.search.divided_search import VectorCall, after_tasks, search_job
-from lance_spark.spark.connector.search.divided_text import after_text_tasks, text_search_job
-from lance_spark.spark.connector.search.hybrid_search import HybridCall
-from lance_spark.spark.connector.search.text_search import TextSearch
-from lance_spark.spark.connector.search.vector_search import VectorSearch
+from lance_spark.spark.connector.search.divided_search import VectorCall
+from lance_spark.spark.connector.search.search_tasks import DividedCall, after, tasks_of
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.partitions import BYTES_PER_ROW
 from lance_spark.spark.types.schemas import to_spark_schema
@@ -144,26 +140,18 @@ def plan(request: SearchPlanRequest, call: Call) -> Reply:
 def finish(request: SearchPlanRequest, call: Call) -> Reply:
     """The rows of a search whose job has returned the attachments."""
     planned = _planned(request.handle, request.search, None)
-    in_tasks = f" tasks={len(call.attachments)}"
-    if isinstance(planned, TextSearch):
-        return _rows(after_text_tasks(planned, call.attachments), request, in_tasks)
-    if isinstance(planned, HybridCall):
-        return _rows(after_hybrid_tasks(planned, call.attachments), request, in_tasks)
-    assert isinstance(planned, VectorSearch)
-    # Pickled by tasks of this very query.
-    return _rows(after_tasks(planned, map(pickle.loads, call.attachments)), request, in_tasks)
+    assert isinstance(planned, DividedCall)
+    return _rows(after(planned, call.attachments), request, f" tasks={len(call.attachments)}")
 
 
 def _job(planned: PlannedSearch, session: Session) -> tuple[bytes, ...] | None:
-    if isinstance(planned, TextSearch):
-        return text_search_job(planned, session)
-    if isinstance(planned, HybridCall):
-        return hybrid_job(planned, session)
-    return search_job(planned, session) if isinstance(planned, VectorSearch) else None
+    """The function and the work of the tasks, if there are some."""
+    found = tasks_of(planned, session) if isinstance(planned, DividedCall) else None
+    return None if found is None else (command(found[0], MESSAGE_TYPE), *found[1])
 
 
 def _described_job(planned: PlannedSearch, request: SearchPlanRequest, num_tasks: int) -> SearchJob:
-    assert isinstance(planned, (TextSearch, VectorCall))
+    assert isinstance(planned, DividedCall)
     name, names, num_rows = _described(request), request.columns.fieldNames(), planned.most_rows()
     described = f"{name} columns=[{', '.join(names)}] tasks={num_tasks}"
     if isinstance(planned, VectorCall):
