@@ -9,7 +9,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.connector.conftest import plan
@@ -156,7 +156,7 @@ def test_the_setting_turns_filters_by_keys_off(views: SparkSession) -> None:
         assert shape(off).queries == 0
         assert result(off) == found
         views.conf.set(ENABLED, "perhaps")
-        with pytest.raises(IllegalArgumentException, match=r"spark\.sql\.lance\.joinFilters\.enabled is 'perhaps'"):
+        with pytest.raises(AnalysisException, match=r"spark\.sql\.lance\.joinFilters\.enabled is 'perhaps'"):
             views.sql(text).collect()
     finally:
         views.conf.unset(ENABLED)

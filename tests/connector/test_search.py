@@ -108,11 +108,13 @@ def test_types_of_the_result(spark: SparkSession) -> None:
         ("'{}', 'x', search_columns => array('nope')", "nope"),
         ("'spark_catalog.default.t', 'x'", "no Lance catalog"),
         ("'lance.search.nothing', 'x'", "nothing"),
+        ("query => 'x'", "takes the name of a table first"),
     ],
 )
 def test_bad_arguments_are_refused(spark: SparkSession, table: str, arguments: str, message: str) -> None:
-    with pytest.raises(PySparkException, match=message):
+    with pytest.raises(PySparkException, match=message) as caught:
         spark.sql(f"SELECT * FROM search({arguments.format(table)})").collect()
+    assert caught.value.getCondition() is not None
 
 
 def test_partitioned_table(spark: SparkSession) -> None:

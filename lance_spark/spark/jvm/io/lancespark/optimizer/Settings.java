@@ -1,5 +1,6 @@
 package io.lancespark.optimizer;
 
+import io.lancespark.python.LanceException;
 import org.apache.spark.sql.internal.SQLConf;
 
 /** Session settings that disable optimizer rules. */
@@ -16,7 +17,7 @@ final class Settings {
   static boolean isEnabled(SQLConf conf, String name) {
     String value = conf.getConfString(name, "true");
     if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
-      throw new IllegalArgumentException(name + " is '" + value + "'; set it to true or false");
+      throw LanceException.invalid(name + " is '" + value + "'; set it to true or false");
     }
     return Boolean.parseBoolean(value);
   }

@@ -63,7 +63,7 @@ public final class LanceParser implements ParserInterface {
   /** The plan of {@code lance_changes('table', from, to)}: the same as for Spark's CHANGES clause. */
   public static LogicalPlan changes(List<Expression> arguments) {
     if (arguments.size() < 2 || arguments.size() > 3 || arguments.stream().anyMatch(each -> !each.foldable())) {
-      throw new IllegalArgumentException(CHANGES_USAGE);
+      throw LanceException.invalid(CHANGES_USAGE);
     }
     SparkSession session = (SparkSession) org.apache.spark.sql.SparkSession.active();
     ParserInterface parser = session.sessionState().sqlParser();
@@ -73,7 +73,7 @@ public final class LanceParser implements ParserInterface {
     }
     boolean isNamed = arguments.get(0).dataType() instanceof StringType && arguments.get(0).eval(null) != null;
     if (!isNamed || !values.stream().skip(1).allMatch(each -> each.matches("[0-9]{1,18}"))) {
-      throw new IllegalArgumentException(CHANGES_USAGE + "; these were " + String.join(", ", values));
+      throw LanceException.invalid(CHANGES_USAGE + "; these were " + String.join(", ", values));
     }
     try {
       String table =

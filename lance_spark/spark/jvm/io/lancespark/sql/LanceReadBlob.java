@@ -1,5 +1,6 @@
 package io.lancespark.sql;
 
+import io.lancespark.python.LanceException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
@@ -29,7 +30,7 @@ public final class LanceReadBlob {
   /** The expression of a call, whose arguments are resolved. */
   public static Expression of(List<Expression> arguments) {
     if (arguments.size() != 1 && arguments.size() != 3) {
-      throw new IllegalArgumentException(NAME + " takes a blob column, or a blob column, an offset and a length");
+      throw LanceException.invalid(NAME + " takes a blob column, or a blob column, an offset and a length");
     }
     Expression bytes = bytes(arguments.get(0));
     if (arguments.size() == 1) {
@@ -54,6 +55,6 @@ public final class LanceReadBlob {
         return new UnresolvedAttribute(CollectionConverters.asScala(name).toSeq());
       }
     }
-    throw new IllegalArgumentException(NAME + " takes a blob column of a Lance table; this is none: " + blob.sql());
+    throw LanceException.invalid(NAME + " takes a blob column of a Lance table, not " + blob.sql());
   }
 }

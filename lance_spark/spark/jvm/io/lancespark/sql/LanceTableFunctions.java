@@ -44,11 +44,11 @@ public final class LanceTableFunctions {
       Expression value = isNamed ? ((NamedArgumentExpression) argument).value() : argument;
       String key = isNamed ? ((NamedArgumentExpression) argument).key().toLowerCase(Locale.ROOT) : null;
       if (!value.foldable()) {
-        throw new IllegalArgumentException(name + " takes constants; this is none: " + value.sql());
+        throw LanceException.invalid(name + " takes constants, not " + value.sql());
       }
       Object constant = value.eval(null);
       if (!isNamed && !named.isEmpty()) {
-        throw new IllegalArgumentException(name + " has an argument without a name after one with a name: " + value.sql());
+        throw LanceException.invalid(name + " has an argument without a name after one with a name: " + value.sql());
       }
       if (isNamed ? key.equals("table") : positional.isEmpty()) {
         table = constant != null && value.dataType() instanceof StringType ? constant.toString() : null;
@@ -57,13 +57,13 @@ public final class LanceTableFunctions {
       if (!isNamed) {
         positional.add(text);
       } else if (named.has(key)) {
-        throw new IllegalArgumentException(name + " has its argument " + key + " twice");
+        throw LanceException.invalid(name + " has its argument " + key + " twice");
       } else {
         named.put(key, text);
       }
     }
     if (table == null) {
-      throw new IllegalArgumentException(name + " takes the name of a table first, as in table => 'db.t'");
+      throw LanceException.invalid(name + " takes the name of a table first, as in table => 'db.t'");
     }
     return relation(table, search);
   }
@@ -78,7 +78,7 @@ public final class LanceTableFunctions {
       CatalogPlugin catalog = namesCatalog ? catalogs.catalog(parts.get(0)) : catalogs.currentCatalog();
       List<String> rest = namesCatalog ? parts.subList(1, parts.size()) : parts;
       if (!(catalog instanceof LanceCatalog lance)) {
-        throw new IllegalArgumentException(
+        throw LanceException.invalid(
             table + " is in the catalog " + catalog.name() + ", which is no Lance catalog; name one, as in 'lance.db.t'");
       }
       String last = rest.get(rest.size() - 1);
