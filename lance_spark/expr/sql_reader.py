@@ -599,6 +599,9 @@ _CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = 
     **dict.fromkeys([*(name.value for name in FunctionName), *_SYNONYMS], (None, _function)),
     **dict.fromkeys((name.lower() for name in nodes.CAST_TYPES), (1, _type_call)),
     **dict.fromkeys((op.value for op in nodes.StringMatchOp), (2, _string_match)),
+    # As the reference library spells them.
+    "starts_with": (2, lambda _, values: _string_match("startswith", values)),
+    "ends_with": (2, lambda _, values: _string_match("endswith", values)),
     "isnan": (1, lambda _, values: nodes.IsNan(*values)),
     "isnull": (1, lambda _, values: nodes.IsNull(*values)),
     "isnotnull": (1, lambda _, values: nodes.Not(nodes.IsNull(*values))),

@@ -88,6 +88,8 @@ def eq(left: Expr, right: Expr) -> Comparison:
         ("date = timestamp", eq(Column(("date",)), Column(("timestamp",)))),
         ("a like 'x%' escape '!'", Like(A, "x%", "!")),
         ("startswith(a, 'x')", StringMatch(StringMatchOp.STARTS_WITH, A, "x")),
+        ("starts_with(a, 'x')", StringMatch(StringMatchOp.STARTS_WITH, A, "x")),
+        ("ends_with(a, 'x')", StringMatch(StringMatchOp.ENDS_WITH, A, "x")),
         ("array_contains(a, 'x')", ArrayContains(A, literal("x"))),
         ("array_has(a, 1) and x", And((ArrayContains(A, literal(1)), X))),
         ("arrays_overlap(a, array(1, 2))", Or((ArrayContains(A, literal(1)), ArrayContains(A, literal(2))))),
