@@ -11,6 +11,7 @@ that is up to the calling kernel.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
 * ``squared_difference_of_bytes``: of two rows of bytes, in words of 16 bits.
+* ``products_of_panel``: products of 16 rows of bytes with words of 16 bits.
 * ``bits_of_panel``: products of 8 rows of bits with numbers of 8 bits, by counting bits.
 """
 
@@ -294,6 +295,42 @@ def squared_difference_of_bytes(typing_context: Any, one: Any, other: Any, num_b
     return signature, generate
 
 
+@intrinsic
+def products_of_panel(typing_context: Any, rows: Any, wanted: Any, num_pairs: Any, target: Any) -> Any:
+    """target[r] = sum of rows[i, r, :] * wanted[i, :], int32, which wraps around.
+
+    `rows` is uint8[num_pairs, 16, 2] at any address, `wanted` int16[num_pairs, 2]; `num_pairs` is a positive multiple
+    of 4: sums of every fourth pair do not wait for each other.
+    """
+    signature = types.void(*[types.int64] * 4)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, wanted, num_pairs, target = arguments
+        number, before = rows.type, builder.block
+        loop, after = builder.append_basic_block("pairs"), builder.append_basic_block("products")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        pair, totals, sums = builder.phi(number), [builder.phi(_WORDS) for _ in range(4)], []
+        for place, total in enumerate(totals):
+            at = builder.add(pair, number(place))
+            data = builder.load(builder.inttoptr(builder.add(rows, builder.mul(at, number(32))), _BYTES.as_pointer()))
+            data.align = 1
+            both = _repeated_pair(builder, builder.add(wanted, builder.mul(at, number(4))))
+            sums.append(_plus_products(builder, total, builder.zext(data, _PAIRS), both))
+        following = builder.add(pair, number(4))
+        starts = [number(0), *[_WORDS([0] * 16)] * 4]
+        for variable, start, end in zip([pair, *totals], starts, [following, *sums], strict=True):
+            variable.add_incoming(start, before)
+            variable.add_incoming(end, loop)
+        builder.cbranch(builder.icmp_signed("<", following, num_pairs), loop, after)
+        builder.position_at_end(after)
+        total = builder.add(builder.add(sums[0], sums[1]), builder.add(sums[2], sums[3]))
+        builder.store(total, builder.inttoptr(target, _WORDS.as_pointer())).align = 4
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 _LONG = ir.IntType(64)
 _LONGS = ir.VectorType(_LONG, 8)
 _PLANES = 8
@@ -373,5 +410,6 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "pack_high_row": pack_high_row,
     "near_of_panel": near_of_panel,
     "squared_difference_of_bytes": squared_difference_of_bytes,
+    "products_of_panel": products_of_panel,
     "bits_of_panel": bits_of_panel,
 }

@@ -87,6 +87,11 @@ class Cache:
         """The sum of the declared sizes of all cached values."""
         return self._num_bytes
 
+    @property
+    def max_bytes(self) -> int:
+        """The capacity."""
+        return self._max_bytes
+
     def get(self, key: Hashable) -> object | None:
         """The value, None if it is not cached."""
         with self._lock:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.ivf import MODEL_FILE, STORAGE_FILE, IvfModel
-from lance_spark.index.vector.storage import FlatStorage, ScalarStorage, VectorStorage
+from lance_spark.index.vector.storage import ScalarStorage, VectorStorage
+from lance_spark.index.vector.stored.flat import FlatStorage
 from lance_spark.index.vector.stored.graph import Graphs
 from lance_spark.index.vector.stored.legacy import is_legacy, open_legacy
 from lance_spark.index.vector.stored.product import ProductStorage

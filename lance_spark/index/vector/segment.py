@@ -235,6 +235,8 @@ class _PartitionSearch:
         self._query = query
         self._effort = effort
         self._live = live
+        self._looked_at = 2 * effort.count if live.may_exclude else effort.count
+        self._compared: list[list[int]] = []
         self._found: list[_Found] = []
         self.num_rows = 0
 
@@ -242,14 +244,15 @@ class _PartitionSearch:
         """Searches some partitions."""
         partitions = self._opened.storage.rows(numbers)
         if self._opened.graphs is None:
-            self._compare(numbers, partitions)
+            self._compared.append(numbers)
+            self._compare(numbers, partitions, self._looked_at)
             return
         for number, rows in zip(numbers, partitions, strict=True):
             self._walk(self._opened.graphs, number, rows)
 
-    def _compare(self, numbers: list[int], partitions: list[Partition]) -> None:
+    def _compare(self, numbers: list[int], partitions: list[Partition], count: int | None) -> None:
         parts = Parts.of(numbers, partitions)
-        estimates = self._scorer.distances(parts, None if self._live.may_exclude else self._effort.count)
+        estimates = self._scorer.distances(parts, count)
         starts = address_of(estimates) + (np.cumsum(parts.lengths) - parts.lengths) * estimates.itemsize
         ids = np.array([rows.ids_address for rows in partitions], np.int64)
         self._take(_Found(starts, ids, parts.lengths, (estimates, partitions)))
@@ -257,7 +260,7 @@ class _PartitionSearch:
     def _walk(self, graphs: Graphs, number: int, rows: Partition) -> None:
         row_ids = rows.row_ids
         if len(row_ids) <= self._effort.nodes:
-            self._compare([number], [rows])
+            self._compare([number], [rows], None)
             return
         returned = self._live(row_ids)[1] if self._live.may_exclude else None
         if returned is not None and int(returned.sum()) <= max(self._effort.nodes, _SCANNED_SHARE * len(row_ids)):
@@ -283,15 +286,23 @@ class _PartitionSearch:
         if not self.num_rows:
             return _NO_HITS
         count = self._effort.count
-        looked_at = 2 * count if self._live.may_exclude else count
         while True:
-            estimates, row_ids = self._first(min(looked_at, self.num_rows))
+            estimates, row_ids = self._first(min(self._looked_at, self.num_rows))
             addresses, is_live = self._live(row_ids)
-            if len(row_ids) < looked_at or int(is_live.sum()) >= count:
+            if len(row_ids) < self._looked_at or int(is_live.sum()) >= count:
                 if not is_live.all():
                     estimates, row_ids, addresses = estimates[is_live], row_ids[is_live], addresses[is_live]
                 return Hits(estimates[:count], row_ids[:count], addresses[:count])
-            looked_at *= 8
+            self._look_at_more()
+
+    def _look_at_more(self) -> None:
+        """Looks at more rows: too few of the nearest may be returned, and distances of others may not be known."""
+        self._looked_at *= 8
+        if self._opened.graphs is None:
+            self._found.clear()
+            self.num_rows = 0
+            for numbers in self._compared:
+                self._compare(numbers, self._opened.storage.rows(numbers), self._looked_at)
 
     def _first(self, count: int) -> tuple[Float32Array, UInt64Array]:
         """(estimates, row ids) of the `count` nearest rows, nearest first, then by row id."""

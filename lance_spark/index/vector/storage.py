@@ -17,17 +17,10 @@ import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
-from lance_spark.index.vector.metrics import (
-    Float32Array,
-    Int64Array,
-    Metric,
-    Vectors,
-    computed_type,
-    distances_of_parts,
-)
+from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors
 from lance_spark.kernels.jit import Kernel, address_of
 from lance_spark.kernels.vector.vector_codes import dot_u8, squared_l2_u8
-from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
+from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import cached_parts
 
@@ -249,43 +242,6 @@ def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:
     values = array.values.slice(array.offset * width, len(array) * width)
     found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
     return found
-
-
-class FlatStorage(VectorStorage):
-    """The vectors themselves, normalized for cosine."""
-
-    def column_types(self) -> dict[str, pa.DataType]:
-        centroids = self.model.centroids
-        return {"flat": pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])}
-
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        found = matrix(columns[0])
-        return Partition(row_ids, np.ascontiguousarray(found, computed_type(found.dtype)))
-
-    def scorer(self, query: Vectors) -> Scorer:
-        return _FlatScorer(self, query)
-
-
-@dataclass(frozen=True)
-class _FlatScorer(Scorer):
-    storage: FlatStorage
-    query: Vectors
-
-    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
-        wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
-        return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
-
-    def nodes(self, number: int, rows: Partition) -> GraphNodes:
-        vectors = rows.payload
-        if self.storage.metric is Metric.HAMMING:
-            bits = np.unpackbits(vectors, axis=1)
-            wanted = np.unpackbits(self.query).astype(np.float32)
-            return GraphNodes(CODES_SQUARED_L2, bits, bits.shape[1], wanted)
-        payload = np.ascontiguousarray(vectors, np.float32)
-        query = self.query.astype(np.float32, copy=False)
-        if self.storage.metric is Metric.DOT:
-            return GraphNodes(DOT, payload, payload.shape[1], query, offset=1)
-        return GraphNodes(SQUARED_L2, payload, payload.shape[1], query)
 
 
 @dataclass(frozen=True)

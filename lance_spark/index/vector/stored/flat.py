@@ -1,0 +1,155 @@
+"""FLAT: the vectors themselves, and in memory a copy of them with a byte a value, which is compared first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
+from lance_spark.kernels.vector.vector_graph import CODES_SQUARED_L2, DOT, SQUARED_L2
+from lance_spark.storage.cache import cached_parts, shared
+
+_MAX_DIMENSION = 1 << 15
+"""Sums of squared bytes of more values would leave 32 bits."""
+
+_MIN_VALUES = 1 << 19
+"""Fewer values are compared in less time than it takes to find out which of them have to be."""
+
+_NEAR_SHARE = 0.1
+"""If more of the rows are asked for, all are compared."""
+
+_BYTES_OF_VALUE = 5
+"""Of a vector and its copy."""
+
+_NO_COPY = (0,) * 5
+
+
+class ByteCopy(NamedTuple):
+    """A copy of a partition with a byte a value: the arrays of `copy_in_bytes` and their addresses."""
+
+    arrays: tuple[npt.NDArray[Any], ...]
+    addresses: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: Partition, center: Float32Array) -> ByteCopy:
+        """The copy of some vectors, float32[n, d], which are near to `center`, float32[d]."""
+        num_rows, dimension = rows.payload.shape
+        panels = np.zeros((-(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2), np.uint8)
+        squares, errors, scale = np.empty(num_rows, np.int32), np.empty(num_rows, np.float32), np.empty(3)
+        arrays = (panels, squares, errors, scale, center.copy())
+        addresses = tuple(address_of(array) for array in arrays)
+        copy_in_bytes(rows.address, num_rows, dimension, addresses[4], *addresses[:4])
+        return cls(arrays, addresses)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of its arrays."""
+        return sum(array.nbytes for array in self.arrays)
+
+
+@dataclass(frozen=True)
+class FlatStorage(VectorStorage):
+    """The vectors themselves, normalized for cosine.
+
+    Attributes:
+        _scanned: numbers of the partitions that were compared before.
+    """
+
+    _scanned: set[int] = field(default_factory=set, repr=False, compare=False)
+
+    def column_types(self) -> dict[str, pa.DataType]:
+        centroids = self.model.centroids
+        return {"flat": pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])}
+
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        found = matrix(columns[0])
+        return Partition(row_ids, np.ascontiguousarray(found, computed_type(found.dtype)))
+
+    def copies(self, parts: Parts) -> list[ByteCopy | None]:
+        """The copies of partitions that were compared before; None for the others, whose copies may never be needed."""
+
+        def make(missing: Sequence[int]) -> list[tuple[ByteCopy | None, int]]:
+            rows = dict(zip(parts.numbers, parts.partitions, strict=True))
+            return [self._copy(number, rows[number]) for number in missing]
+
+        return cached_parts(self._owner, "copies", parts.numbers, make)
+
+    def _copy(self, number: int, rows: Partition) -> tuple[ByteCopy | None, int]:
+        if number not in self._scanned:
+            self._scanned.add(number)
+            return None, 0
+        copy = ByteCopy.of(rows, self.model.centroids[number].astype(np.float32))
+        return copy, copy.num_bytes
+
+    @cached_property
+    def has_copies(self) -> bool:
+        """Whether there are copies: of vectors of float32, if the cache has room for all of them and their copies."""
+        centroids = self.model.centroids
+        num_values, dimension = int(self.partitions.lengths.sum()) * centroids.shape[1], centroids.shape[1]
+        fits = dimension <= _MAX_DIMENSION and _BYTES_OF_VALUE * num_values <= 3 * shared.max_bytes // 4
+        return fits and computed_type(centroids.dtype) == np.float32
+
+    def scorer(self, query: Vectors) -> Scorer:
+        return _FlatScorer(self, query)
+
+
+@dataclass(frozen=True)
+class _FlatScorer(Scorer):
+    storage: FlatStorage
+    query: Vectors
+
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
+        wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
+        num_rows = parts.num_rows
+        if count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(wanted) >= _MIN_VALUES:
+            copies = self.storage.copies(parts) if self.storage.has_copies else []
+            if any(copies):
+                return self._of_near(parts, copies, np.ascontiguousarray(wanted), count)
+        return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
+
+    def _of_near(
+        self, parts: Parts, copies: Sequence[ByteCopy | None], wanted: Float32Array, count: int
+    ) -> Float32Array:
+        """The distances of rows that can be among the `count` nearest, NaN for the others."""
+        num_rows = parts.num_rows
+        places, addresses = np.empty(num_rows, np.int64), np.empty(num_rows, np.int64)
+        copied = np.array([_NO_COPY if copy is None else copy.addresses for copy in copies], np.int64)
+        out = np.empty(num_rows, np.float32)
+        number = near_by_bytes(
+            address_of(parts.addresses),
+            address_of(copied),
+            address_of(parts.lengths),
+            len(parts.lengths),
+            len(wanted),
+            address_of(wanted),
+            self.storage.metric is Metric.DOT,
+            count,
+            address_of(out),
+            address_of(places),
+            address_of(addresses),
+        )
+        found = distances_of_parts(self.storage.metric, addresses[:number], np.ones(number, np.int64), wanted)
+        out.fill(np.nan)
+        out[places[:number]] = found
+        return out
+
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
+        vectors = rows.payload
+        if self.storage.metric is Metric.HAMMING:
+            bits = np.unpackbits(vectors, axis=1)
+            wanted = np.unpackbits(self.query).astype(np.float32)
+            return GraphNodes(CODES_SQUARED_L2, bits, bits.shape[1], wanted)
+        payload = np.ascontiguousarray(vectors, np.float32)
+        query = self.query.astype(np.float32, copy=False)
+        if self.storage.metric is Metric.DOT:
+            return GraphNodes(DOT, payload, payload.shape[1], query, offset=1)
+        return GraphNodes(SQUARED_L2, payload, payload.shape[1], query)
