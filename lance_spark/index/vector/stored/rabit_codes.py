@@ -64,10 +64,11 @@ def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.
     bits = np.unpackbits(rows, axis=1, bitorder="little")
     if magnitudes is None:
         return bits
-    dtype = np.uint16 if num_bits == MAX_BITS else np.uint8
     blocks = magnitudes.reshape(len(rows), -1, 8 * (num_bits - 1))
     values = _unpacked_blocks(blocks, num_bits - 1).reshape(len(rows), -1)[:, : bits.shape[1]]
-    found: npt.NDArray[Any] = (bits.astype(dtype) << (num_bits - 1)) | values.astype(dtype)
+    found: npt.NDArray[Any] = bits.astype(np.uint16) if num_bits == MAX_BITS else bits
+    found <<= num_bits - 1
+    found |= values
     return found
 
 
@@ -102,8 +103,10 @@ def _unpacked_blocks(blocks: Bytes, num_bits: int) -> Bytes:
         for run in range(4):
             out[:, :, run] = (blocks >> 2 * run) & 3
     elif num_bits == 4:
-        octets = blocks.reshape(*blocks.shape[:2], 4, 8)
-        out[:, :, :, :8], out[:, :, :, 8:] = octets & 15, octets >> 4
+        # Eight bytes at a time: numpy needs as long for a word as for a byte.
+        octets, nibbles = blocks.view(np.uint64), np.uint64(0x0F0F0F0F0F0F0F0F)
+        words = out.view(np.uint64)
+        words[:, :, :, 0], words[:, :, :, 1] = octets & nibbles, octets >> np.uint64(4) & nibbles
     else:
         triples = blocks.reshape(*blocks.shape[:2], 3, 16)
         out[:, :, :3] = triples & 63
