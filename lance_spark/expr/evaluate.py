@@ -93,12 +93,30 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
 
 def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
     """Validates the filter against the schema; raises the error that its evaluation would raise."""
+    if _is_lookup(expr, schema):
+        return
     names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
     used = [field for field in schema if field.name.lower() in names]
     # The other columns are needed only for the error about an unknown name.
     fits = names == {field.name.lower() for field in used}
     batch = pa.RecordBatch.from_pylist([], schema=pa.schema(used) if fits else schema)
     evaluate_filter(expr, batch, time_zone=time_zone)
+
+
+def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
+    """Whether a filter only compares whole numbers and texts of the schema with their like, which always fits. The
+    evaluation that finds this out for other filters takes longer than an index.
+    """
+    if isinstance(expr, And):
+        return all(_is_lookup(term, schema) for term in expr.terms)
+    if not (isinstance(expr, Comparison) and isinstance(expr.left, Column) and isinstance(expr.right, Literal)):
+        return False
+    place = schema.get_field_index(expr.left.path[0]) if len(expr.left.path) == 1 else -1
+    dtype = expr.right.type
+    return place >= 0 and schema.field(place).type == dtype and dtype in _LOOKUP_TYPES
+
+
+_LOOKUP_TYPES = (pa.int64(), pa.string())
 
 
 def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:

@@ -120,6 +120,33 @@ def test_index_of_other_rows_is_not_used(tmp_path: Path, index_type: str, warnin
     assert warnings
 
 
+@pytest.mark.parametrize("index_type", ["BTREE", "BITMAP", "LABEL_LIST"])
+def test_rows_that_an_exact_answer_invents_are_not_changed(
+    tmp_path: Path, index_type: str, warnings: list[str]
+) -> None:
+    """An index with well-formed answers that are wrong: reads and counts show its rows, statements check each row."""
+    values = [5 if number % 50 == 0 else number % 3 for number in range(400)]
+    folders = []
+    for name, numbers in (("right", values), ("wrong", [*values[1:], values[0]])):
+        columns = {"x": pa.array(numbers, pa.int64()), "l": pa.array([[number] for number in numbers])}
+        dataset = write(str(tmp_path / name), columns)
+        dataset.create_scalar_index(COLUMNS.get(index_type, "x"), CONFIGS[index_type])
+        folders += (tmp_path / name / "_indices").iterdir()
+    for file in folders[1].iterdir():
+        shutil.copy(file, folders[0] / file.name)
+    condition = "array_contains(l, 5)" if index_type == "LABEL_LIST" else "x = 5"
+    dataset = lance_spark.open(tmp_path / "right")
+    # The wrong index answers the question for the row after each right one.
+    expected = [number for number in range(400) if values[(number + 1) % 400] == 5]
+    assert ids(dataset.to_table(filter=condition, columns=[ID])) == expected
+    assert dataset.count_rows(condition) == len(expected)
+    assert ids(dataset.to_table(filter=f"{condition} AND {ID} >= 0", columns=[ID])) == []
+    deleted = dataset.delete(condition)
+    assert deleted.count_rows() == 400
+    assert deleted.update({"x": -1}, condition).count_rows("x = -1", use_scalar_index=False) == 0
+    assert warnings == []
+
+
 def test_index_behind_a_deferred_compaction_is_not_used(tmp_path: Path, warnings: list[str]) -> None:
     """The reference library loses all 15 rows after the second compaction."""
     uri = str(tmp_path)

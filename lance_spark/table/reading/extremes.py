@@ -107,7 +107,7 @@ def _keeps_a_row(parts: Sequence[_Narrowed], most: float) -> bool:
     if _num_candidates(parts) > most:
         return False
     for part in parts:
-        candidates = Candidates(part.scan, part.plan)
+        candidates = Candidates(part.scan, part.plan, checks_exact=True)
         for fragment in part.manifest.fragments:
             if fragment.id in part.plan.matches and any(batch.num_rows for batch in candidates.read_fragment(fragment)):
                 return True

@@ -69,30 +69,43 @@ def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -
     return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
 
 
-def _is_selected(rows: tuple[DataFragment, Int64Array | None]) -> bool:
-    return rows[1] is not None
+_Selected = tuple[DataFragment, Int64Array | None, Scan | None]
+"""A fragment, the offsets of the rows to read and what reads them; None for all rows that the filter keeps."""
+
+
+def _reader_of(rows: _Selected) -> Scan | None:
+    return rows[2]
 
 
 class Candidates:
     """A scan's rows, narrowed by the indexes of a version. Its answers are those of the scan.
 
+    Exact answers are taken as they are, for reading as for counting, unless they are to be checked. Then a row that a
+    damaged index names is compared with the filter before it is returned: for statements that change rows.
+
     Args:
         scan: the scan, for any fragment of the version.
         plan: what the indexes have found.
+        checks_exact: whether rows of exact answers are compared with the filter.
     """
 
-    def __init__(self, scan: Scan, plan: Plan) -> None:
+    def __init__(self, scan: Scan, plan: Plan, *, checks_exact: bool = False) -> None:
         self.scan = scan
         self._matches = plan.matches
+        self._checks_exact = checks_exact
 
     @classmethod
-    def of(cls, scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> Candidates:
+    def of(
+        cls, scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True, checks_exact: bool = False
+    ) -> Candidates:
         """The candidates of a scan of a version.
 
         Args:
             use_scalar_index: False looks into no index.
+            checks_exact: as for the class.
         """
-        return cls(scan, index_plan(scan, manifest) if use_scalar_index else Plan())
+        plan = index_plan(scan, manifest) if use_scalar_index else Plan()
+        return cls(scan, plan, checks_exact=checks_exact)
 
     def read_fragment(self, fragment: DataFragment) -> Iterator[pa.RecordBatch]:
         """The rows of a fragment, as `Scan.read_fragment`."""
@@ -100,23 +113,22 @@ class Candidates:
 
     def read_fragments(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
         """The rows of several fragments, as `Scan.read_fragments`."""
-        for is_selected, run in groupby(map(self._selected, self._not_ruled_out(fragments)), _is_selected):
-            if is_selected:
-                # Exact answers are checked too: index files have no checksums, and the rows are read anyway.
-                found = ((fragment, offsets) for fragment, offsets in run if offsets is not None and len(offsets))
-                yield from self.scan.read_offsets(found)
+        for reader, run in groupby(map(self._selected, self._not_ruled_out(fragments)), _reader_of):
+            if reader is None:
+                yield from self.scan.read_fragments(fragment for fragment, *_ in run)
             else:
-                yield from self.scan.read_fragments(fragment for fragment, _ in run)
+                found = ((fragment, offsets) for fragment, offsets, _ in run if offsets is not None and len(offsets))
+                yield from reader.read_offsets(found)
 
-    def _selected(self, fragment: DataFragment) -> tuple[DataFragment, Int64Array | None]:
-        """A fragment, and the offsets of the rows to read; None for all of them."""
+    def _selected(self, fragment: DataFragment) -> _Selected:
         found = self._matches.get(fragment.id)
         if found is None:
-            return fragment, None
+            return fragment, None, None
         offsets = live_rows(fragment, self.scan.bases, found.offsets)
         if not is_selective(offsets, fragment.physical_rows or 0):
-            return fragment, None
-        return fragment, np.array(offsets.to_array(), np.int64)
+            return fragment, None, None
+        is_trusted = found.is_exact and not self._checks_exact
+        return fragment, np.array(offsets.to_array(), np.int64), self.scan.without_filter if is_trusted else self.scan
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
         """Those of some fragments that can have a row, in order."""

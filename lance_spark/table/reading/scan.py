@@ -67,6 +67,7 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 
 
 _projections: Remembered[LanceSchema] = Remembered()
+_unfiltered: Remembered[Scan] = Remembered()
 
 FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
 """Physical rows [start, stop) of a fragment, None for its end; if there are offsets (ascending), those among them."""
@@ -177,6 +178,13 @@ class Scan:
     @cached_property
     def _filtered(self) -> dict[int, Scan]:
         return {}
+
+    @cached_property
+    def without_filter(self) -> Scan:
+        """All rows, for a reader that knows those which the filter keeps; the same plan for all filters."""
+        how = (self.output, self.batch_rows, self.batch_bytes, self.window_bytes, self.time_zone, self.uncut)
+        objects = (self.schema, self.projection, self.bases)
+        return _unfiltered(objects, (*how, self.stable_row_ids), lambda: replace(self, filter=None))
 
     @cached_property
     def as_decoded(self) -> Scan:

@@ -99,7 +99,7 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Sea
     if known is not None and known.version.version == base.version:
         return known.deleted
     searched = {} if known is None else known.comparable(base)
-    scan = Candidates.of(address_scan(table, base, filter), base)
+    scan = Candidates.of(address_scan(table, base, filter), base, checks_exact=True)
     found: dict[FragmentId, Int64Array | None] = {}
     changed = []
     for fragment in base.fragments:
