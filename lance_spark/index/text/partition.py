@@ -41,6 +41,8 @@ _LIST_COLUMNS = {"_posting": BLOBS, "_length": pa.uint32()}
 _POSITION_COLUMNS = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
+_MAX_FOUND = 1024
+"""Terms whose numbers are remembered: a search asks for each of its terms several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Partition(TextPart):
 
     def __init__(self, files: IndexFiles, prefix: str, token_format: str) -> None:
         self._token_format = token_format
+        self._found: dict[str, int | None] = {}
         self._tokens_file = files.open(f"{prefix}tokens.lance")
         self.documents_file = files.open(f"{prefix}docs.lance")
         self.lists_file = files.open(f"{prefix}invert.lance")
@@ -99,7 +102,12 @@ class Partition(TextPart):
             raise file.damaged(f"{len(self._stored_terms)} terms for {file.num_rows} posting lists")
 
     def find(self, term: str) -> int | None:
-        return self._stored_terms.find(term)
+        found = self._found.get(term, -1)
+        if found == -1:
+            if len(self._found) >= _MAX_FOUND:
+                self._found.clear()
+            found = self._found[term] = self._stored_terms.find(term)
+        return found
 
     def within(self, term: str, distance: int, prefix_length: int) -> list[str]:
         return self._dictionary.within(term, distance, prefix_length)

@@ -113,14 +113,15 @@ class DatasetSearchVerbs(SearchVerbs):
 
     if TYPE_CHECKING:
 
-        def plan(
+        def _planned(
             self,
-            columns: Sequence[str] | None = None,
+            columns: Sequence[str] | None,
             filter: str | Expr | None = None,
             *,
+            batch_rows: int | None = None,
             with_row_id: bool = False,
             with_row_address: bool = False,
-        ) -> Scan: ...
+        ) -> tuple[Scan, list[tuple[Scan, Manifest]]]: ...
 
         def create_scalar_index(
             self,
@@ -157,5 +158,5 @@ class DatasetSearchVerbs(SearchVerbs):
     def _searched_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
     ) -> tuple[list[SearchedPart], pa.Schema]:
-        scan = self.plan(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
+        scan, _ = self._planned(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
         return [SearchedPart(self.manifest, scan)], scan.arrow_schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,6 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.locate import by_fragment
 from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, TextColumns, without_damage
@@ -99,8 +98,9 @@ class SearchedPart:
 
     def read(self, addresses: npt.NDArray[np.uint64]) -> pa.Table:
         """The columns of the rows at `addresses` (uint64[n]), in this order."""
-        output = tuple(dict.fromkeys((*self.scan.output, ROW_ADDRESS)))
-        reader = replace(self.scan, output=output, filter=None, uncut=True)
+        if not self.scan.output:
+            return pa.Table.from_batches([no_columns(len(addresses))])
+        reader = self.scan.as_decoded.without_filter
         order = np.argsort(addresses)
         ascending = addresses[order]
         found = (
@@ -122,6 +122,9 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
         InvalidInputError: a column is not text, or the filter fails on a value.
     """
     found = found_rows(request, parts)
+    if len(parts) == 1:
+        chosen = best_places(found[0].scores, request.limit, request.offset)
+        return _scored(parts[0].read(found[0].addresses[chosen]), found[0].scores[chosen], request)
     owners = np.repeat(np.arange(len(found)), [len(rows.scores) for rows in found])
     addresses = np.concatenate([np.empty(0, np.uint64), *(rows.addresses for rows in found)])
     scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
@@ -130,7 +133,11 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
     tables = [part.read(addresses[owners == number]) for number, part in enumerate(parts)]
     table = pa.concat_tables([schema.empty_table(), *tables])
     result = _taken(table, np.argsort(np.argsort(owners, kind="stable"), kind="stable"), schema)
-    return result.append_column(SCORE_FIELD, pa.array(scores)) if request.with_score else result
+    return _scored(result, scores, request)
+
+
+def _scored(rows: pa.Table, scores: npt.NDArray[np.float32], request: SearchRequest) -> pa.Table:
+    return rows.append_column(SCORE_FIELD, pa.array(scores)) if request.with_score else rows
 
 
 def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[RowScores]:
