@@ -94,16 +94,18 @@ def best_matches(
     Raises:
         CorruptFileError: a posting list is damaged.
     """
-    terms: list[_Term] = []
-    for number, word in enumerate(words):
-        numbers = sorted((found, term) for term in word.terms if (found := part.find(term)) is not None)
+    found: list[tuple[int, int, str]] = []
+    for place, word in enumerate(words):
+        numbers = sorted((number, term) for term in word.terms if (number := part.find(term)) is not None)
         if not numbers and operator == "AND":
             return DocScores.none()
-        terms += [_Term(found, number, statistics.idf(term)) for found, term in numbers]
-    if not terms:
+        found += [(number, place, term) for number, term in numbers]
+    if not found:
         return DocScores.none()
-    if len(terms) > _MAX_TERMS:
+    if len(found) > _MAX_TERMS:
         return None
+    weights = statistics.idfs([term for *_, term in found])
+    terms = [_Term(number, place, weight) for (number, place, _), weight in zip(found, weights, strict=True)]
     return _Run(part, terms, statistics.average, phrase).best(operator, rows, wanted)
 
 
@@ -120,16 +122,16 @@ class _Run:
         self._phrase = phrase
         self._kept: list[npt.NDArray[np.generic]] = []
         self._bounds = [part.bounds(term.number, average) for term in terms]
-        self._table = np.zeros((len(terms), kernel.NUM_FIELDS), np.int64)
-        for number, (term, bounds) in enumerate(zip(terms, self._bounds, strict=True)):
-            self._fill(number, term, bounds)
-        highest = [term.weight * bounds.weights.max() for term, bounds in zip(terms, self._bounds, strict=True)]
+        rows = [self._row(term, bounds) for term, bounds in zip(terms, self._bounds, strict=True)]
+        self._table = np.array(rows, np.int64)
+        highest = [term.weight * bounds.highest for term, bounds in zip(terms, self._bounds, strict=True)]
         self._table[:, kernel.RANK] = np.argsort(np.array(highest), kind="stable")
-        self._table[:, [kernel.DECODED, kernel.POSITIONS_OF]] = -1
 
-    def _fill(self, number: int, term: _Term, bounds: BlockBounds) -> None:
+    def _row(self, term: _Term, bounds: BlockBounds) -> list[int]:
+        """What the kernel knows of a term."""
         stored = self._part.stored(term.number)
-        row = self._table[number]
+        room = self._address(np.empty(2 * self._part.block, np.int32))
+        row = [0] * kernel.NUM_FIELDS
         row[kernel.DATA] = self._address(stored.data)
         row[kernel.NUM_BYTES] = len(stored.data)
         row[kernel.ENDS] = self._address(stored.ends)
@@ -139,17 +141,19 @@ class _Run:
         row[kernel.NUM_BLOCKS] = len(bounds.firsts)
         row[kernel.COUNT] = stored.count
         row[kernel.WORD] = term.word
-        row[kernel.DOCS] = self._address(np.empty(self._part.block, np.int32))
-        row[kernel.FREQS] = self._address(np.empty(self._part.block, np.int32))
+        row[kernel.DOCS] = room
+        row[kernel.FREQS] = room + 4 * self._part.block
+        row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
         if self._phrase is not None:
             positions = self._part.stored_positions(term.number)
-            room = room_for_positions(self._part.lists_file, bounds.most_positions, len(positions.data))
+            found = room_for_positions(self._part.lists_file, bounds.most_positions, len(positions.data))
             row[kernel.POSITION_BYTES] = self._address(positions.data)
             row[kernel.NUM_POSITION_BYTES] = len(positions.data)
             row[kernel.POSITION_STARTS] = self._address(positions.starts)
-            row[kernel.POSITIONS] = self._address(room)
-            row[kernel.MOST_POSITIONS] = len(room)
+            row[kernel.POSITIONS] = self._address(found)
+            row[kernel.MOST_POSITIONS] = len(found)
             row[kernel.GAP] = self._phrase.gaps[term.word]
+        return row
 
     def _address(self, array: npt.NDArray[np.generic]) -> int:
         self._kept.append(array)

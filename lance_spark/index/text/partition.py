@@ -268,7 +268,7 @@ class Partition(TextPart):
         most = measure_blocks(*self._blocks_of(stored), *map(address_of, arrays))
         if most < 0:
             raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
-        return BlockBounds(firsts, lasts, weights, int(most))
+        return BlockBounds(firsts, lasts, weights, weights.max(), int(most))
 
     def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,10 +36,16 @@ class Statistics:
 
     def idf(self, term: str) -> np.float32:
         """How much a term counts: the more, the fewer documents have it."""
-        numbers = ((part, part.find(term)) for part in self.parts)
-        found = sum(part.frequency(number) for part, number in numbers if number is not None)
-        weight: np.float32 = self.idf_of(np.array([found], np.int64))[0]
+        weight: np.float32 = self.idfs([term])[0]
         return weight
+
+    def idfs(self, terms: Sequence[str]) -> npt.NDArray[np.float32]:
+        """float32[n]: `idf` of some terms."""
+        counts = np.zeros(len(terms), np.int64)
+        for part in self.parts:
+            numbers = [part.find(term) for term in terms]
+            counts += [0 if number is None else part.frequency(number) for number in numbers]
+        return self.idf_of(counts)
 
     def idf_of(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         """float32[n]: how much terms count that are in this many documents."""

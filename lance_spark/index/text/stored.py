@@ -40,12 +40,14 @@ class BlockBounds:
     Attributes:
         firsts, lasts: int32[blocks], the first and last document of each.
         weights: float32[blocks], the highest weight in each.
+        highest: the highest of all.
         most_positions: the largest sum of the frequencies of a block.
     """
 
     firsts: npt.NDArray[np.int32]
     lasts: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32]
+    highest: np.float32
     most_positions: int
 
     @property

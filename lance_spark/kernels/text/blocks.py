@@ -30,16 +30,25 @@ def read_u32(data, place):
 @inlined
 def unpack(data, place, width, lanes, out, first):
     """Unpacks `32 * lanes` numbers of `width` <= 32 bits at `place` to `out[first:]`."""
+    if width == 0:
+        for i in range(first, first + 32 * lanes):
+            out[i] = 0
+    elif lanes == 4:
+        # With the number of lanes as a constant the compiler unrolls the loops over them.
+        _unpack_lanes(data, place, width, 4, out, first)
+    else:
+        _unpack_lanes(data, place, width, 8, out, first)
+
+
+@inlined
+def _unpack_lanes(data, place, width, lanes, out, first):
     mask = (np.int64(1) << width) - 1
     for step in range(32):
         bit = step * width
         shift = bit & 31
         low = place + 4 * lanes * (bit >> 5)
         target = first + step * lanes
-        if width == 0:
-            for lane in range(lanes):
-                out[target + lane] = 0
-        elif shift + width > 32:
+        if shift + width > 32:
             for lane in range(lanes):
                 value = read_u32(data, low + 4 * lane) >> shift
                 value |= read_u32(data, low + 4 * (lanes + lane)) << (32 - shift)
@@ -78,12 +87,18 @@ def _full_block(data, place, stop, lanes, docs, freqs, first, last, num_docs):
     if width > 32 or place + 4 * lanes * width + 1 > stop:
         return np.int64(TOO_SHORT)
     unpack(data, place, width, lanes, docs, first)
-    for i in range(first, first + block):
-        doc += np.int64(docs[i]) & 0xFFFFFFFF
-        if doc <= last or doc >= num_docs:
-            return np.int64(OUT_OF_RANGE)
+    # Checked as a whole: a test of each document costs more than its sum.
+    doc += np.int64(docs[first]) & 0xFFFFFFFF
+    docs[first] = doc
+    is_wrong = doc <= last
+    for i in range(first + 1, first + block):
+        delta = np.int64(docs[i]) & 0xFFFFFFFF
+        is_wrong |= delta == 0
+        doc += delta
         docs[i] = doc
-        last = doc
+    if is_wrong or doc >= num_docs:
+        return np.int64(OUT_OF_RANGE)
+    last = doc
     place += 4 * lanes * width
     width = np.int64(data[place])
     place += 1
@@ -159,9 +174,11 @@ def decode_block(data, place, stop, num_bytes, block, size, has_varints, num_doc
     else:
         last = _fixed_block(data, start, stop, docs, freqs, first, size, last, num_docs)
     if last >= 0:
+        lowest = np.int32(1)
         for i in range(first, first + size):
-            if freqs[i] <= 0:
-                return np.int64(OUT_OF_RANGE)
+            lowest = min(lowest, freqs[i])
+        if lowest <= 0:
+            return np.int64(OUT_OF_RANGE)
     return last
 
 
