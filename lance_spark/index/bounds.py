@@ -62,6 +62,10 @@ def matching_bounds(predicate: Predicate, bounds: Bounds) -> BoolArray | None:
 
 
 def _matching(expr: Expr, bounds: Bounds, predicate: Predicate) -> BoolArray | None:
+    if isinstance(expr, And) and is_numbered(predicate.dtype):
+        span = span_of(expr, predicate.dtype)
+        if span is not None:
+            return bounds.has_values & _may_meet(span, *bounds.numbers)
     if isinstance(expr, (And, Or)):
         terms = [_matching(term, bounds, predicate) for term in expr.terms]
         known = [term for term in terms if term is not None]

@@ -89,6 +89,12 @@ def _bounds(values: pa.Array, starts: list[int], stops: list[int]) -> tuple[pa.A
             values.view(pa.int32() if dtype.bit_width == 32 else pa.int64()), starts, stops
         )
         return lows.view(dtype), highs.view(dtype), nan_counts
+    if pt.is_integer(dtype) and not values.null_count:
+        # Arrow compares numbers one by one, numpy as vectors.
+        numbers = total_order_keys(values)
+        pieces = [numbers[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        least, greatest = ([getattr(piece, name)() for piece in pieces] for name in ("min", "max"))
+        return pa.array(least, dtype), pa.array(greatest, dtype), [0] * len(pieces)
     none = pa.scalar(None, dtype)
     found = [
         # As in the reference library, binaries of a fixed size have no bounds.

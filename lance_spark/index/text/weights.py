@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.text.postings import norms_of_lengths
+
 _K1 = np.float32(1.2)
-_B = np.float32(0.75)
 _ONE = np.float32(1)
 
 
@@ -16,12 +18,9 @@ def norms_of(lengths: npt.NDArray[np.integer], average: np.float32) -> npt.NDArr
     Args:
         average: of the lengths of all documents.
     """
-    # k1 * (1 - b + b * length / average), in one array.
-    norms = lengths.astype(np.float32)
-    norms *= _B
-    norms /= average
-    norms += _ONE - _B
-    norms *= _K1
+    counts = np.ascontiguousarray(lengths, np.uint32)
+    norms = np.empty(len(counts), np.float32)
+    norms_of_lengths(address_of(counts), len(counts), average, address_of(norms))
     return norms
 
 

@@ -28,6 +28,26 @@ def weight_of(freq, norm):
     return (np.float32(1.2) + np.float32(1)) * occurrences / (occurrences + norm)
 
 
+@kernel("int64(int64, int64, float32, int64)")
+def norms_of_lengths(lengths_at, count, average, norms_at):
+    """k1 * (1 - b + b * length / average) for each length, in 32-bit floating point and in this order.
+
+    Args:
+        lengths_at: u32[count], the terms of documents.
+        average: of the lengths of all documents.
+        norms_at: f32[count], filled.
+
+    Returns: 0.
+    """
+    lengths = pointer_u32(lengths_at)
+    norms = pointer_f32(norms_at)
+    rest = np.float32(1) - np.float32(0.75)
+    for i in range(count):
+        share = np.float32(lengths[i]) * np.float32(0.75) / average
+        norms[i] = (share + rest) * np.float32(1.2)
+    return np.int64(0)
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_postings(data_at, num_bytes, ends_at, num_blocks, count, block, has_varints, num_docs, docs_at, freqs_at):
     """Decodes the blocks of one posting list.

@@ -26,7 +26,8 @@ MAX_ROWS_PER_FRAGMENT = 1 << OFFSET_BITS
 
 def row_addresses(fragment_id: int, offsets: Int64Array) -> UInt64Array:
     """uint64[n]: the addresses of the rows at `offsets` (int64[n], each below 2**32) of a fragment."""
-    addresses: UInt64Array = offsets.astype(np.uint64) | np.uint64(fragment_id << OFFSET_BITS)
+    unsigned = offsets.astype(np.int64, copy=False).view(np.uint64)
+    addresses: UInt64Array = unsigned | np.uint64(fragment_id << OFFSET_BITS)
     return addresses
 
 
