@@ -225,8 +225,10 @@ class _Planner:
             segments = by_kind.get(index_type)
             if segments is None:
                 continue
-            fit = index_type.fit(predicate)
             left = fragments - exact.known
+            if not left:
+                break
+            fit = index_type.fit(predicate)
             if fit is Fit.EXACT:
                 exact = exact.over(self._search(segments, predicate, left))
             elif fit is Fit.SUPERSET:
