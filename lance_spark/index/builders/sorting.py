@@ -81,12 +81,12 @@ def _by_keys(keys: npt.NDArray[np.generic], ordered: Callable[[Int64Array], Int6
 
 
 def _stride(num_values: int) -> int:
-    """Of so many values one is in the sample, 4 times the square root of their number."""
+    """The distance of the values in a sample of 4 times the square root of their number."""
     return max(1, isqrt(num_values) // 4)
 
 
 def _are_distinct(sample: npt.NDArray[np.generic]) -> bool:
-    """Whether so few keys of a sample are equal that less than half of all keys are likely to be."""
+    """Whether few keys of a sample are equal; then most of all keys are likely to be distinct."""
     return len(sample) - len(np.unique(sample)) <= _FEW_EQUAL
 
 

@@ -182,9 +182,8 @@ class Scan:
     @cached_property
     def without_filter(self) -> Scan:
         """All rows, for a reader that knows those which the filter keeps; the same plan for all filters."""
-        how = (self.output, self.batch_rows, self.batch_bytes, self.window_bytes, self.time_zone, self.uncut)
-        objects = (self.schema, self.projection, self.bases)
-        return _unfiltered(objects, (*how, self.stable_row_ids), lambda: replace(self, filter=None))
+        settings = tuple([getattr(self, name) for name in _SETTINGS])
+        return _unfiltered((self.schema, self.projection, self.bases), settings, lambda: replace(self, filter=None))
 
     @cached_property
     def as_decoded(self) -> Scan:
@@ -488,6 +487,9 @@ class Scan:
             # The widths of columns cost more than to read a few rows, and they need one window anyway.
             return Window(self.window_bytes, self.batch_rows, ())
         return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
+
+
+_SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]
 
 
 class _Form(Enum):
