@@ -9,17 +9,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.plan import merged_ranges
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import FieldsReader, FieldsReads, RowRanges
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import outside
+from lance_spark.layouts.base import (
+    Answer,
+    FieldsReader,
+    FieldsReads,
+    FileRange,
+    FileRanges,
+    FileRequest,
+    Located,
+    RowRanges,
+)
+from lance_spark.layouts.read_spans import spanned
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, has_free_etags
+from lance_spark.storage.mapped import mapped_file
 
 TAIL_BYTES = 64 * 1024
 """About how many bytes at the end of a file are read first."""
@@ -155,19 +169,67 @@ class DataFileReader(ABC):
             for wanted in ranges
         ]
 
+    def _answers(self, requests: Sequence[FileRequest]) -> list[Answer]:
+        """The bytes of one round of requests, which are within the file."""
+        memory = self._in_memory(requests)
+        if memory is not None:
+            return [
+                Located(memory, request.starts) if isinstance(request, FileRanges) else memory.slice(*request)
+                for request in requests
+            ]
+        ranges: list[ByteRange] = []
+        for request in requests:
+            if isinstance(request, FileRanges):
+                ranges += map(ByteRange, request.starts.tolist(), request.lengths.tolist())
+            else:
+                ranges.append(ByteRange(*request))
+        pieces = iter(self._read_ranges(ranges))
+        return [
+            spanned(list(islice(pieces, len(request.starts)))) if isinstance(request, FileRanges) else next(pieces)
+            for request in requests
+        ]
+
+    def _in_memory(self, requests: Sequence[FileRequest]) -> pa.Buffer | None:
+        """All of the file, if these ranges of it need not be read."""
+        if self._tail.size == self.size_bytes:
+            return self._tail
+        return mapped_file(self._store, self.path, self.size_bytes, *_num_ranges(requests))
+
     def _run(self, reads: FieldsReads) -> list[pa.ChunkedArray]:
         """Runs the coroutine of fields to completion."""
-        size = self.size_bytes
         try:
             requests = next(reads)
             while True:
-                for start, length in requests:
-                    if start < 0 or length < 0 or start + length > size:
-                        raise CorruptFileError(f"a value leaves the file of {size} bytes", start=start, length=length)
-                requests = reads.send(self._read_ranges([ByteRange(start, length) for start, length in requests]))
+                for request in requests:
+                    _require_inside(request, self.size_bytes)
+                requests = reads.send(self._answers(requests))
         except StopIteration as stop:
             arrays: list[pa.ChunkedArray] = stop.value
             return arrays
+
+
+def _require_inside(request: FileRequest, size: int) -> None:
+    if isinstance(request, FileRange):
+        start, length = request
+        if start < 0 or length < 0 or start + length > size:
+            raise CorruptFileError(f"a value leaves the file of {size} bytes", start=start, length=length)
+        return
+    starts, lengths = address_of(request.starts), address_of(request.lengths)
+    place = outside(starts, lengths, lengths, len(request.starts), size)
+    if place >= 0:
+        start, length = int(request.starts[place]), int(request.lengths[place])
+        raise CorruptFileError(f"a value leaves the file of {size} bytes", start=start, length=length)
+
+
+def _num_ranges(requests: Sequence[FileRequest]) -> tuple[int, int]:
+    """(number of ranges, their bytes)."""
+    count = num_bytes = 0
+    for request in requests:
+        if isinstance(request, FileRange):
+            count, num_bytes = count + 1, num_bytes + request.length
+        else:
+            count, num_bytes = count + len(request.starts), num_bytes + int(request.lengths.sum())
+    return count, num_bytes
 
 
 def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffer, int]:

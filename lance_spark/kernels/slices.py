@@ -32,6 +32,34 @@ def outside(starts, lengths, counts, num_slices, size):
     return -1
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def move_slices(starts, lengths, owners, num_slices, buffers, num_buffers, moved):
+    """Moves slices of buffers to where the buffers begin.
+
+    Args:
+        starts, lengths, owners: int64[num_slices]; `owners` are indices of buffers.
+        buffers: ``int64[2, num_buffers]``: where each begins, and its bytes.
+        moved: int64[num_slices], gets the starts.
+
+    Returns:
+        The index of the first slice that is not in its buffer; -1 if none.
+    """
+    start = pointer_i64(starts)
+    length = pointer_i64(lengths)
+    owner = pointer_i64(owners)
+    buffer = pointer_i64(buffers)
+    out = pointer_i64(moved)
+    for i in range(num_slices):
+        number = owner[i]
+        if number < 0 or number >= num_buffers:
+            return i
+        size = buffer[num_buffers + number]
+        if start[i] < 0 or length[i] < 0 or start[i] > size or length[i] > size - start[i]:
+            return i
+        out[i] = buffer[number] + start[i]
+    return -1
+
+
 @kernel("boolean(int64, int64, int64)")
 def are_apart(starts, stops, num_ranges):
     """Whether no range is empty, and each begins after the end of the one before."""

@@ -3,7 +3,8 @@
 A page knows only the sizes of its buffers. Reading one is a coroutine (`Reads`): it yields the slices of the page's
 buffers that it needs next (for blobs also ranges of the file), is sent the bytes, and returns an Arrow array. The file
 layer runs the coroutines of all columns and pages of a request concurrently, so each round of requests is one batch of
-coalesced, parallel reads, and a full scan needs a single round.
+coalesced, parallel reads, and a full scan needs a single round. Many slices are one request, because a file in memory
+answers it without an object for each.
 
 A leaf column decodes to a *path array*: an Arrow array whose type is the path of the schema from the top-level
 field down to this leaf. For ``s: struct<a: int32, l: list<string>>`` column 0 gives ``struct<a: int32>`` and
@@ -28,7 +29,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.slices import numbers_of_ranges
+from lance_spark.kernels.slices import move_slices, numbers_of_ranges
 from lance_spark.layouts.path import LeafPath
 
 RequestT = TypeVar("RequestT")
@@ -54,13 +55,66 @@ class FileRange(NamedTuple):
     length: int
 
 
+class BufferSlices(NamedTuple):
+    """Many slices of a buffer of some pages, as one request. The answer is `Located`.
+
+    Attributes:
+        buffer: the number of the buffer.
+        starts, lengths: int64[n], contiguous: bytes from the start of the buffer; validated by `within_buffers`.
+        pages: int64[n], contiguous, ascending: the indices of the pages.
+    """
+
+    buffer: int
+    starts: Int64Array
+    lengths: Int64Array
+    pages: Int64Array
+
+    def within_buffers(self, positions: Sequence[int], sizes: Sequence[int]) -> FileRanges:
+        """The file ranges of the slices.
+
+        Args:
+            positions, sizes: of the buffer in each page: where it begins in the file, and its bytes.
+
+        Raises:
+            CorruptFileError: a slice is out of bounds.
+        """
+        count = len(self.starts)
+        buffers, moved = np.array([positions, sizes], np.int64), np.empty(count, np.int64)
+        slices = [address_of(table) for table in (self.starts, self.lengths, self.pages)]
+        if move_slices(*slices, count, address_of(buffers), len(positions), address_of(moved)) >= 0:
+            raise CorruptFileError("bytes outside of a buffer of a page")
+        return FileRanges(moved, self.lengths)
+
+
+class FileRanges(NamedTuple):
+    """Many ranges of the file, as `FileRange` (int64[n] each, contiguous), as one request. The answer is `Located`."""
+
+    starts: Int64Array
+    lengths: Int64Array
+
+
+class Located(NamedTuple):
+    """Pieces of memory.
+
+    Attributes:
+        data: a buffer around all of them; what is between them must not be accessed.
+        starts: int64[n], contiguous: where each piece begins in it.
+    """
+
+    data: pa.Buffer
+    starts: Int64Array
+
+
 _MANY_RANGES = 2048
 """Up to this many ranges, all of them are compared: that takes less time than to search."""
 
-PageRequest: TypeAlias = BufferSlice | FileRange
+PageRequest: TypeAlias = BufferSlice | BufferSlices | FileRange
+FileRequest: TypeAlias = FileRange | FileRanges
+Answer: TypeAlias = Any
+"""A buffer; `Located` if many ranges were one request."""
 
-Reads: TypeAlias = Generator[list[PageRequest], list[pa.Buffer], ResultT]
-"""Yields requests, is sent one buffer per request, returns its result."""
+Reads: TypeAlias = Generator[list[PageRequest], list[Answer], ResultT]
+"""Yields requests, is sent one answer per request (a buffer, or `Located`), returns its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +295,17 @@ class EncodedPage:
         Raises:
             CorruptFileError: no such buffer, or the slice is out of bounds.
         """
-        if not 0 <= piece.buffer < len(self.buffers):
-            raise CorruptFileError(f"buffer {piece.buffer} is missing, the page has {len(self.buffers)}")
-        return self.buffers[piece.buffer].slice(piece.start, piece.length)
+        return self.buffer(piece.buffer).slice(piece.start, piece.length)
+
+    def buffer(self, number: int) -> EncodedBuffer:
+        """A buffer of the page.
+
+        Raises:
+            CorruptFileError: no such buffer.
+        """
+        if not 0 <= number < len(self.buffers):
+            raise CorruptFileError(f"buffer {number} is missing, the page has {len(self.buffers)}")
+        return self.buffers[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +331,10 @@ class EncodedColumn:
     file_buffers: tuple[EncodedBuffer, ...] = ()
 
 
-FieldReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], pa.ChunkedArray]
-"""Yields ranges, is sent one buffer per range, returns one top-level field for the requested rows."""
+FieldReads: TypeAlias = Generator[list[FileRequest], list[Answer], pa.ChunkedArray]
+"""Yields ranges, is sent one answer per request, returns one top-level field for the requested rows."""
 
-FieldsReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], list[pa.ChunkedArray]]
+FieldsReads: TypeAlias = Generator[list[FileRequest], list[Answer], list[pa.ChunkedArray]]
 """As `FieldReads`, of several fields."""
 
 
@@ -292,13 +354,13 @@ class FieldsReader(Protocol):
 
 
 def side_by_side(
-    coroutines: Sequence[Generator[list[RequestT], list[pa.Buffer], ResultT]],
-) -> Generator[list[RequestT], list[pa.Buffer], list[ResultT]]:
+    coroutines: Sequence[Generator[list[RequestT], list[Answer], ResultT]],
+) -> Generator[list[RequestT], list[Answer], list[ResultT]]:
     """Runs coroutines in lockstep, so that the requests of one round are one batch; returns their results in order."""
     if len(coroutines) == 1:
         return [(yield from coroutines[0])]
     results: dict[int, ResultT] = {}
-    waiting: list[tuple[int, Generator[list[RequestT], list[pa.Buffer], ResultT], list[RequestT]]] = []
+    waiting: list[tuple[int, Generator[list[RequestT], list[Answer], ResultT], list[RequestT]]] = []
     for number, coroutine in enumerate(coroutines):
         try:
             waiting.append((number, coroutine, next(coroutine)))

@@ -19,12 +19,17 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import (
+    Answer,
+    BufferSlices,
     EncodedColumn,
     EncodedPage,
+    FieldsReads,
     FileRange,
+    FileRequest,
     JoinablePageLayout,
     Page,
     PageLayout,
+    PageRequest,
     Reads,
     RowRanges,
     side_by_side,
@@ -41,7 +46,7 @@ CHUNK_BYTES = 8 << 10
 
 _ONE = np.ones(1, np.int64)
 
-_ArrayLists = Generator[list[FileRange], list[pa.Buffer], list[list[pa.Array]]]
+_ArrayLists = Generator[list[FileRequest], list[Answer], list[list[pa.Array]]]
 
 
 class Leaf:
@@ -147,7 +152,7 @@ class Selection(NamedTuple):
     start: int = 0
 
 
-def read_leaves(files: Sequence[Selection]) -> Generator[list[FileRange], list[pa.Buffer], list[pa.ChunkedArray]]:
+def read_leaves(files: Sequence[Selection]) -> FieldsReads:
     """The path arrays of each leaf: those of the wanted rows of all files, one file behind the other.
 
     Errors name their column and page.
@@ -386,7 +391,7 @@ def _read_each(group: Sequence[_Run]) -> _ArrayLists:
     return lists
 
 
-def _read_one_by_one(run: _Run) -> Generator[list[FileRange], list[pa.Buffer], list[pa.Array]]:
+def _read_one_by_one(run: _Run) -> Generator[list[FileRequest], list[Answer], list[pa.Array]]:
     arrays = []
     start = 0
     for number, page, layout in zip(run.numbers, run.pages, run.layouts, strict=True):
@@ -401,9 +406,19 @@ def _read_one_by_one(run: _Run) -> Generator[list[FileRange], list[pa.Buffer], l
     return arrays
 
 
+def _in_files(request: PageRequest, pages: Sequence[tuple[EncodedPage, int]]) -> FileRequest:
+    if isinstance(request, BufferSlices):
+        buffers = [(file_start, page.buffer(request.buffer)) for page, file_start in pages]
+        positions = [file_start + position for file_start, (position, _) in buffers]
+        return request.within_buffers(positions, [size for _, (_, size) in buffers])
+    page, file_start = pages[0 if isinstance(request, FileRange) else request.page]
+    start, length = request if isinstance(request, FileRange) else page.locate(request)
+    return FileRange(file_start + start, length)
+
+
 def _located(
     reads: Reads[pa.Array], pages: Sequence[tuple[EncodedPage, int]]
-) -> Generator[list[FileRange], list[pa.Buffer], pa.Array]:
+) -> Generator[list[FileRequest], list[Answer], pa.Array]:
     """Runs a page's coroutine and translates its requests into file ranges.
 
     Args:
@@ -412,12 +427,7 @@ def _located(
     try:
         requests = next(reads)
         while True:
-            ranges = []
-            for request in requests:
-                page, file_start = pages[0 if isinstance(request, FileRange) else request.page]
-                start, length = request if isinstance(request, FileRange) else page.locate(request)
-                ranges.append(FileRange(file_start + start, length))
-            requests = reads.send((yield ranges))
+            requests = reads.send((yield [_in_files(request, pages) for request in requests]))
     except StopIteration as stop:
         array: pa.Array = stop.value
         return array

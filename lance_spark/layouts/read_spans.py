@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate, plan_spans
-from lance_spark.layouts.base import BufferSlice, PageRequest
+from lance_spark.layouts.base import BufferSlices, Located, PageRequest
 
 MAX_GAP_BYTES = 128 * 1024
 """The largest gap that is read rather than skipped: it takes an object store less time than another request."""
@@ -49,30 +49,29 @@ class ReadSpans:
         return cls(table[0, :num_spans], table[1, :num_spans], table[2, :num_spans], table[3], table[4])
 
     def slices(self, buffer: int) -> list[PageRequest]:
-        """The requests, for a buffer of the pages."""
-        places = zip(self.starts.tolist(), self.lengths.tolist(), self.pages.tolist(), strict=True)
-        return [BufferSlice(buffer, start, length, page) for start, length, page in places]
+        """The request, for a buffer of the pages."""
+        return [BufferSlices(buffer, self.starts, self.lengths, self.pages)]
 
-    def located(self, pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
+    def located(self, pieces: Located) -> tuple[pa.Buffer, Int64Array]:
         """(a buffer around all `pieces`, which were read for `slices`; the start of each wanted range in it)."""
-        data, bases = spanned(pieces)
-        return data, self.offsets if len(bases) == 1 else bases[self.span_of] + self.offsets
+        data, bases = pieces
+        return data, bases[self.span_of] + self.offsets
 
 
-def spanned(pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
-    """(a buffer from the first to the last byte of the pieces, the start of each piece in it). Nothing is copied.
+def spanned(pieces: list[pa.Buffer]) -> Located:
+    """The pieces in a buffer from the first to the last byte of them. Nothing is copied.
 
     Memory between the pieces must not be accessed; a `Chunks` whose slices are within the pieces ensures that.
     """
     addresses = [piece.address for piece in pieces]
     if len(pieces) == 1:
-        return pieces[0], np.zeros(1, np.int64)
+        return Located(pieces[0], np.zeros(1, np.int64))
     filled = [(address, address + piece.size) for address, piece in zip(addresses, pieces, strict=True) if piece.size]
     if not filled:
-        return pa.py_buffer(b""), np.zeros(len(pieces), np.int64)
+        return Located(pa.py_buffer(b""), np.zeros(len(pieces), np.int64))
     low = min(start for start, _ in filled)
     high = max(stop for _, stop in filled)
-    return pa.foreign_buffer(low, high - low, pieces), np.array(addresses, np.int64) - low
+    return Located(pa.foreign_buffer(low, high - low, pieces), np.array(addresses, np.int64) - low)
 
 
 def gathered(data: pa.Buffer, starts: Int64Array, lengths: Int64Array) -> pa.Buffer:

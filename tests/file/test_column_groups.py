@@ -129,17 +129,17 @@ def test_chunk_words_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rng = np.random.default_rng(0)
     file = write(tmp_path / "x.lance", pa.table({"x": rng.integers(0, 2**40, 100_000)}))
     rounds: list[int] = []
-    read_ranges = type(file)._read_ranges
+    answers = type(file)._answers
 
-    def counted(self: object, ranges: list) -> list[pa.Buffer]:
-        rounds.append(len(ranges))
-        return read_ranges(file, ranges)
+    def counted(self: object, requests: list) -> list:
+        rounds.append(len(requests))
+        return answers(file, requests)
 
-    monkeypatch.setattr(type(file), "_read_ranges", counted)
+    monkeypatch.setattr(type(file), "_answers", counted)
     fields, columns = file.schema.fields, file.columns
     first = file.read(fields, columns, single_rows(np.array([5, 70_000])))
     num_first = len(rounds)
     again = file.read(fields, columns, single_rows(np.array([5, 70_000])))
     assert again == first
     assert len(rounds) - num_first == 1
-    assert num_first == 3  # The metadata of the column, the words, the chunks.
+    assert num_first == 2  # The words, the chunks.

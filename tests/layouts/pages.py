@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_spark.layouts.base import BufferSlice, Page, PageLayout, RowRanges
+from lance_spark.layouts.base import BufferSlice, BufferSlices, Page, PageLayout, RowRanges
 from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.read_spans import spanned
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.columns import paths
 
@@ -34,7 +35,15 @@ def read_page(
         rounds += 1
         answer = []
         for request in requests:
+            if isinstance(request, BufferSlices):
+                # Each piece in memory of its own, as a store returns them.
+                places = zip(request.starts.tolist(), request.lengths.tolist(), strict=True)
+                answer.append(spanned([_piece(buffers[request.buffer], *place) for place in places]))
+                continue
             assert isinstance(request, BufferSlice)
-            buffer, start, length, _ = request
-            assert 0 <= start <= start + length <= len(buffers[buffer])
-            answer.append(pa.py_buffer(buffers[buffer][start : start + length]))
+            answer.append(_piece(buffers[request.buffer], request.start, request.length))
+
+
+def _piece(buffer: bytes, start: int, length: int) -> pa.Buffer:
+    assert 0 <= start <= start + length <= len(buffer)
+    return pa.py_buffer(buffer[start : start + length])

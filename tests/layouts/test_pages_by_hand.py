@@ -10,7 +10,7 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.base import BufferSlices, RowRanges
 from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
@@ -149,9 +149,14 @@ def test_messages_that_make_no_sense() -> None:
 def test_spans() -> None:
     starts, stops = np.array([0, 50, 1_000_000, 7]), np.array([10, 60, 1_000_010, 9])
     spans = ReadSpans.plan(starts, stops, np.array([0, 0, 0, 1]))
-    assert [tuple(request) for request in spans.slices(2)] == [(2, 0, 60, 0), (2, 1_000_000, 10, 0), (2, 7, 2, 1)]
+    [request] = spans.slices(2)
+    assert isinstance(request, BufferSlices)
+    assert request.buffer == 2
+    assert request.starts.tolist() == [0, 1_000_000, 7]
+    assert request.lengths.tolist() == [60, 10, 2]
+    assert request.pages.tolist() == [0, 0, 1]
     pieces = [pa.py_buffer(bytes(range(60))), pa.py_buffer(b"0123456789"), pa.py_buffer(b"xy")]
-    data, places = spans.located(pieces)
+    data, places = spans.located(spanned(pieces))
     assert gathered(data, places, stops - starts).to_pybytes() == bytes([*range(10), *range(50, 60)]) + b"0123456789xy"
 
 

@@ -20,6 +20,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundErro
 from lance_spark.storage import local, local_publish, open_store
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
 from lance_spark.storage.local import LocalStore
+from lance_spark.storage.mapped import mapped_file
 from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX
 from tests.support.process_race import assert_one_of_many_processes_wins
@@ -95,6 +96,21 @@ def test_a_mapped_file_is_not_opened_again(store: LocalStore, monkeypatch: pytes
     with pytest.raises(CorruptFileError):
         store.read_ranges("data/a", [ByteRange(25_599, 2)])
     assert opened == []
+
+
+def test_all_of_a_mapped_file_is_counted_as_what_is_read_of_it(store: LocalStore) -> None:
+    store.put("a", b"x" * 1000)
+    assert mapped_file(store, "a", 1000, 2, 30) is None
+    store.read_ranges("a", [ByteRange(0, 10)])
+    before = READS.counts
+    found = mapped_file(store, "a", 1000, 2, 30)
+    assert found is not None
+    assert found.to_pybytes() == b"x" * 1000
+    counted = READS.counts - before
+    assert (counted.requests, counted.num_bytes) == (2, 30)
+    assert mapped_file(store, "a", 999, 2, 30) is None
+    store.put("a", b"y" * 1000)
+    assert mapped_file(store, "a", 1000, 2, 30) is None
 
 
 def test_small_objects_are_copied_because_others_may_rewrite_them_in_place(store: LocalStore) -> None:

@@ -119,7 +119,8 @@ def read_full_zip(layout: FullZipLayout, page: Page, rows: RowRanges) -> Reads[p
         else:
             starts, stops = yield from _read_row_index(page, slots)
         spans = ReadSpans.plan(starts, stops)
-        buffer, places = spans.located((yield spans.slices(0)))
+        [answer] = yield spans.slices(0)
+        buffer, places = spans.located(answer)
         data = gathered(buffer, places, stops - starts)
     num_slots = rows.num_rows * page.path.slots_per_row
     if layout.control_bytes == 0 and layout.bits_per_value is not None:
@@ -147,7 +148,8 @@ def _read_row_index(page: Page, rows: RowRanges) -> Reads[tuple[Int64Array, Int6
     last_rows = np.concatenate([[0] * before, rows.stops, [num_rows] * after]).astype(np.int64)
     # The end of a range is the entry after its last row.
     spans = ReadSpans.plan(first_rows * width, (last_rows + 1) * width)
-    data, places = spans.located((yield spans.slices(1)))
+    [answer] = yield spans.slices(1)
+    data, places = spans.located(answer)
     ends = places + (last_rows - first_rows) * width
     entry = np.full(len(places), width, np.int64)
     starts = np.frombuffer(gathered(data, places, entry), f"<u{width}")

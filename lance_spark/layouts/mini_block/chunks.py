@@ -17,8 +17,8 @@ from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
-from lance_spark.layouts.base import BufferSlice, PageRequest, RowRanges
-from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
+from lance_spark.layouts.base import BufferSlices, Located, PageRequest, RowRanges
+from lance_spark.layouts.read_spans import MAX_GAP_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +194,13 @@ class Places:
         return cls(total, *rows[:2], *of_chunks, *of_spans)
 
     def slices(self, buffer: int) -> list[PageRequest]:
-        """The requests of the spans, in a buffer of their pages."""
-        spans = zip(self.span_starts.tolist(), self.span_lengths.tolist(), self.span_pages.tolist(), strict=True)
-        return [BufferSlice(buffer, start, length, page) for start, length, page in spans]
+        """The request of the spans, in a buffer of their pages."""
+        return [BufferSlices(buffer, self.span_starts, self.span_lengths, self.span_pages)]
 
-    def located(self, pieces: list[pa.Buffer]) -> tuple[pa.Buffer, Int64Array]:
+    def located(self, pieces: Located) -> tuple[pa.Buffer, Int64Array]:
         """(a buffer around the spans, the start of each chunk in it)."""
-        data, bases = spanned(pieces)
-        return data, self.starts if len(bases) == 1 else bases[self.spans] + self.starts
+        data, bases = pieces
+        return data, bases[self.spans] + self.starts
 
 
 def _page_table(

@@ -34,7 +34,7 @@ from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
 from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.base import JoinablePageLayout, Page, PageLayout, Reads, RowRanges
+from lance_spark.layouts.base import JoinablePageLayout, Located, Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block.chunks import (
     ChunkParts,
@@ -186,7 +186,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     if layout.can_take and not every_chunk and is_scattered and rows.num_rows * _FEW_VALUES < num_rows:
         found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
         if rows.num_rows * _FEW_VALUES < found.total_values:
-            pieces = (yield found.slices(_DATA)) if data is None else _pieces(data, found)
+            [pieces] = (yield found.slices(_DATA)) if data is None else [_pieces(data, found)]
             return _taken(layout, path, found, dictionary, *found.located(pieces))
     table = ChunkTable.parse(*chunk_words, large_chunks=layout.has_large_chunk)
     decoder = _Decoder(layout, path, num_rows, table, dictionary)
@@ -203,7 +203,8 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     starts = table.starts[chosen]
     if data is None:
         spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
-        around, starts = spans.located((yield spans.slices(_DATA)))
+        [pieces] = yield spans.slices(_DATA)
+        around, starts = spans.located(pieces)
     else:
         around, bases = spanned(data)
         starts = starts + bases[table.pages[chosen]]
@@ -212,10 +213,10 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     return decoder.list_rows(found_rows, around, starts)
 
 
-def _pieces(data: Sequence[pa.Buffer], found: Places) -> list[pa.Buffer]:
+def _pieces(data: list[pa.Buffer], found: Places) -> Located:
     """The spans in the chunks of the pages."""
-    spans = zip(found.span_pages.tolist(), found.span_starts.tolist(), found.span_lengths.tolist(), strict=True)
-    return [data[page].slice(start, length) for page, start, length in spans]
+    around, bases = spanned(data)
+    return Located(around, bases[found.span_pages] + found.span_starts)
 
 
 def _taken(

@@ -22,14 +22,14 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow_take import take
-from lance_spark.layouts.base import FieldReads, FileRange, RowRanges, side_by_side
+from lance_spark.layouts.base import Answer, FieldReads, FileRange, FileRequest, RowRanges, side_by_side
 from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v0_1.row_groups import Page, RowGroups
 from lance_spark.schema import logical_type as lt
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId
 
-ArrayReads = Generator[list[FileRange], list[pa.Buffer], pa.Array]
+ArrayReads = Generator[list[FileRequest], list[Answer], pa.Array]
 
 _MAX_SPAN_RATIO = 16
 """Rows of a group with at most this average distance are read with all rows between them."""
@@ -77,7 +77,7 @@ def _read_span(values: _GroupValues, field: Field, rows: RowRanges) -> ArrayRead
 
 def _read_dictionaries(
     field: Field, known: Mapping[FieldId, Field]
-) -> Generator[list[FileRange], list[pa.Buffer], dict[FieldId, pa.Array]]:
+) -> Generator[list[FileRequest], list[Answer], dict[FieldId, pa.Array]]:
     """The values of the dictionary columns below `field`, by field id."""
     wanted = [node for node in field.walk() if lt.is_dictionary(node.logical_type) and node.id in known]
     arrays = yield from side_by_side([_read_dictionary(node, known[node.id]) for node in wanted])

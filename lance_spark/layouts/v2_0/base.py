@@ -22,11 +22,11 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
-from lance_spark.layouts.base import EncodedBuffer, FileRange, RowRanges
+from lance_spark.layouts.base import Answer, EncodedBuffer, FileRange, FileRequest, RowRanges
 
 ResultT = TypeVar("ResultT")
 
-FileReads: TypeAlias = Generator[list[FileRange], list[pa.Buffer], ResultT]
+FileReads: TypeAlias = Generator[list[FileRequest], list[Answer], ResultT]
 """Yields ranges of the file, is sent one buffer per range, returns its result."""
 
 MAX_COUNT = 2**48

@@ -23,7 +23,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.index.vector.metrics import Vectors
 from lance_spark.layouts.base import EncodedPage
 from lance_spark.layouts.full_zip.layout import FullZipLayout
-from lance_spark.layouts.read_spans import ReadSpans, gathered
+from lance_spark.layouts.read_spans import ReadSpans, gathered, spanned
 from lance_spark.layouts.registry import parse_page
 from lance_spark.schema.field import FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore
@@ -91,7 +91,7 @@ class _Places:
             return self.mapped, starts - self.starts[0]
         spans = ReadSpans.plan(starts, starts + control + self.width)
         wanted = [ByteRange(*span) for span in zip(spans.starts.tolist(), spans.lengths.tolist(), strict=True)]
-        return spans.located(self.store.read_ranges(self.path, wanted))
+        return spans.located(spanned(self.store.read_ranges(self.path, wanted)))
 
 
 class RowVectors(NamedTuple):
