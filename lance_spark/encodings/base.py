@@ -95,6 +95,13 @@ class BlockEncoding(CompressiveEncoding):
             CorruptFileError: the bytes are inconsistent with the encoding.
         """
 
+    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> Block | None:
+        """Single values: number `places[i]` of block `indices[i]` (int64[n]); None if all have to be decoded for them.
+
+        The caller ensures that each block has this many values. Raises as `decode_blocks`.
+        """
+        return None
+
 
 class PerValueEncoding(CompressiveEncoding):
     """Can be the value compression of a full-zip page, where every value is compressed separately."""

@@ -104,6 +104,9 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         concatenate(held.data.address, address_of(starts), address_of(lengths), count, target.address)
         return FixedWidthBlock(target, bits, count)
 
+    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
+        return self.take_mini_blocks([chunks], indices, places) if self.can_take else None
+
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         """The values; a view if the slices are adjacent, else a copy."""
         bits = self.bits_per_value

@@ -121,6 +121,9 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
         check(status, self.wire_name)
         return FixedWidthBlock(target, word_bits, len(places))
 
+    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
+        return self.take_mini_blocks([chunks], indices, places) if self.can_take else None
+
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value
         starts, sizes, num_values = (

@@ -78,11 +78,11 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
         pages: as for `parse_words`, with the same checks.
         values: int64[num_wanted], ascending.
         max_gap: chunks of a page up to this many bytes apart are in one span.
-        table: ``int64[11 * num_wanted + 3]``: rows of `num_wanted`, then three numbers. Rows 0 and 1: of each value the
-            index of its chunk among the chunks found, and its place in the chunk. Rows 2 to 7: of each chunk its page,
-            its span, its start in the span, its size, its number of values, and the values of the chunks found before.
-            Rows 8 to 10: of each span its page, its start in the chunks of the page, its length. The numbers: chunks
-            found, spans, and values of the chunks found.
+        table: ``int64[10 * num_wanted + 3]``: rows of `num_wanted`, then three numbers. Rows 0 and 1: of each value the
+            index of its chunk among the chunks found, and its place in the chunk. Rows 2 to 6: of each chunk its page,
+            its span, its start in the span, its size, and its number of values. Rows 7 to 9: of each span its page, its
+            start in the chunks of the page, its length. The numbers: chunks found, spans, and values of the chunks
+            found.
 
     Returns:
         The number of chunks; negative if a page contradicts its bytes or values, or a value is in none.
@@ -110,20 +110,19 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
             if at < n and value[at] < before + num_values:
                 if value[at] < before:
                     return -1
-                last = out[9 * n + span] + out[10 * n + span] if span_page == page else np.int64(0)
+                last = out[8 * n + span] + out[9 * n + span] if span_page == page else np.int64(0)
                 if span_page != page or start - last > max_gap:
                     span += 1
                     span_page = page
-                    out[8 * n + span] = page
-                    out[9 * n + span] = start
-                first = out[9 * n + span]
-                out[10 * n + span] = start + size - first
+                    out[7 * n + span] = page
+                    out[8 * n + span] = start
+                first = out[8 * n + span]
+                out[9 * n + span] = start + size - first
                 out[2 * n + num_found] = page
                 out[3 * n + num_found] = span
                 out[4 * n + num_found] = start - first
                 out[5 * n + num_found] = size
                 out[6 * n + num_found] = num_values
-                out[7 * n + num_found] = num_in_found
                 while at < n and value[at] < before + num_values:
                     if value[at] < before:
                         return -1
@@ -139,7 +138,7 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
             return -1
     if at < n:
         return -1
-    counts = 11 * n
+    counts = 10 * n
     out[counts] = num_found
     out[counts + 1] = span + 1
     out[counts + 2] = num_in_found

@@ -14,6 +14,25 @@ from lance_spark.kernels.words import read_word, write_word
 
 
 @inlined
+def _packed_value(source, place, width, word_bits, lanes):
+    """Value `place` of a packed block of words of `width` > 0 bits; there are `lanes` = 1024 / `word_bits` lanes."""
+    word_bytes = word_bits >> 3
+    rest = place & 127
+    order = rest // lanes * (lanes >> 4)
+    octet = ((order & 1) << 2) | (order & 2) | (order >> 2)
+    bit = (octet * 8 + (place >> 7)) * width
+    word = bit // word_bits
+    shift = bit - word * word_bits
+    source += (word * lanes + rest % lanes) * word_bytes
+    value = read_word(source, word_bytes) >> np.uint64(shift)
+    if shift + width > word_bits:
+        value |= read_word(source + lanes * word_bytes, word_bytes) << np.uint64(word_bits - shift)
+    if width < 64:
+        value &= (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    return value
+
+
+@inlined
 def _take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, target):
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
@@ -30,19 +49,7 @@ def _take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, targ
             return ~np.int64(i)
         value = np.uint64(0)
         if width > 0:
-            rest = place[i] & 127
-            order = rest // lanes * (lanes >> 4)
-            octet = ((order & 1) << 2) | (order & 2) | (order >> 2)
-            bit = (octet * 8 + (place[i] >> 7)) * width
-            word = bit // word_bits
-            shift = bit - word * word_bits
-            source = first + word_bytes + (word * lanes + rest % lanes) * word_bytes
-            value = read_word(source, word_bytes) >> np.uint64(shift)
-            if shift + width > word_bits:
-                high = read_word(source + lanes * word_bytes, word_bytes)
-                value |= high << np.uint64(word_bits - shift)
-            if width < 64:
-                value &= (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+            value = _packed_value(first + word_bytes, place[i], width, word_bits, lanes)
         write_word(target + i * word_bytes, word_bytes, value)
     return 0
 
@@ -58,6 +65,36 @@ def take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, targe
     if word_bits == 32:
         return _take_inline(data, starts, sizes, chunks, places, num_taken, 32, target)
     return _take_inline(data, starts, sizes, chunks, places, num_taken, 64, target)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target):
+    """Copies values of out-of-line bit packing; its tails as in `lance_spark.kernels.bitpack.unpack_out_of_line`."""
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    count = pointer_i64(num_values)
+    chunk = pointer_i64(chunks)
+    place = pointer_i64(places)
+    word_bytes = word_bits >> 3
+    block_bytes = width * BLOCK_BYTES_PER_BIT
+    for i in range(num_taken):
+        values = count[chunk[i]]
+        blocks = values // BLOCK_VALUES
+        left = size[chunk[i]] - blocks * block_bytes
+        block = place[i] // BLOCK_VALUES
+        within = place[i] - block * BLOCK_VALUES
+        if left < 0 or place[i] >= values:
+            return ~np.int64(i)
+        source = data + start[chunk[i]] + block * block_bytes
+        value = np.uint64(0)
+        if block == blocks and left == (values - blocks * BLOCK_VALUES) * word_bytes:
+            value = read_word(source + within * word_bytes, word_bytes)
+        elif block == blocks and left < block_bytes:
+            return ~np.int64(i)
+        elif width > 0:
+            value = _packed_value(source, within, width, word_bits, BLOCK_VALUES // word_bits)
+        write_word(target + i * word_bytes, word_bytes, value)
+    return 0
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")

@@ -16,6 +16,7 @@ from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 
@@ -42,6 +43,35 @@ def test_inline_bitpacking_of_all_widths(word_bits: int) -> None:
         chunk, place, numbers = _picked(encoded.num_values)
         taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
         assert np.array_equal(np.frombuffer(taken.data, values.dtype), values[numbers])
+
+
+@pytest.mark.parametrize("word_bits", [8, 16, 32, 64])
+def test_out_of_line_bitpacking_of_all_widths_and_tails(word_bits: int) -> None:
+    rng = np.random.default_rng(word_bits)
+    # Tails that are raw, tails that are packed, none, and a block of nothing else.
+    counts = np.array([1024, 2048, 1034, 2047, 7, 1])
+    num_values = int(counts.sum())
+    for width in range(word_bits + 1):
+        values = (
+            rng.integers(0, 2**64, num_values, np.uint64) >> np.uint64(64 - width) if width else np.zeros(num_values)
+        ).astype(f"u{word_bits // 8}")
+        block = FixedWidthBlock(pa.py_buffer(values), word_bits, num_values)
+        encoded = OutOfLineBitpacking.encode_blocks(block, counts, width)
+        chunk, place, numbers = _picked(counts)
+        taken = encoded.encoding.take_blocks(encoded.chunks, chunk, place)
+        assert np.array_equal(np.frombuffer(taken.data, values.dtype), values[numbers])
+
+
+def test_out_of_line_bitpacking_checks_sizes() -> None:
+    counts = np.array([2048 + 1000])
+    values = np.arange(3048).astype(np.uint16) & 7
+    encoded = OutOfLineBitpacking.encode_blocks(FixedWidthBlock(pa.py_buffer(values), 16, 3048), counts, 3)
+    chunks = encoded.chunks
+    assert int(chunks.sizes[0]) == 3 * 3 * 128
+    for place, size in ((0, 767), (2048, 3 * 3 * 128 - 1), (3048, 3 * 3 * 128)):
+        cut = Chunks(chunks.data, chunks.starts, np.array([size]), chunks.num_values)
+        with pytest.raises(CorruptFileError):
+            encoded.encoding.take_blocks(cut, np.array([0]), np.array([place]))
 
 
 @pytest.mark.parametrize("bits", [1, 8, 16, 32, 64, 128])

@@ -46,7 +46,6 @@ def test_tables_and_places_are_those_of_plain_loops(width: int, seed: int) -> No
     assert found.pages.tolist() == table.pages[chosen].tolist()
     assert found.sizes.tolist() == table.sizes[chosen].tolist()
     assert found.num_values.tolist() == table.num_values[chosen].tolist()
-    assert found.values_before.tolist() == (np.cumsum(found.num_values) - found.num_values).tolist()
     # The spans contain the chunks, of their own pages, and close chunks share one.
     assert found.span_pages[found.spans].tolist() == found.pages.tolist()
     assert (found.span_starts[found.spans] + found.starts).tolist() == table.starts[chosen].tolist()

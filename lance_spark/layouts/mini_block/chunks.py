@@ -147,8 +147,8 @@ class Places:
         total_values: the number of values of the chunks found.
         chunks: int64[n], index of the chunk of each value among those found.
         places: int64[n], place of each value in its chunk.
-        pages, spans, starts, sizes, num_values, values_before: int64[m], of each chunk found its page, the span of
-            bytes around it, its start in that, its size and number of values, and the values of the chunks before.
+        pages, spans, starts, sizes, num_values: int64[m], of each chunk found its page, the span of bytes around it,
+            its start in that, its size and number of values.
         span_pages, span_starts, span_lengths: int64[k], page, start in its chunks, and length of each span.
     """
 
@@ -160,7 +160,6 @@ class Places:
     starts: Int64Array
     sizes: Int64Array
     num_values: Int64Array
-    values_before: Int64Array
     span_pages: Int64Array
     span_starts: Int64Array
     span_lengths: Int64Array
@@ -184,13 +183,13 @@ class Places:
         pages = _page_table(words, data_sizes, num_items, width)
         values = np.ascontiguousarray(values)
         count = len(values)
-        found = np.empty(11 * count + 3, np.int64)
+        found = np.empty(10 * count + 3, np.int64)
         addresses = address_of(values), count, MAX_GAP_BYTES, address_of(found)
         if kernels.locate_values(address_of(pages), len(words), width, *addresses) < 0:
             raise CorruptFileError("mini-block: the chunks of a page contradict its values or bytes")
         num_chunks, num_spans, total = found[-3:].tolist()
-        rows = found[:-3].reshape(11, count)
-        of_chunks, of_spans = rows[2:8, :num_chunks], rows[8:, :num_spans]
+        rows = found[:-3].reshape(10, count)
+        of_chunks, of_spans = rows[2:7, :num_chunks], rows[7:, :num_spans]
         return cls(total, *rows[:2], *of_chunks, *of_spans)
 
     def slices(self, buffer: int) -> list[PageRequest]:

@@ -50,7 +50,7 @@ from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.row_selection import LONG_RANGE, FoundRows, pick_rows, take_ranges
-from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel, visible_validity
+from lance_spark.layouts.unravel import SlotLevels, decode_levels, take_levels, unravel, visible_validity
 
 SMALL_BYTES = 64 * 1024
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""
@@ -236,8 +236,7 @@ def _taken(
     if layout.def_compression is not None:
         if bool((parts.num_levels != found.num_values).any()):
             raise CorruptFileError("mini-block: a chunk without lists has other levels than values")
-        levels = decode_levels(layout.def_compression, parts.levels[0])
-        definition = levels[found.values_before[found.chunks] + found.places]
+        definition = take_levels(layout.def_compression, parts.levels[0], found.chunks, found.places)
     leaf = block_leaf(values, path.nodes[0].data_type) if dictionary is None else dictionary.leaf(values)
     return unravel(path, LevelScheme.of(layout.layers), SlotLevels(None, definition, len(found.places)), leaf)
 
