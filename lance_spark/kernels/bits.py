@@ -152,6 +152,66 @@ def ranges_of_bits(data, first_bit, num_bits, starts, stops):
     return np.int64(begun)
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def bits_of_ranges(starts, stops, num_ranges, first, num_bits, target):
+    """Sets the bits of ranges, which ascend and are counted from `first`.
+
+    Args:
+        target: ``num_bits // 64 + 1`` words of 64 bits, all clear.
+
+    Returns:
+        -1, or the index of the first range that is not within the bits.
+    """
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    word = pointer_u64(target)
+    one = np.uint64(1)
+    for i in range(np.uint64(num_ranges)):
+        begin = np.uint64(start[i] - first)
+        end = np.uint64(stop[i] - first)
+        if begin > end or end > np.uint64(num_bits):
+            return np.int64(i)
+        # Where a range begins or ends, bits change: short ranges in no order take no branches.
+        word[begin >> np.uint64(6)] ^= one << (begin & np.uint64(63))
+        word[end >> np.uint64(6)] ^= one << (end & np.uint64(63))
+    before = np.uint64(0)
+    for i in range(np.uint64((num_bits >> 6) + 1)):
+        value = word[i]
+        for shift in (1, 2, 4, 8, 16, 32):
+            value ^= value << np.uint64(shift)
+        value ^= before
+        word[i] = value
+        before = np.uint64(0) - (value >> np.uint64(63))
+    return np.int64(-1)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def keep_bits(data, data_bit, keep, first_bit, num_values, target):
+    """Copies the bits at `data` from bit `data_bit` on whose bit in `keep` is set, back to back; returns how many.
+
+    Args:
+        keep: bits, of which `num_values` from bit `first_bit` (0 to 7) on count.
+        target: whole words of 64 bits, with room for one bit more than are kept.
+    """
+    source = pointer_u8(data)
+    chosen = pointer_u8(keep)
+    out = pointer_u64(target)
+    word = np.uint64(0)
+    kept = np.uint64(0)
+    for i in range(np.uint64(num_values)):
+        place = np.uint64(first_bit) + i
+        at = np.uint64(data_bit) + i
+        is_kept = np.uint64(chosen[place >> np.uint64(3)] >> (place & np.uint64(7))) & np.uint64(1)
+        bit = np.uint64(source[at >> np.uint64(3)] >> (at & np.uint64(7))) & np.uint64(1)
+        word |= (bit & is_kept) << (kept & np.uint64(63))
+        kept += is_kept
+        if kept & np.uint64(63) == 0 and is_kept:
+            out[(kept >> np.uint64(6)) - np.uint64(1)] = word
+            word = np.uint64(0)
+    out[kept >> np.uint64(6)] = word
+    return np.int64(kept)
+
+
 @inlined
 def _keep_words(source, keep, first_bit, num_values, target):
     bits = pointer_u8(keep)

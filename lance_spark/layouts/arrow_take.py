@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.kernels.bits import keep_words
+from lance_spark.kernels.bits import keep_bits, keep_words
 
 
 def take(array: pa.Array, places: Int64Array) -> pa.Array:
@@ -34,29 +34,58 @@ def take_chunked(column: pa.ChunkedArray, places: Int64Array) -> pa.ChunkedArray
 
 def filter_chunked(column: pa.ChunkedArray, keep: pa.ChunkedArray) -> pa.ChunkedArray:
     """A copy of the values of a column where `keep` (bool, same length, no nulls) is true."""
-    if column.num_chunks == keep.num_chunks == 1 and len(column) == len(keep) and _is_plain(column.chunk(0)):
-        return pa.chunked_array([_filter_words(column.chunk(0), keep.chunk(0))], column.type)
-    if not _has_nested_fixed_size_list(column.type):
-        return column.filter(keep)
+    if keep.num_chunks != 1 or len(column) != len(keep):
+        return column.filter(keep) if not _has_nested_fixed_size_list(column.type) else _taken_where(column, keep)
+    found, start, mask = [], 0, keep.chunk(0)
+    for chunk in column.chunks:
+        found.append(filter_array(chunk, mask.slice(start, len(chunk))))
+        start += len(chunk)
+    return pa.chunked_array(found, column.type)
+
+
+def filter_array(array: pa.Array, keep: pa.BooleanArray) -> pa.Array:
+    """A copy of the values where `keep` (bool, same length, no nulls) is true."""
+    if _is_plain(array):
+        return _filter_plain(array, keep)
+    if _has_nested_fixed_size_list(array.type):
+        return take(array, np.flatnonzero(np.asarray(keep)))
+    return array.filter(keep)
+
+
+def _taken_where(column: pa.ChunkedArray, keep: pa.ChunkedArray) -> pa.ChunkedArray:
     return take_chunked(column, np.flatnonzero(keep.to_numpy()))
 
 
 def _is_plain(array: pa.Array) -> bool:
-    """Whether an array is words of 1 to 8 bytes, without nulls."""
+    """Whether an array is bits, or words of 1 to 8 bytes."""
     dtype = array.type
-    return pa.types.is_primitive(dtype) and dtype.bit_width in (8, 16, 32, 64) and array.null_count == 0
+    return pa.types.is_primitive(dtype) and dtype.bit_width in (1, 8, 16, 32, 64)
 
 
-def _filter_words(array: pa.Array, keep: pa.BooleanArray) -> pa.Array:
-    """In half of the time of pyarrow's filter where many values in no order are kept."""
-    width, count = array.type.bit_width // 8, keep.true_count
-    data, bits = array.buffers()[1], keep.buffers()[1]
+def _filter_plain(array: pa.Array, keep: pa.BooleanArray) -> pa.Array:
+    """In half of the time of pyarrow's filter, or less, where many values in no order are kept."""
+    count = keep.true_count
+    validity, data = array.buffers()
     if count == 0 or data is None:
         return array.slice(0, 0)
+    valid = _kept_bits(validity, array.offset, keep, count) if array.null_count else None
+    if array.type.bit_width == 1:
+        return pa.Array.from_buffers(array.type, count, [valid, _kept_bits(data, array.offset, keep, count)])
+    width = array.type.bit_width // 8
     target = pa.allocate_buffer((count + 1) * width)
-    chosen = bits.address + (keep.offset >> 3), keep.offset & 7, len(keep)
-    keep_words(data.address + array.offset * width, width, *chosen, target.address)
-    return pa.Array.from_buffers(array.type, count, [None, target.slice(0, count * width)])
+    keep_words(data.address + array.offset * width, width, *_bits_of(keep), target.address)
+    return pa.Array.from_buffers(array.type, count, [valid, target.slice(0, count * width)])
+
+
+def _kept_bits(data: pa.Buffer, offset: int, keep: pa.BooleanArray, count: int) -> pa.Buffer:
+    target = pa.allocate_buffer(8 * (count // 64 + 1))
+    keep_bits(data.address, offset, *_bits_of(keep), target.address)
+    return target
+
+
+def _bits_of(keep: pa.BooleanArray) -> tuple[int, int, int]:
+    """(address of the byte with the first bit, the place of the bit in it, number of bits)."""
+    return keep.buffers()[1].address + (keep.offset >> 3), keep.offset & 7, len(keep)
 
 
 def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:

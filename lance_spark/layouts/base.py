@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.bits import bits_of_ranges
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import move_slices, numbers_of_ranges
 from lance_spark.layouts.path import LeafPath
@@ -233,6 +234,16 @@ class RowRanges:
     def numbers(self, places: Int64Array) -> Int64Array:
         """int64[n], the row numbers at the indices `places` of these rows, ascending."""
         return places + self.starts[0] if len(self.starts) == 1 else self.indices()[places]
+
+    def mask(self) -> pa.BooleanArray:
+        """bool[stops[-1] - starts[0]]: which rows from the first to the last one these are. There is at least one."""
+        first, num_bits = int(self.starts[0]), int(self.stops[-1] - self.starts[0])
+        starts, stops = np.ascontiguousarray(self.starts), np.ascontiguousarray(self.stops)
+        bits = np.zeros(num_bits // 64 + 1, np.uint64)
+        ranges = address_of(starts), address_of(stops), len(starts)
+        if bits_of_ranges(*ranges, first, num_bits, address_of(bits)) >= 0:
+            raise ValueError("ranges of rows do not ascend")
+        return pa.Array.from_buffers(pa.bool_(), num_bits, [None, pa.py_buffer(bits)])
 
     def indices(self) -> Int64Array:
         """int64[num_rows], all row numbers, ascending."""

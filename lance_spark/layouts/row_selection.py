@@ -11,7 +11,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import levels as kernels
 from lance_spark.kernels.jit import address_of
-from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.arrow_take import filter_array, take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, check_count
 from lance_spark.layouts.path import LeafPath
@@ -21,6 +21,10 @@ from lance_spark.layouts.unravel import LevelArray, SlotLevels, unravel, visible
 
 LONG_RANGE = 1024
 """Ranges of this many rows, on average, are copied one by one: numbers of their rows cost more than the rows."""
+
+
+_FEW_OF = 4
+"""A mask costs less than numbers of rows if at least one row in this many is wanted."""
 
 
 def take_ranges(array: pa.Array, ranges: RowRanges) -> pa.Array:
@@ -37,6 +41,8 @@ def take_ranges(array: pa.Array, ranges: RowRanges) -> pa.Array:
     if stop - first == ranges.num_rows:
         return array.slice(first, ranges.num_rows)
     if ranges.num_rows < LONG_RANGE * len(ranges.starts):
+        if ranges.num_rows * _FEW_OF >= stop - first:
+            return filter_array(array.slice(first, stop - first), ranges.mask())
         return take(array, ranges.indices())
     pieces = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
     return pa.concat_arrays([array.slice(start, stop - start) for start, stop in pieces])

@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_spark.kernels.bits import concatenate_bits, mark_ranges, ranges_of_bits, split_bits
+from lance_spark.kernels.bits import (
+    bits_of_ranges,
+    concatenate_bits,
+    keep_bits,
+    mark_ranges,
+    ranges_of_bits,
+    split_bits,
+)
 from lance_spark.kernels.jit import address_of
 
 
@@ -73,3 +80,46 @@ def test_ranges_of_set_bits(runs: list[tuple[bool, int]], first: int) -> None:
     # One more than there are ranges is written at most.
     assert starts[count + 1 :].tolist() == [-7] * (len(starts) - count - 1)
     assert stops[count + 1 :].tolist() == [-7] * (len(stops) - count - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=30), st.integers(0, 70), st.integers(0, 70)
+)
+def test_bits_of_ranges(parts: list[tuple[int, int]], first: int, after: int) -> None:
+    edges = first + np.cumsum(np.array([part for pair in parts for part in pair], np.int64))
+    starts, stops = np.ascontiguousarray(edges[::2]), np.ascontiguousarray(edges[1::2])
+    num_bits = (int(edges[-1]) if len(edges) else first) - first + after
+    words = np.zeros(num_bits // 64 + 2, np.uint64)
+    words[-1] = 5
+    ranges = address_of(starts), address_of(stops), len(starts)
+    assert bits_of_ranges(*ranges, first, num_bits, address_of(words)) == -1
+    expected = np.zeros(num_bits, np.bool_)
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        expected[start - first : stop - first] = True
+    bits = np.unpackbits(words[:-1].view(np.uint8), bitorder="little").astype(np.bool_)
+    assert np.array_equal(bits[:num_bits], expected)
+    assert words[-1] == 5
+
+
+def test_bits_of_ranges_outside_are_refused() -> None:
+    words = np.zeros(2, np.uint64)
+    for start, stop in ((9, 11), (20, 10), (10, 75), (10, 2**62), (-(2**62), 12)):
+        starts, stops = np.array([10, start]), np.array([12, stop])
+        assert bits_of_ranges(address_of(starts), address_of(stops), 2, 10, 64, address_of(words)) == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 300), st.integers(0, 7), st.integers(0, 90), st.sampled_from([0.0, 0.3, 0.9, 1.0]))
+def test_bits_that_are_kept(count: int, first: int, data_bit: int, share: float) -> None:
+    rng = np.random.default_rng(count)
+    bits, keep = rng.random(data_bit + count) < 0.5, rng.random(first + count) < share
+    packed = [np.packbits(values, bitorder="little") for values in (bits, keep)]
+    kept = bits[data_bit:][keep[first:]]
+    target = np.full(len(kept) // 64 + 2, 7, np.uint64)
+    data, mask = map(address_of, packed)
+    if count:
+        assert keep_bits(data, data_bit, mask, first, count, address_of(target)) == len(kept)
+        found = np.unpackbits(target[:-1].view(np.uint8), bitorder="little", count=len(kept))
+        assert np.array_equal(found.astype(np.bool_), kept)
+        assert target[-1] == 7

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.mini_block.chunks import moved_ranges, touched_by_values
+from lance_spark.layouts.row_selection import take_ranges
+from lance_spark.table.reading.fragment_reader import row_ranges
 
 RANGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=30)
 """(gap before, length) of ranges."""
@@ -26,6 +29,37 @@ def test_numbers_of_ranges(parts: list[tuple[int, int]], stretch: int) -> None:
     rows = _ranges(parts, stretch)
     pairs = zip(rows.starts.tolist(), rows.stops.tolist(), strict=True)
     assert rows.indices().tolist() == [row for start, stop in pairs for row in range(start, stop)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(RANGES.filter(len), st.integers(1, 2))
+def test_mask_of_ranges(parts: list[tuple[int, int]], stretch: int) -> None:
+    rows = _ranges(parts, stretch)
+    wanted = set(rows.indices().tolist())
+    span = range(int(rows.starts[0]), int(rows.stops[-1]))
+    assert rows.mask().to_pylist() == [row in wanted for row in span]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(range(500)),
+        pa.array([None if value % 7 == 0 else value for value in range(500)], pa.int16()),
+        pa.array([None if value % 5 == 0 else value % 3 == 0 for value in range(500)]),
+        pa.array([f"text {value}" for value in range(500)]),
+        pa.array([[value] * (value % 3) for value in range(500)]),
+        pa.array([[[value, None]] for value in range(500)], pa.list_(pa.list_(pa.int32(), 2), 1)),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_many_and_few_rows_are_those_of_their_numbers(values: pa.Array) -> None:
+    rng = np.random.default_rng(1)
+    rows = values.to_pylist()
+    for share in (0.05, 0.2, 0.3, 0.6, 0.95):
+        numbers = np.flatnonzero(rng.random(450) < share) + 20
+        taken = take_ranges(values, row_ranges(numbers))
+        taken.validate(full=True)
+        assert taken.to_pylist() == [rows[number] for number in numbers.tolist()]
 
 
 def test_range_that_ends_before_it_begins_has_no_numbers() -> None:

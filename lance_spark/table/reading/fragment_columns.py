@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.schema.arrow import to_arrow_type
@@ -26,6 +26,8 @@ from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
 
 _FEW_RANGES = 16
+_CLOSE = 256
+"""Rows from one range to the next on average, of which chunks have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,12 @@ class FragmentColumns:
         """
         if not self._wanted or rows.num_rows == 0:
             return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
-        span = int(rows.stops[-1]) - int(rows.starts[0])
-        if len(rows.starts) > _FEW_RANGES and rows.num_rows * 2 > span:
-            # Most rows of a window are selected: decoding all of it is cheaper than skipping the others.
+        if _touch_every_chunk(rows):
+            # Decoding all of a window is cheaper than skipping the others.
             first = int(rows.starts[0])
             whole = self._read(RowRanges.of(first, int(rows.stops[-1])))
-            positions = rows.indices() - first
-            return [take_chunked(column, positions) for column in whole]
+            keep = pa.chunked_array([rows.mask()])
+            return [filter_chunked(column, keep) for column in whole]
         return self._read(rows)
 
     def encoded_widths(self) -> list[float]:
@@ -127,6 +128,14 @@ class FragmentColumns:
             column if field is wanted else narrowed(column, to_arrow_type(wanted))
             for column, field, wanted in zip(merged, self._fields, self._wanted, strict=True)
         ]
+
+
+def _touch_every_chunk(rows: RowRanges) -> bool:
+    """Whether nearly all chunks from the first to the last of `rows` have to be decoded."""
+    num_ranges, span = len(rows.starts), int(rows.stops[-1]) - int(rows.starts[0])
+    if num_ranges <= _FEW_RANGES:
+        return False
+    return rows.num_rows * 2 > span or (rows.num_rows * 4 > span and num_ranges * _CLOSE > span)
 
 
 @dataclass(frozen=True, slots=True)
