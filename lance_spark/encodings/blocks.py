@@ -27,7 +27,7 @@ class Chunks:
     """`n` slices of one buffer; slice i has `num_values[i]` encoded values.
 
     Attributes:
-        data: the bytes; every slice is within them (checked at construction).
+        data: the bytes; every slice is within them (checked at construction, or by `located`).
         starts: int64[n], offset of each slice in `data`.
         sizes: int64[n], bytes of each slice.
         num_values: int64[n], values in each slice.
@@ -52,6 +52,16 @@ class Chunks:
         tables = [np.ascontiguousarray(table) for table in (self.starts, self.sizes, self.num_values)]
         if outside(*map(address_of, tables), len(self.starts), self.data.size) >= 0:
             raise CorruptFileError(f"a chunk lies outside of its buffer of {self.data.size} bytes")
+
+    @classmethod
+    def located(cls, data: pa.Buffer, starts: Int64Array, sizes: Int64Array, num_values: Int64Array) -> Chunks:
+        """Slices that a kernel has found within `data`: they are not checked again."""
+        chunks = object.__new__(cls)
+        object.__setattr__(chunks, "data", data)
+        object.__setattr__(chunks, "starts", starts)
+        object.__setattr__(chunks, "sizes", sizes)
+        object.__setattr__(chunks, "num_values", num_values)
+        return chunks
 
     @classmethod
     def single(cls, data: pa.Buffer, num_values: int) -> Chunks:

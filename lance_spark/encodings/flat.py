@@ -25,11 +25,12 @@ from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, Va
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
 from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
 from lance_spark.encodings.registry import register
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bits import concatenate_bits, split_bits
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
+from lance_spark.kernels.takes import take_flat
 from lance_spark.kernels.v2_0 import gather_bits
 
 if TYPE_CHECKING:
@@ -89,19 +90,19 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
         bits = self.bits_per_value
-        held = buffers[0]
-        if bool((held.num_values > held.sizes * 8 // bits).any()):
-            raise CorruptFileError(f"flat: a chunk is too short for its values of {bits} bits")
-        count = len(places)
+        held, count = buffers[0], len(places)
         if bits == 1:
+            if bool((held.num_values > held.sizes * 8).any()):
+                raise CorruptFileError("flat: a chunk is too short for its bits")
             target = pa.py_buffer(bytearray((count + 7) // 8))
             starts, lengths = held.starts[chunks] * 8 + places, np.ones(count, np.int64)
             gather_bits(held.data.address, address_of(starts), address_of(lengths), count, target.address)
             return FixedWidthBlock(target, 1, count)
         width = bits // 8
         target = pa.allocate_buffer(count * width)
-        starts, lengths = held.starts[chunks] + places * width, np.full(count, width)
-        concatenate(held.data.address, address_of(starts), address_of(lengths), count, target.address)
+        tables = held.starts, held.sizes, held.num_values, chunks, places
+        addresses = [address_of(np.ascontiguousarray(table)) for table in tables]
+        check(take_flat(held.data.address, *addresses, count, width, target.address), self.wire_name)
         return FixedWidthBlock(target, bits, count)
 
     def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock | None:

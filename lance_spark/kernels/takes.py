@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
-from lance_spark.kernels.jit import inlined, kernel, pointer_i64
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64
 from lance_spark.kernels.words import read_word, write_word
 
 
@@ -65,6 +65,25 @@ def take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, targe
     if word_bits == 32:
         return _take_inline(data, starts, sizes, chunks, places, num_taken, 32, target)
     return _take_inline(data, starts, sizes, chunks, places, num_taken, 64, target)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_flat(data, starts, sizes, num_values, chunks, places, num_taken, width, target):
+    """Copies values of `width` > 0 bytes, of which each chunk has `num_values`."""
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    count = pointer_i64(num_values)
+    chunk = pointer_i64(chunks)
+    place = pointer_i64(places)
+    for i in range(num_taken):
+        if count[chunk[i]] > size[chunk[i]] // width or place[i] >= count[chunk[i]]:
+            return ~np.int64(i)
+        source = data + start[chunk[i]] + place[i] * width
+        if width == 8:
+            write_word(target + i * 8, 8, read_word(source, 8))
+        else:
+            copy_bytes(target + i * width, source, width)
+    return 0
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")

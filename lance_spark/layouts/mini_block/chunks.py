@@ -263,6 +263,6 @@ class ChunkParts:
             raise CorruptFileError(f"mini-block: chunk {~status} is shorter than its parts")
         counts = [parts[0]] * num_level_parts + [num_values] * num_value_parts
         chunks = [
-            Chunks(data, parts[1 + 2 * part], parts[2 + 2 * part], counts[part]) for part in range(num_parts)
+            Chunks.located(data, parts[1 + 2 * part], parts[2 + 2 * part], counts[part]) for part in range(num_parts)
         ]  # fmt: skip
         return cls(parts[0], chunks[:num_level_parts], chunks[num_level_parts:])
