@@ -20,7 +20,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedColumn, FieldsReader, FieldsReads, RowRanges
+from lance_spark.layouts.base import EncodedColumn, FieldsReader, FieldsReads, FileRequest, RowRanges
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.layouts.leaf_columns import LeafFields
 from lance_spark.layouts.v2_0.registry import holds_blobs
@@ -103,6 +103,10 @@ class JoinedReader(DataFileReader):
             raise UnsupportedFeatureError("blobs cannot be joined", feature="joined files")
         pages = [page.moved(start) for start, part in zip(self._starts, parts, strict=True) for page in part.pages]
         return EncodedColumn(first.index, tuple(pages), self.num_rows, first.type_url, first.message)
+
+    def _in_memory(self, requests: Sequence[FileRequest]) -> None:
+        # The files are in as many places.
+        return None
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         by_file: dict[int, list[int]] = {}
