@@ -8,8 +8,11 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.kernels.text.code import DIGIT, LOWER, OPERATOR, UNDERSCORE, UPPER, WORD
+
 _NUM_CODE_POINTS = 0x110000
 _WHITESPACE = "\t\n\f\r "
+_OPERATORS = "!%&*+-/:<=>?^|~"
 
 
 @functools.cache
@@ -26,7 +29,7 @@ def alphanumeric() -> npt.NDArray[np.uint8]:
 
 def alphanumeric_runs() -> list[tuple[int, int]]:
     """The first and the last code point of each run of letters and digits, ascending."""
-    text = files("lance_spark.analysis").joinpath("data/alphanumeric.txt").read_text("ascii")
+    text = _stored("alphanumeric.txt")
     parts = (run.partition("-") for run in text.split())
     return [(int(first, 16), int(last or first, 16)) for first, _, last in parts]
 
@@ -37,3 +40,23 @@ def not_whitespace() -> npt.NDArray[np.uint8]:
     classes = np.ones(_NUM_CODE_POINTS, np.uint8)
     classes[[ord(character) for character in _WHITESPACE]] = 0
     return classes
+
+
+@functools.cache
+def code_classes() -> npt.NDArray[np.uint8]:
+    """uint8[0x110000]: the classes of characters for the kernel that cuts source code."""
+    classes: npt.NDArray[np.uint8] = alphanumeric().copy()
+    for line in _stored("letter_case.txt").splitlines():
+        name, *runs = line.split()
+        for run in runs:
+            bounds, _, step = run.partition("/")
+            first, _, last = bounds.partition("-")
+            classes[int(first, 16) : int(last or first, 16) + 1 : int(step or 1)] |= UPPER if name == "upper" else LOWER
+    classes[ord("0") : ord("9") + 1] |= DIGIT
+    classes[ord("_")] = WORD | UNDERSCORE
+    classes[[ord(character) for character in _OPERATORS]] = OPERATOR
+    return classes
+
+
+def _stored(name: str) -> str:
+    return files("lance_spark.analysis").joinpath(f"data/{name}").read_text("ascii")

@@ -17,16 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.analysis.alphabet import alphanumeric, not_whitespace
 from lance_spark.analysis.ascii_folding import fold_to_ascii
 from lance_spark.analysis.lower_case import to_lower_case
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.analysis.stemming import stemmer
 from lance_spark.analysis.stop_words import stop_words
 from lance_spark.analysis.token_numbers import TokenNumbers
+from lance_spark.analysis.tokenizers.base import Tokenizer
+from lance_spark.analysis.tokenizers.choice import tokenizer_of
 from lance_spark.errors import InvalidInputError
-from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.text.tokens import split_ngrams, split_words
 
 _CHUNK_BYTES = 1 << 20
 
@@ -75,74 +74,59 @@ class Analyzer:
         self._filters = _filters(parameters)
 
     def tokens(self, text: str) -> list[Token]:
-        """The terms of one text."""
-        found = self.analyze(pa.array([text], pa.large_string()))
+        """The terms of one text, in the order of the tokenizer."""
+        found = self._analyze(pa.array([text], pa.large_string()))
         return [
             Token(self.terms[term], position)
             for term, position in zip(found.terms.tolist(), found.positions.tolist(), strict=True)
         ]
 
     def analyze(self, values: pa.Array) -> AnalyzedTexts:
-        """The terms of strings, or of lists of strings, each of which is one text. Null strings have no terms.
+        """The terms of strings, or of lists of strings, whose items are one text with a space between two of them.
+
+        The positions of a text ascend. Nulls have no terms.
 
         Raises:
             InvalidInputError: the values are neither strings nor lists of strings.
+            UnsupportedFeatureError: the tokenizer needs a package or a dictionary that is not there.
         """
-        texts = _texts(values)
-        chunks = [self._analyze_chunk(chunk) for chunk in _chunks(texts)]
-        terms = np.concatenate([np.empty(0, np.int32), *(found for found, _ in chunks)])
-        counts = np.concatenate([np.zeros(1, np.int64), *(found for _, found in chunks)])
-        ends = np.cumsum(counts)
-        if self.parameters.base_tokenizer == "ngram":
-            positions = np.zeros(len(terms), np.int32)
-        else:
-            positions = (np.arange(len(terms)) - np.repeat(ends[:-1], np.diff(ends))).astype(np.int32)
+        found = self._analyze(values)
+        return found if self._positions_ascend else _by_position(found)
+
+    def _analyze(self, values: pa.Array) -> AnalyzedTexts:
+        """The terms in the order of the tokenizer."""
+        chunks = [self._analyze_chunk(chunk) for chunk in _chunks(_texts(values))]
+        terms = np.concatenate([np.empty(0, np.int32), *(found.terms for found in chunks)])
+        positions = np.concatenate([np.empty(0, np.int32), *(found.positions for found in chunks)])
+        counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(found.offsets) for found in chunks)])
+        return AnalyzedTexts(terms, positions, np.cumsum(counts))
+
+    def _analyze_chunk(self, texts: pa.Array) -> AnalyzedTexts:
+        cut = self._tokenizer(*_buffers(texts))
+        tokens = self._tokens.of(cut.data, cut.starts, cut.lengths)
+        known = len(self._term_of_token)
+        if len(self._tokens) > known:
+            new = [self._number(token.decode(errors="replace")) for token in self._tokens.tokens_from(known)]
+            self._term_of_token = np.concatenate([self._term_of_token, np.array(new, np.int32)])
+        terms = self._term_of_token[tokens]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(cut.counts)])
+        positions = cut.positions
+        if positions is None:
+            positions = (np.arange(len(terms)) - np.repeat(ends[:-1], cut.counts)).astype(np.int32)
         kept = terms >= 0
         if kept.all():
             return AnalyzedTexts(terms, positions, ends)
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
         return AnalyzedTexts(terms[kept], positions[kept], before[ends])
 
-    def _analyze_chunk(self, texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """(the term of each token or -1, the number of tokens of each text)."""
-        data, offsets = _buffers(texts)
-        starts, lengths, counts = self._cut(data, offsets)
-        if texts.null_count and self.parameters.base_tokenizer == "raw":
-            is_valid = texts.is_valid().to_numpy(zero_copy_only=False)
-            starts, lengths, counts = starts[is_valid], lengths[is_valid], is_valid.astype(np.int64)
-        tokens = self._tokens.of(data, starts, lengths)
-        known = len(self._term_of_token)
-        if len(self._tokens) > known:
-            new = [self._number(token.decode(errors="replace")) for token in self._tokens.tokens_from(known)]
-            self._term_of_token = np.concatenate([self._term_of_token, np.array(new, np.int32)])
-        return self._term_of_token[tokens], counts
+    @functools.cached_property
+    def _tokenizer(self) -> Tokenizer:
+        # Made when a text comes: a merge of segments needs no dictionary.
+        return tokenizer_of(self.parameters)
 
-    def _cut(
-        self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The tokens: int64 starts and int32 lengths in bytes, and the number of them in each text (int64[n])."""
-        parameters = self.parameters
-        num_texts = len(offsets) - 1
-        if parameters.base_tokenizer == "raw":
-            return offsets[:-1].copy(), np.diff(offsets).astype(np.int32), np.ones(num_texts, np.int64)
-        num_bytes = int(offsets[-1] - offsets[0])
-        counts = np.empty(num_texts, np.int64)
-        texts = (address_of(data), len(data), address_of(offsets), num_texts)
-        if parameters.base_tokenizer == "ngram":
-            widths = parameters.max_ngram_length - parameters.min_ngram_length + 1
-            starts, lengths = np.empty(num_bytes * widths, np.int64), np.empty(num_bytes * widths, np.int32)
-            sizes = (parameters.min_ngram_length, parameters.max_ngram_length, int(parameters.prefix_only))
-            out = (address_of(starts), address_of(lengths), address_of(counts), len(starts))
-            found = split_ngrams(*texts, *sizes, *out)
-        else:
-            capacity = num_bytes // 2 + num_texts
-            starts, lengths = np.empty(capacity, np.int64), np.empty(capacity, np.int32)
-            classes = alphanumeric() if parameters.base_tokenizer == "simple" else not_whitespace()
-            out = (address_of(starts), address_of(lengths), address_of(counts), capacity)
-            found = split_words(*texts, address_of(classes), *out)
-        if found < 0:
-            raise InvalidInputError("the offsets of a string column do not fit its bytes")
-        return starts[:found], lengths[:found], counts
+    @property
+    def _positions_ascend(self) -> bool:
+        return not self.parameters.base_tokenizer.startswith("jieba")
 
     def _number(self, token: str) -> int:
         """The number of the term that a token becomes; -1 if it is dropped."""
@@ -193,26 +177,31 @@ def is_text(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype))
 
 
-def _texts(values: pa.Array) -> pa.LargeStringArray:
-    """One text for each value; a list is the text of its items with a space between them, as in the reference library.
+def _by_position(found: AnalyzedTexts) -> AnalyzedTexts:
+    texts = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
+    order = np.lexsort((found.positions, texts))
+    return AnalyzedTexts(found.terms[order], found.positions[order], found.offsets)
 
-    Null items, and empty ones at the start, leave no space. A null list is an empty text.
-    """
+
+def _texts(values: pa.Array) -> pa.LargeStringArray:
     if not is_text(values.type):
         raise InvalidInputError(f"text search needs strings or lists of strings, not {values.type}")
-    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
-        return values.cast(pa.large_string())
-    lengths = values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    lists = np.repeat(np.arange(len(values)), lengths)
-    items = values.flatten().cast(pa.large_string())
-    has_text = pc.fill_null(pc.greater(pc.binary_length(items), 0), False).to_numpy(zero_copy_only=False)
-    texts_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(has_text)])
-    first_items = np.cumsum(lengths) - lengths
-    is_joined = texts_before[1:] > texts_before[first_items][lists]
-    kept = items.is_valid().to_numpy(zero_copy_only=False) & is_joined
-    ends = np.cumsum(np.bincount(lists[kept], minlength=len(values)))
-    offsets = pa.array(np.concatenate([np.zeros(1, np.int64), ends]), pa.int32())
-    joined = pa.ListArray.from_arrays(offsets, items.filter(pa.array(kept)))
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        return _joined(values)
+    return values.cast(pa.large_string())
+
+
+def _joined(lists: pa.Array) -> pa.LargeStringArray:
+    """The strings of each list with a space between two. Nulls, and empty strings at the start, are left out."""
+    counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    items = lists.flatten().cast(pa.large_string())
+    sizes = pc.binary_length(items).fill_null(0).to_numpy(zero_copy_only=False)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    has_text_up_to = before[1:] > np.repeat(before[ends[:-1]], counts)
+    kept = has_text_up_to & items.is_valid().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ends]
+    joined = pa.LargeListArray.from_arrays(pa.array(offsets), items.filter(pa.array(kept)))
     return pc.binary_join(joined, pa.scalar(" ", pa.large_string()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -10,9 +11,13 @@ from typing import Any
 from lance_spark.analysis.stop_words import languages
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 
-TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
-_NOT_AVAILABLE = ("icu", "jieba", "lindera", "code")
+TOKENIZERS = ("simple", "whitespace", "raw", "ngram", "code", "jieba/NAME")
+_NOT_AVAILABLE = ("icu", "lindera")
 _MAX_NGRAM = 255
+_DICTIONARY_NAME = re.compile(r"[^/\\\0:]+(/[^/\\\0:]+)*")
+
+CODE_OPTIONS = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
+"""The names of the options that only the tokenizer code has."""
 
 
 @dataclass(frozen=True)
@@ -20,16 +25,21 @@ class TextParameters:
     """The analysis of a text. The defaults are those of the reference library.
 
     Attributes:
-        base_tokenizer: simple (runs of letters and digits), whitespace, raw (the text is one token) or ngram.
+        base_tokenizer: simple (runs of letters and digits), whitespace, raw (the text is one token), ngram, code
+            (identifiers) or jieba/NAME (Chinese words of the dictionary NAME).
         language: of the stemmer and the stop words, such as ``English``.
         max_token_length: tokens of this many UTF-8 bytes or more are dropped; None for no limit.
         lower_case: whether tokens are put into lower case.
-        stem: whether words are reduced to their stems; None: unless the tokenizer is ngram.
-        remove_stop_words: whether stop words are dropped; None: unless the tokenizer is ngram.
+        stem: whether words are reduced to their stems; None: unless the tokenizer is ngram or code.
+        remove_stop_words: whether stop words are dropped; None: unless the tokenizer is ngram or code.
         custom_stop_words: replace the language's list.
         ascii_folding: whether letters with accents become letters without.
         min_ngram_length, max_ngram_length: characters of an n-gram.
         prefix_only: whether only n-grams at the start of a text are kept.
+        split_identifiers: whether parts of identifiers are tokens too, for code.
+        split_on_numerics: whether identifiers are split between digits and letters; None: if the tokenizer is code.
+        preserve_original: whether split identifiers stay tokens; None: if the tokenizer is code.
+        index_operators: whether operators such as ``->`` are tokens, for code.
     """
 
     base_tokenizer: str = "simple"
@@ -43,11 +53,14 @@ class TextParameters:
     min_ngram_length: int = 3
     max_ngram_length: int = 3
     prefix_only: bool = False
+    split_identifiers: bool = False
+    split_on_numerics: bool | None = None
+    preserve_original: bool | None = None
+    index_operators: bool = False
 
     def __post_init__(self) -> None:
         self._check_types()
-        if self.base_tokenizer not in TOKENIZERS:
-            _refuse_tokenizer(self.base_tokenizer)
+        _check_tokenizer(self.base_tokenizer)
         if self.language not in languages():
             raise InvalidInputError(f"language {self.language!r} is not one of {', '.join(languages())}")
         if not 0 < self.min_ngram_length <= self.max_ngram_length <= _MAX_NGRAM:
@@ -55,15 +68,21 @@ class TextParameters:
                 f"min_ngram_length {self.min_ngram_length} and max_ngram_length {self.max_ngram_length} must satisfy "
                 f"0 < min <= max <= {_MAX_NGRAM}"
             )
-        is_word = self.base_tokenizer != "ngram"
+        is_code = self.base_tokenizer == "code"
         for name in ("stem", "remove_stop_words"):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, is_word)
+                object.__setattr__(self, name, not is_code and self.base_tokenizer != "ngram")
+        for name in ("split_on_numerics", "preserve_original"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, is_code)
+        for name in CODE_OPTIONS:
+            if getattr(self, name) and not is_code:
+                raise InvalidInputError(f"{name} needs the tokenizer code, not {self.base_tokenizer!r}")
 
     def _check_types(self) -> None:
-        for name in ("lower_case", "ascii_folding", "prefix_only"):
+        for name in ("lower_case", "ascii_folding", "prefix_only", "split_identifiers", "index_operators"):
             _require(name, getattr(self, name), bool)
-        for name in ("stem", "remove_stop_words"):
+        for name in ("stem", "remove_stop_words", "split_on_numerics", "preserve_original"):
             _require(name, getattr(self, name), bool, optional=True)
         for name in ("min_ngram_length", "max_ngram_length"):
             _require(name, getattr(self, name), int)
@@ -120,12 +139,18 @@ class TextParameters:
         return {**asdict(self), "custom_stop_words": None if words is None else list(words)}
 
 
-def _refuse_tokenizer(name: str) -> None:
-    if name.split("/")[0] in _NOT_AVAILABLE:
+def _check_tokenizer(name: str) -> None:
+    kind, _, dictionary = name.partition("/")
+    if kind in _NOT_AVAILABLE:
         raise UnsupportedFeatureError(
             f"the tokenizer {name!r} is not available; use one of {', '.join(TOKENIZERS)}", feature=f"tokenizer {name}"
         )
-    raise InvalidInputError(f"unknown tokenizer {name!r}; use one of {', '.join(TOKENIZERS)}")
+    if kind == "jieba" and name != "jieba":
+        # The name comes from a table and becomes a path.
+        if not _DICTIONARY_NAME.fullmatch(dictionary) or ".." in dictionary.split("/"):
+            raise InvalidInputError(f"the tokenizer {name!r} has no valid name of a dictionary")
+    elif name not in (*TOKENIZERS, "jieba"):
+        raise InvalidInputError(f"unknown tokenizer {name!r}; use one of {', '.join(TOKENIZERS)}")
 
 
 def _require(name: str, value: object, kind: type, *, optional: bool = False) -> None:

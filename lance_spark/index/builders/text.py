@@ -11,7 +11,7 @@ from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegmen
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.inverted import InvertedIndex
-from lance_spark.index.text.build import INDEX_VERSION, TextIndexParameters, write_segment_files
+from lance_spark.index.text.build import TextIndexParameters, write_segment_files
 from lance_spark.index.text.merge import old_documents
 from lance_spark.index.text.segment import TextSegment
 
@@ -22,12 +22,17 @@ class TextBuilder(IndexBuilder):
     index_type = InvertedIndex
 
     @classmethod
+    def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
+        is_code = TextIndexParameters.of(parameters).text.base_tokenizer == "code"
+        return (_CodeBuilder if is_code else TextBuilder)(dtype, parameters)
+
+    @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
         return is_text(dtype)
 
     @classmethod
     def version(cls, *, stable_row_ids: bool) -> int:
-        return INDEX_VERSION
+        return 2
 
     @classmethod
     def checked(cls, parameters: Parameters) -> dict[str, object]:
@@ -66,6 +71,12 @@ class TextBuilder(IndexBuilder):
         filled = [segment for segment in old if segment.fragment_rows]
         documents = (found for segment in filled for found in old_documents(segment.files, segment.mapping, parameters))
         write_segment_files(documents, ((rows.values, rows.ids) for rows in batches), parameters, output)
+
+
+class _CodeBuilder(TextBuilder):
+    @classmethod
+    def version(cls, *, stable_row_ids: bool) -> int:
+        return 3
 
 
 TEXT_BUILDERS: Mapping[str, type[IndexBuilder]] = {"INVERTED": TextBuilder, "FTS": TextBuilder}

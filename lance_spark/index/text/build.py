@@ -1,4 +1,7 @@
-"""Writing INVERTED segments in format version 2: posting lists in blocks of 128, positions as shared streams."""
+"""Writing INVERTED segments: posting lists in blocks of 128, positions as shared streams.
+
+The format version is 2, or 3 for source code; with blocks of 128 they differ in nothing else.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,14 @@ import pyroaring
 
 from lance_spark._proto import index_pb2
 from lance_spark.analysis.analyzer import AnalyzedTexts, Analyzer
-from lance_spark.analysis.parameters import TextParameters
+from lance_spark.analysis.parameters import CODE_OPTIONS, TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.posting_lists import BLOCK, PostingLists
 from lance_spark.index.text.transducer import encoded
 
-INDEX_VERSION = 2
 _PARTITION_TOKENS = 1 << 27
-_FORMAT = {"format_version": "2", "posting_block_size": str(BLOCK), "posting_tail_codec": "varint_delta_v1"}
+_FORMAT = {"posting_block_size": str(BLOCK), "posting_tail_codec": "varint_delta_v1"}
 _POSITIONS_FORMAT = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
 
 
@@ -45,6 +47,11 @@ class TextIndexParameters:
 
     text: TextParameters
     with_position: bool = False
+
+    @property
+    def format_version(self) -> int:
+        """The version of the files and of the index."""
+        return 3 if self.text.base_tokenizer == "code" else 2
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> TextIndexParameters:
@@ -78,8 +85,11 @@ class TextIndexParameters:
             max_ngram_length=text.max_ngram_length,
             prefix_only=text.prefix_only,
             block_size=BLOCK,
-            posting_format_version=INDEX_VERSION,
+            posting_format_version=self.format_version,
         )
+        if text.base_tokenizer == "code":
+            for name in CODE_OPTIONS:
+                setattr(message.code_config, name, getattr(text, name))
         if text.max_token_length is not None:
             message.max_token_length = text.max_token_length
         return message.SerializeToString(deterministic=True)
@@ -151,7 +161,8 @@ def write_segment_files(
 
 
 def _format(parameters: TextIndexParameters) -> dict[str, str]:
-    return {**_FORMAT, **(_POSITIONS_FORMAT if parameters.with_position else {})}
+    version = {"format_version": str(parameters.format_version)}
+    return {**version, **_FORMAT, **(_POSITIONS_FORMAT if parameters.with_position else {})}
 
 
 class _Part:

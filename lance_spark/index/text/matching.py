@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.analysis.analyzer import Token, tokens_of
+from lance_spark.analysis.analyzer import tokens_of
 from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.queries import MatchQuery
@@ -42,7 +41,7 @@ class Word:
     """A word of a query and the terms that it stands for.
 
     Attributes:
-        terms: each with its own weight; several for a fuzzy word, and for n-grams, which all have the same position.
+        terms: each with its own weight; several for a fuzzy word, and for tokens of the same position, such as n-grams.
     """
 
     terms: tuple[str, ...]
@@ -54,10 +53,7 @@ def words_of(query: MatchQuery, parameters: TextParameters, parts: Sequence[Text
     Fuzzy words are compared as they are written, without stemming and the other filters, as in the reference library.
     """
     if query.fuzziness == 0:
-        by_position: dict[int, dict[str, None]] = {}
-        for token in tokens_of(parameters, query.query):
-            by_position.setdefault(token.position, {})[token.text] = None
-        return [Word(tuple(terms)) for terms in by_position.values()]
+        return list(by_position(parameters, query.query).values())
     words = []
     room = query.max_expansions
     for token in tokens_of(AS_WRITTEN, query.query):
@@ -67,6 +63,14 @@ def words_of(query: MatchQuery, parameters: TextParameters, parts: Sequence[Text
         room -= len(terms)
         words.append(Word(tuple(terms)))
     return words
+
+
+def by_position(parameters: TextParameters, text: str) -> dict[int, Word]:
+    """The words of a text by their positions, in the order of the tokenizer."""
+    found: dict[int, dict[str, None]] = {}
+    for token in tokens_of(parameters, text):
+        found.setdefault(token.position, {})[token.text] = None
+    return {position: Word(tuple(terms)) for position, terms in found.items()}
 
 
 def _distance(token: str) -> int:
@@ -119,16 +123,21 @@ def _term(part: TextPart, number: int, term: str, statistics: Statistics) -> Doc
     return DocScores(postings.docs, statistics.idf(term) * weights)
 
 
-def match_phrase(part: TextPart, tokens: Sequence[Token], slop: int, statistics: Statistics) -> DocScores:
-    """The documents with the tokens of a phrase in order, at their distances plus at most `slop`."""
-    found = match_words(part, [Word((token.text,)) for token in tokens], "AND", statistics)
-    if len(tokens) < 2 or not len(found.docs):
+def match_phrase(
+    part: TextPart, words: Sequence[Word], gaps: Sequence[int], slop: int, statistics: Statistics
+) -> DocScores:
+    """The documents with the words of a phrase in order, at their distances plus at most `slop`.
+
+    Args:
+        gaps: how far each word is from the one before; the first is not used.
+    """
+    found = match_words(part, words, "AND", statistics)
+    if len(words) < 2 or not len(found.docs):
         return found
-    ends = _places(part, tokens[0].text, found.docs)
-    for before, token in pairwise(tokens):
-        # The place that the token has without other words between is `gap` after that of the token before.
-        gap = token.position - before.position
-        places = _places(part, token.text, found.docs)
+    ends = _places(part, words[0], found.docs)
+    for word, gap in zip(words[1:], gaps[1:], strict=True):
+        # The place that the word has without other words between is `gap` after that of the word before.
+        places = _places(part, word, found.docs)
         nearest = np.searchsorted(ends, places - gap, side="right") - 1
         is_reached = nearest >= 0
         is_reached[is_reached] = places[is_reached] - gap - ends[nearest[is_reached]] <= slop
@@ -137,8 +146,13 @@ def match_phrase(part: TextPart, tokens: Sequence[Token], slop: int, statistics:
     return DocScores(found.docs[kept], found.scores[kept])
 
 
-def _places(part: TextPart, term: str, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """int64, ascending: the index in `docs` and the position of each occurrence of a term, in one number."""
+def _places(part: TextPart, word: Word, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """int64, ascending: the index in `docs` and the position of each occurrence of a word, in one number."""
+    found = [_places_of_term(part, term, docs) for term in word.terms]
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+
+def _places_of_term(part: TextPart, term: str, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     number = part.find(term)
     if number is None:
         return np.empty(0, np.int64)

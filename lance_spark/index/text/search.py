@@ -10,10 +10,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.analysis.analyzer import tokens_of
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.index.text.best import DocRows, Phrase, Wanted, best_matches
-from lance_spark.index.text.matching import DocScores, Word, match_phrase, match_words, words_of
+from lance_spark.index.text.matching import DocScores, Word, by_position, match_phrase, match_words, words_of
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.queries import (
@@ -179,18 +178,19 @@ def _match(query: MatchQuery, column: TextColumn, limit: int | None) -> RowScore
 
 
 def _phrase(query: PhraseQuery, column: TextColumn, limit: int | None) -> RowScores:
-    tokens = tokens_of(column.parameters, query.query)
-    words = [Word((token.text,)) for token in tokens]
-    column.prefetch(words, with_positions=len(tokens) > 1)
-    gaps = (0, *(token.position - before.position for before, token in pairwise(tokens)))
+    placed = by_position(column.parameters, query.query)
+    words = list(placed.values())
+    column.prefetch(words, with_positions=len(words) > 1)
+    gaps = (0, *(position - before for before, position in pairwise(placed)))
+    is_plain = all(len(word.terms) == 1 for word in words)
 
     def every(part: TextPart, statistics: Statistics) -> DocScores:
-        return match_phrase(part, tokens, query.slop, statistics)
+        return match_phrase(part, words, gaps, query.slop, statistics)
 
     def best(part: Partition, statistics: Statistics, rows: DocRows, wanted: Wanted) -> DocScores | None:
-        if len(tokens) < 2:
+        if len(words) < 2:
             return best_matches(part, words, "AND", statistics, rows, wanted)
-        if not part.has_shared_positions:
+        if not part.has_shared_positions or not is_plain:
             return None
         return best_matches(part, words, "AND", statistics, rows, wanted, Phrase(gaps, query.slop))
 

@@ -8,7 +8,7 @@ from lance_spark.kernels.jit import inlined, kernel, pointer_i32, pointer_i64, p
 
 
 @inlined
-def _decode(data, place, stop):
+def decode_character(data, place, stop):
     """(code point, bytes) at `place`; a byte that starts no character is (U+FFFD, 1)."""
     first = np.int64(data[place])
     if first < 0x80:
@@ -62,7 +62,7 @@ def split_words(data_at, num_bytes, offsets_at, num_texts, classes_at, starts_at
         before = found
         begin = np.int64(-1)
         while place < stop:
-            code, size = _decode(data, place, stop)
+            code, size = decode_character(data, place, stop)
             if classes[code] != 0:
                 if begin < 0:
                     begin = place
@@ -119,7 +119,7 @@ def split_ngrams(
             end = place
             characters = 0
             while end < stop and characters < longest:
-                end += _decode(data, end, stop)[1]
+                end += decode_character(data, end, stop)[1]
                 characters += 1
                 if characters >= shortest:
                     if found >= capacity:
@@ -129,7 +129,7 @@ def split_ngrams(
                     found += 1
             if prefix_only == 1:
                 break
-            place += _decode(data, place, stop)[1]
+            place += decode_character(data, place, stop)[1]
         counts[text] = found - before
     return found
 

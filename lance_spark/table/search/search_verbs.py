@@ -140,8 +140,9 @@ class DatasetSearchVerbs(SearchVerbs):
             name: of the index; None for the column's path and ``_idx``.
             options: `with_position` (False) stores positions, which makes phrases fast. The others say how texts are
                 analyzed: `base_tokenizer`, `language`, `max_token_length`, `lower_case`, `stem`, `remove_stop_words`,
-                `custom_stop_words`, `ascii_folding`, `min_ngram_length`, `max_ngram_length` and `prefix_only`, with the
-                defaults of the reference library.
+                `custom_stop_words`, `ascii_folding`, `min_ngram_length`, `max_ngram_length`, `prefix_only`,
+                `split_identifiers`, `split_on_numerics`, `preserve_original` and `index_operators`, with the defaults
+                of the reference library.
 
         Raises:
             NotFoundError: no such column.

@@ -1,0 +1,1 @@
+"""Cutting texts into tokens, one kind of tokenizer a file."""
