@@ -21,7 +21,7 @@ from lance_spark.analysis.ascii_folding import fold_to_ascii
 from lance_spark.analysis.lower_case import to_lower_case
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.analysis.stemming import stemmer
-from lance_spark.analysis.stop_words import stop_words
+from lance_spark.analysis.stop_words import stop_words, stop_words_of_icu
 from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.analysis.tokenizers.base import Tokenizer
 from lance_spark.analysis.tokenizers.choice import tokenizer_of
@@ -162,12 +162,18 @@ def _filters(parameters: TextParameters) -> list[Callable[[str], str | None]]:
     if parameters.stem:
         found.append(stemmer(parameters.language))
     if parameters.remove_stop_words:
-        words = parameters.custom_stop_words
-        refused = stop_words(parameters.language) if words is None else frozenset(words)
+        refused = _stop_words(parameters)
         found.append(lambda token: None if token in refused else token)
     if parameters.ascii_folding:
         found.append(fold_to_ascii)
     return found
+
+
+def _stop_words(parameters: TextParameters) -> frozenset[str]:
+    if parameters.custom_stop_words is not None:
+        return frozenset(parameters.custom_stop_words)
+    is_icu = parameters.base_tokenizer.startswith("icu")
+    return stop_words_of_icu() if is_icu else stop_words(parameters.language)
 
 
 def is_text(dtype: pa.DataType) -> bool:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import functools
 from importlib.resources import files
 
+# Words of a language that are none for the tokenizer icu, and words of its list that no language has.
+_ICU_KEPT = "icu_kept"
+_ICU_ADDED = "icu_added"
+
 
 @functools.cache
 def _lists() -> dict[str, frozenset[str]]:
@@ -15,7 +19,7 @@ def _lists() -> dict[str, frozenset[str]]:
 
 def languages() -> tuple[str, ...]:
     """The languages with stop words and a stemmer."""
-    return tuple(_lists())
+    return tuple(name for name in _lists() if name not in (_ICU_KEPT, _ICU_ADDED))
 
 
 def stop_words(language: str) -> frozenset[str]:
@@ -25,3 +29,14 @@ def stop_words(language: str) -> frozenset[str]:
     (True, False)
     """
     return _lists()[language]
+
+
+@functools.cache
+def stop_words_of_icu() -> frozenset[str]:
+    """The stop words of the tokenizer icu: those of all languages, and of Korean.
+
+    >>> "und" in stop_words_of_icu(), "man" in stop_words_of_icu()
+    (True, False)
+    """
+    of_languages = frozenset().union(*map(stop_words, languages()))
+    return of_languages - _lists()[_ICU_KEPT] | _lists()[_ICU_ADDED]
