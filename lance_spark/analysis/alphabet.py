@@ -58,5 +58,17 @@ def code_classes() -> npt.NDArray[np.uint8]:
     return classes
 
 
+@functools.cache
+def word_break_classes() -> npt.NDArray[np.uint8]:
+    """uint8[0x110000]: a letter for each character's class at word boundaries; C: a dictionary is needed, o: other."""
+    classes = np.full(_NUM_CODE_POINTS, ord("o"), np.uint8)
+    for line in _stored("word_break.txt").splitlines():
+        name, *runs = line.split()
+        for run in runs:
+            first, _, last = run.partition("-")
+            classes[int(first, 16) : int(last or first, 16) + 1] = ord(name)
+    return classes
+
+
 def _stored(name: str) -> str:
     return files("lance_spark.analysis").joinpath(f"data/{name}").read_text("ascii")

@@ -11,8 +11,8 @@ from typing import Any
 from lance_spark.analysis.stop_words import languages
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 
-TOKENIZERS = ("simple", "whitespace", "raw", "ngram", "code", "jieba/NAME")
-_NOT_AVAILABLE = ("icu", "lindera")
+TOKENIZERS = ("simple", "whitespace", "raw", "ngram", "code", "icu", "icu/split", "jieba/NAME")
+_NOT_AVAILABLE = ("lindera",)
 _MAX_NGRAM = 255
 _DICTIONARY_NAME = re.compile(r"[^/\\\0:]+(/[^/\\\0:]+)*")
 
@@ -26,7 +26,8 @@ class TextParameters:
 
     Attributes:
         base_tokenizer: simple (runs of letters and digits), whitespace, raw (the text is one token), ngram, code
-            (identifiers) or jieba/NAME (Chinese words of the dictionary NAME).
+            (identifiers), icu (words by the rules of Unicode), icu/split (without marks inside of words) or jieba/NAME
+            (Chinese words of the dictionary NAME).
         language: of the stemmer and the stop words, such as ``English``.
         max_token_length: tokens of this many UTF-8 bytes or more are dropped; None for no limit.
         lower_case: whether tokens are put into lower case.

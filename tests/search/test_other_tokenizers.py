@@ -112,6 +112,33 @@ def test_items_of_lists_are_joined_by_spaces(uri: str, builder: str, options: di
 
 
 @pytest.mark.parametrize("builder", ["reference", "own"])
+@pytest.mark.parametrize("name", ["icu", "icu/split"])
+def test_icu(uri: str, builder: str, name: str) -> None:
+    words = ["hello_world", "don't", "3.14", "und", "Straße", "세계", "그리고", "мир", "👩\u200d👧", "x:y", "dogs"]
+    choose = random.Random(5)
+    rows = [" ".join(choose.choices(words, k=choose.randint(0, 8))) for _ in range(300)]
+    lance.write_dataset(pa.table({"id": range(300), TEXT: rows}), uri, max_rows_per_file=100)
+    options = {"base_tokenizer": name, "with_position": True}
+    if builder == "own":
+        lance_spark.open(uri).create_text_index(TEXT, **options)
+    else:
+        lance.dataset(uri).create_scalar_index(TEXT, "INVERTED", **options)
+    check_queries(uri, [" ".join(choose.choices(words, k=choose.randint(1, 3))) for _ in range(20)])
+
+
+def test_icu_answers_queries_without_the_texts_that_it_cannot_cut(uri: str) -> None:
+    lance.write_dataset(pa.table({"id": [1, 2, 3], TEXT: ["東京 hello world", "hello", "world 東京"]}), uri)
+    lance.dataset(uri).create_scalar_index(TEXT, "INVERTED", base_tokenizer="icu", with_position=True)
+    check_queries(uri, ["hello", "hello world", "world"])
+    with pytest.raises(UnsupportedFeatureError, match="needs a dictionary"):
+        lance_spark.open(uri).search("東京")
+    lance.write_dataset(pa.table({"id": [4], TEXT: ["東京 world"]}), uri, mode="append")
+    with pytest.raises(UnsupportedFeatureError, match="needs a dictionary"):
+        lance_spark.open(uri).search("world")
+    assert lance_spark.open(uri).search("world", fast_search=True).num_rows == 2
+
+
+@pytest.mark.parametrize("builder", ["reference", "own"])
 def test_jieba(uri: str, builder: str, jieba_home: Path) -> None:
     # The reference library reads the dictionary for each query, so it is a small one.
     lines = (jieba_home / OF_PACKAGE / "dict.txt").read_text("utf-8").splitlines()[::100]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.analysis.tokenizers.base import Tokenizer
 from lance_spark.analysis.tokenizers.code import code_tokenizer
+from lance_spark.analysis.tokenizers.icu import icu_tokenizer
 from lance_spark.analysis.tokenizers.jieba import jieba_tokenizer
 from lance_spark.analysis.tokenizers.words import word_tokenizer
 
@@ -20,4 +21,6 @@ def tokenizer_of(parameters: TextParameters) -> Tokenizer:
         return code_tokenizer(parameters)
     if parameters.base_tokenizer.startswith("jieba"):
         return jieba_tokenizer(parameters)
+    if parameters.base_tokenizer.startswith("icu"):
+        return icu_tokenizer(parameters)
     return word_tokenizer(parameters)
