@@ -96,28 +96,30 @@ class Analyzer:
     def _analyze(self, values: pa.Array) -> AnalyzedTexts:
         """The terms in the order of the tokenizer."""
         chunks = [self._analyze_chunk(chunk) for chunk in _chunks(_texts(values))]
-        terms = np.concatenate([np.empty(0, np.int32), *(found.terms for found in chunks)])
-        positions = np.concatenate([np.empty(0, np.int32), *(found.positions for found in chunks)])
-        counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(found.offsets) for found in chunks)])
-        return AnalyzedTexts(terms, positions, np.cumsum(counts))
+        terms = np.concatenate([np.empty(0, np.int32), *(found for found, _, _ in chunks)])
+        ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(counts for _, counts, _ in chunks)]))
+        given = [found for _, _, found in chunks if found is not None]
+        if given:
+            positions = np.concatenate(given)
+        else:
+            positions = (np.arange(len(terms)) - np.repeat(ends[:-1], np.diff(ends))).astype(np.int32)
+        kept = terms >= 0
+        if kept.all():
+            return AnalyzedTexts(terms, positions, ends)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+        return AnalyzedTexts(terms[kept], positions[kept], before[ends])
 
-    def _analyze_chunk(self, texts: pa.Array) -> AnalyzedTexts:
+    def _analyze_chunk(
+        self, texts: pa.Array
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32] | None]:
+        """(the term of each token or -1, `Cut.counts`, `Cut.positions`)."""
         cut = self._tokenizer(*_buffers(texts))
         tokens = self._tokens.of(cut.data, cut.starts, cut.lengths)
         known = len(self._term_of_token)
         if len(self._tokens) > known:
             new = [self._number(token.decode(errors="replace")) for token in self._tokens.tokens_from(known)]
             self._term_of_token = np.concatenate([self._term_of_token, np.array(new, np.int32)])
-        terms = self._term_of_token[tokens]
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(cut.counts)])
-        positions = cut.positions
-        if positions is None:
-            positions = (np.arange(len(terms)) - np.repeat(ends[:-1], cut.counts)).astype(np.int32)
-        kept = terms >= 0
-        if kept.all():
-            return AnalyzedTexts(terms, positions, ends)
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-        return AnalyzedTexts(terms[kept], positions[kept], before[ends])
+        return self._term_of_token[tokens], cut.counts, cut.positions
 
     @functools.cached_property
     def _tokenizer(self) -> Tokenizer:

@@ -48,7 +48,7 @@ def _ngrams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], sizes: 
     texts = (address_of(data), len(data), address_of(offsets), num_texts)
     out = (address_of(starts), address_of(lengths), address_of(counts), capacity)
     found = checked(split_ngrams(*texts, *sizes, *out))
-    return Cut(data, starts[:found], lengths[:found], counts, np.zeros(found, np.int32))
+    return Cut(data, starts[:found], lengths[:found], counts, np.broadcast_to(np.int32(0), found))
 
 
 def checked(found: int) -> int:
