@@ -114,6 +114,8 @@ class Analyzer:
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32] | None]:
         """(the term of each token or -1, `Cut.counts`, `Cut.positions`)."""
         cut = self._tokenizer(*_buffers(texts))
+        if texts.null_count:
+            cut = cut.of_texts(texts.is_valid().to_numpy(zero_copy_only=False))
         tokens = self._tokens.of(cut.data, cut.starts, cut.lengths)
         known = len(self._term_of_token)
         if len(self._tokens) > known:

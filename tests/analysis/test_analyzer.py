@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 

@@ -38,6 +38,12 @@ class Cut:
         counts = np.array([len(words) for words in texts], np.int64)
         return cls(np.frombuffer(b"".join(tokens), np.uint8), starts, lengths, counts, positions)
 
+    def of_texts(self, chosen: npt.NDArray[np.bool_]) -> Cut:
+        """Without the tokens of texts that are not `chosen` (bool[n]): a null has none, an empty text can have one."""
+        kept = np.repeat(chosen, self.counts)
+        positions = None if self.positions is None else self.positions[kept]
+        return Cut(self.data, self.starts[kept], self.lengths[kept], self.counts * chosen, positions)
+
 
 Tokenizer = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], Cut]
 """Cuts texts, given their UTF-8 bytes and int64[n + 1], where each starts and ends in them.
