@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
@@ -37,6 +36,9 @@ def search(spark: Any, table: str, vector: Any = None, text: str | None = None, 
     Raises:
         InvalidInputError: neither vector nor words, or a value that SQL has no literal for.
     """
+    # Imported here: the package is imported without Spark too.
+    from pyspark.errors import PySparkException
+
     if vector is None and text is None:
         raise InvalidInputError("a search needs a vector, words, or both")
     function = "search" if vector is None else "vector_search" if text is None else "hybrid_search"

@@ -27,6 +27,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reference_verbs import ReferenceVerbs
@@ -152,7 +153,14 @@ class Dataset(
     def get_fragments(self) -> list[DatasetFragment]:
         """The fragments in scan order, each of which can be read by itself."""
         alone = (FragmentList([message]) for message in self.fragments.messages)
-        return [DatasetFragment(one[0], Dataset(self.location, replace(self.manifest, fragments=one))) for one in alone]
+        return [
+            DatasetFragment(
+                one[0],
+                FragmentReader(one[0], self._bases),
+                Dataset(self.location, replace(self.manifest, fragments=one)),
+            )
+            for one in alone
+        ]
 
     def get_fragment(self, fragment_id: int) -> DatasetFragment | None:
         """The fragment with this id; None if the version does not have it."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.table.reading.exchange_verbs import Scanner
+from lance_spark.table.reading.exchange_verbs import ExchangeVerbs, Scanner
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFile, DataFragment, DeletionFile
-
-if TYPE_CHECKING:
-    from lance_spark.table.dataset import Dataset
 
 
 class DatasetFragment:
@@ -21,11 +18,13 @@ class DatasetFragment:
 
     Args:
         metadata: the fragment as the manifest describes it.
+        reader: reads it.
         rows: the version without its other fragments.
     """
 
-    def __init__(self, metadata: DataFragment, rows: Dataset) -> None:
+    def __init__(self, metadata: DataFragment, reader: FragmentReader, rows: ExchangeVerbs) -> None:
         self.metadata = metadata
+        self._reader = reader
         self._rows = rows
 
     def __repr__(self) -> str:
@@ -44,12 +43,12 @@ class DatasetFragment:
     @property
     def num_deletions(self) -> int:
         """Rows of the data files that are deleted."""
-        return len(self._reader().deletions)
+        return len(self._reader.deletions)
 
     @property
     def physical_rows(self) -> int:
         """Rows of the data files, deleted ones included."""
-        return self._reader().num_rows
+        return self._reader.num_rows
 
     def data_files(self) -> list[DataFile]:
         """The data files, each of which holds some of the columns."""
@@ -88,6 +87,3 @@ class DatasetFragment:
     def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by their place among those that are not deleted. Errors as `Dataset.take`."""
         return self._rows.take(indices, columns)
-
-    def _reader(self) -> FragmentReader:
-        return FragmentReader(self.metadata, self._rows.location.bases(self._rows.manifest))

@@ -13,6 +13,8 @@ ONLY_PLAIN = {
     "branches": "partitioned tables have no branches",
     "create_text_index": "text indexes are built for plain tables only; both kinds search with and without them",
     "fragments": "each partition has fragments of its own: splits() gives the partitions",
+    "get_fragment": "as fragments",
+    "get_fragments": "as fragments",
     "indices": "each partition has entries of its own: list_indices() describes the indexes of both kinds",
     "metadata": "a partitioned table keeps its columns and specs there; user properties are in config",
 }

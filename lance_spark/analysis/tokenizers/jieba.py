@@ -51,7 +51,7 @@ class Dictionary:
     def __init__(self, frequencies: dict[str, int]) -> None:
         total = sum(frequencies.values())
         self._log_total = math.log(total) if total else -math.inf
-        # Beginnings of words, which are none themselves, have None.
+        # The beginnings of words that are not words themselves have None.
         self._logs: dict[str, float | None] = {}
         for word, frequency in frequencies.items():
             for size in range(1, len(word)):
