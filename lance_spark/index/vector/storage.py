@@ -277,7 +277,8 @@ class ScalarStorage(VectorStorage):
     def scorer(self, query: Vectors) -> Scorer:
         if self.metric is Metric.DOT or not self.step:
             return _ScalarScorer(self, query.astype(np.float32))
-        return _ScalarScorer(self, ((query.astype(np.float64) - self.low) / self.step).astype(np.float32))
+        # Codes are rounded down: a value lies half a step above its code in the mean.
+        return _ScalarScorer(self, ((query.astype(np.float64) - self.low) / self.step - 0.5).astype(np.float32))
 
 
 @dataclass(frozen=True)

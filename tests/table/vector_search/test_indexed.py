@@ -240,3 +240,23 @@ def test_wrong_parameters_of_the_search(tmp_path: Path, options: dict[str, Any],
     write(uri, vectors(clustered(10, 4, "f4")))
     with pytest.raises(InvalidInputError, match=message):
         lance_spark.open(uri).nearest("v", [0.0] * 4, **options)
+
+
+@pytest.mark.parametrize("kind", ["IVF_SQ", "IVF_HNSW_SQ"])
+def test_estimates_of_scalar_codes_are_as_good_as_the_reference(tmp_path: Path, kind: str) -> None:
+    """Codes are rounded down. With long vectors among the others the bounds are far apart, and the steps are large."""
+    uri = str(tmp_path / "t")
+    values = clustered(3000, 32, "f4")
+    values[::100] *= 4
+    write(uri, vectors(values))
+    build(uri, kind, num_partitions=1)
+    ours, theirs = lance_spark.open(uri), lance.dataset(uri)
+    hits = [0, 0]
+    for query in values[1:80] + np.float32(0.1):
+        exact = ours.nearest("v", query, columns=["id"], use_index=False)["id"].to_pylist()
+        found = ours.nearest("v", query, columns=["id"], refine_factor=1)["id"].to_pylist()
+        nearest = {"column": "v", "q": query, "k": 10, "refine_factor": 1}
+        others = theirs.to_table(columns=["id"], nearest=nearest)["id"].to_pylist()
+        hits[0] += len(set(exact) & set(found))
+        hits[1] += len(set(exact) & set(others))
+    assert hits[0] >= hits[1]
