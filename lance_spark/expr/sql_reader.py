@@ -18,12 +18,12 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ParseError
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import nodes
@@ -35,205 +35,12 @@ from lance_spark.expr.nodes import MAX_DEPTH, MAX_TREE_DEPTH, ArithmeticOp, Comp
 from lance_spark.expr.sql_arrays import ARRAY_CALLS
 from lance_spark.expr.sql_literals import (
     INTERVAL_UNITS,
-    NUMBER,
-    STRING,
-    TYPED_LITERALS,
     read_interval,
     read_number,
-    read_string,
     read_typed,
 )
 from lance_spark.expr.sql_text import TEXT_CALLS
-
-# Tokens
-
-_WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NULL", "TRUE", "FALSE")
-_SIGNS = ("==", "<>", "!=", "<=", ">=", "<=>", "::", "||")
-_KEYWORDS = {word: Spark.Tokenizer.KEYWORDS[word] for word in (*_WORDS, *_SIGNS)} | {
-    # `::` gets another node than CAST, one that sqlglot's Spark dialect does not use otherwise.
-    "::": TokenType.DOTCOLON
-}
-_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
-_TEXTS = frozenset({*_NAMES, TokenType.NUMBER, TokenType.STRING})
-_KINDS = frozenset(_KEYWORDS.values()) | {Spark.Tokenizer.SINGLE_TOKENS[sign] for sign in "(),.+-*/%=<>!"}
-_PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS)
-
-_CAST_WORDS = {*nodes.CAST_TYPES, "DECIMAL", "DEC", "NUMERIC", "BYTE", "SHORT", "INTEGER", "LONG", "REAL"}
-_CAST_TOKENS = {word: Spark.Tokenizer.KEYWORDS[word] for word in _CAST_WORDS}
-_VALUE_ENDS = _TEXTS | {TokenType.R_PAREN, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, *_CAST_TOKENS.values()}
-
-_BLANK = re.compile(r"(?:\s|--(?:[^\r\n]*[^\r\n\\])?(?=[\r\n]|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*")
-_NAME = re.compile(r"[^\W\d]\w*")
-_QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
-_OPERATORS = {"DIV", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "AT", *"&|^~"}
-_UNSUPPORTED = {
-    **{word: word.upper() for word in ("case", "exists", "select", "with")},
-    **{"[": "an element of an array or map", "?": "a parameter", ":": "a parameter or path with :"},
-}
-
-
-class _Tokenizer(Spark.Tokenizer):
-    KEYWORDS: ClassVar = _KEYWORDS
-    STRING_ESCAPES: ClassVar = ["\\", "'", '"']
-    NUMERIC_LITERALS: ClassVar = {}
-    HEX_STRINGS: ClassVar = []
-    COMMANDS: ClassVar = set()
-
-
-@dataclass(slots=True)
-class _Token:
-    """A token; its text is the value of a string or quoted name.
-
-    `kept` is a keyword of the grammar that is passed to sqlglot as text; `type` and `unit` are the keywords of a
-    literal such as DATE '2024-01-01' or INTERVAL '5' DAY.
-    """
-
-    kind: TokenType
-    text: str
-    start: int
-    end: int
-    kept: str = ""
-    type: str = ""
-    unit: str = ""
-
-    @property
-    def word(self) -> str:
-        return self.text.upper() if self.kind is TokenType.VAR else ""
-
-
-def _sent(number: int, token: _Token) -> str:
-    """What sqlglot sees of a token: its kind, or a text that is not an SQL word."""
-    if token.kind not in _TEXTS:
-        return token.kind.name
-    return token.kept or f"{'n' if token.kind in _NAMES else 0}{number}"
-
-
-def _at(sql: str, start: int) -> str:
-    line = sql.count("\n", 0, start)
-    return f"at line {line + 1}, column {start - sql.rfind(chr(10), 0, start)} of the filter"
-
-
-def _unexpected(sql: str, start: int, end: int) -> InvalidInputError:
-    text = sql[start:end]
-    what = f"operator {text.upper()}" if text.upper() in _OPERATORS else _UNSUPPORTED.get(text.lower())
-    message = f"unexpected {text!r}" if text else "unexpected end of the filter"
-    return InvalidInputError(f"{f'{what} is not supported in a filter' if what else message} {_at(sql, start)}")
-
-
-def _tokens(sql: str) -> list[_Token]:
-    try:
-        found = _Tokenizer(dialect="spark").tokenize(sql)
-    except TokenError as error:
-        quote = re.search(r"Missing (.) from \d+:(\d+)", f"{error.__cause__} {error}")
-        what = f"unclosed {quote[1]} {_at(sql, int(quote[2]))}" if quote else "unclosed quote or comment in the filter"
-        raise InvalidInputError(what) from error
-    made: list[_Token] = []
-    opened: list[str] = []
-    end = 0
-    for start, stop, kind in [
-        *((token.start, token.end + 1, token.token_type) for token in found),
-        (len(sql), 0, None),
-    ]:
-        # Between tokens only Spark's whitespace and comments are allowed, and nothing else that sqlglot skips.
-        if not _BLANK.fullmatch(sql, end, start):
-            raise InvalidInputError(f"unclosed comment, or one that Spark does not know, {_at(sql, end)}")
-        if kind is not None:
-            for name, text in _parts(sql, start, stop, kind, opened, made):
-                _add(made, sql, _Token(name, text, start, stop))
-        end = stop
-    _check_nesting(sql, made)
-    return made
-
-
-def _parts(
-    sql: str, start: int, end: int, kind: TokenType, opened: list[str], made: list[_Token]
-) -> list[tuple[TokenType, str]]:
-    """Kind and text of a token; a list in brackets is ``array(...)``.
-
-    Args:
-        opened: the brackets and parentheses around the token; those of this token are added or removed.
-        made: the tokens before it. After a value a bracket is that of an element, which is refused.
-    """
-    if kind is TokenType.L_BRACKET and not (made and made[-1].kind in _VALUE_ENDS):
-        opened.append("[")
-        return [(TokenType.VAR, "array"), (TokenType.L_PAREN, "(")]
-    if kind is TokenType.R_BRACKET and opened[-1:] == ["["]:
-        opened.pop()
-        return [(TokenType.R_PAREN, ")")]
-    if kind is TokenType.L_PAREN:
-        opened.append("(")
-    elif kind is TokenType.R_PAREN and opened and opened.pop() == "[":
-        raise _unexpected(sql, start, end)
-    return [_kind_and_text(sql, start, end, kind)]
-
-
-def _kind_and_text(sql: str, start: int, end: int, kind: TokenType) -> tuple[TokenType, str]:
-    raw = sql[start:end]
-    if kind in (TokenType.STRING, TokenType.RAW_STRING) and STRING.fullmatch(raw):
-        return TokenType.STRING, read_string(raw)
-    if kind is TokenType.IDENTIFIER and _QUOTED_NAME.fullmatch(raw):
-        return kind, raw[1:-1].replace("``", "`")
-    if NUMBER.fullmatch(raw):
-        return TokenType.NUMBER, raw
-    if kind in _KINDS or (kind is TokenType.VAR and _NAME.fullmatch(raw)):
-        return kind, raw
-    raise _unexpected(sql, start, end)
-
-
-def _add(tokens: list[_Token], sql: str, token: _Token) -> None:
-    """Appends a token. Adjacent literals and strings are merged; a word is a keyword where it can be nothing else."""
-    last = tokens[-1] if tokens else _Token(TokenType.COMMA, "", -1, -1)
-    before, kind, word, joined = last.kind, token.kind, token.word, last.end == token.start
-    if (joined and before is TokenType.NUMBER and kind in _TEXTS) or (before, kind) == (TokenType.NOT, TokenType.IS):
-        # sqlglot reads 0x1F as two tokens, and accepts `a NOT IS NULL`.
-        raise _unexpected(sql, last.start, token.end)
-    if kind is TokenType.STRING and (last.word in TYPED_LITERALS or last.word == "INTERVAL"):
-        last.kind, last.text, last.end, last.type = kind, token.text, token.end, last.word
-        return
-    if word and last.type == "INTERVAL" and not last.unit:
-        last.end, last.unit = token.end, word
-        return
-    if (before is kind is TokenType.STRING and not last.unit) or (
-        joined and (before, kind) == (TokenType.DOT, TokenType.NUMBER)
-    ):
-        last.kind, last.text, last.end = kind, last.text + token.text, token.end
-        return
-    if last.word in ("CAST", "TRY_CAST") and kind is TokenType.L_PAREN:
-        last.kept = last.word
-    elif word == "AS" and before in _VALUE_ENDS:
-        token.kind = TokenType.ALIAS
-    elif word == "ESCAPE" and before is TokenType.STRING:
-        token.kind = TokenType.ESCAPE
-    elif word and before in (TokenType.ALIAS, TokenType.DOTCOLON):
-        token.kind = _CAST_TOKENS.get(word, kind)
-    elif word == "FROM" and last.word == "DISTINCT" and len(tokens) > 2:
-        if tokens[-2].kind is TokenType.IS:
-            last.kept, token.kept = "DISTINCT", "FROM"
-        elif (tokens[-3].kind, tokens[-2].kind) == (TokenType.IS, TokenType.NOT):
-            token = _Token(TokenType.NULLSAFE_EQ, "", tokens[-3].start, token.end)
-            del tokens[-3:]
-    tokens.append(token)
-
-
-def _check_nesting(sql: str, tokens: list[_Token]) -> None:
-    """Checks that parentheses match and do not nest too deep. FROM and FOR replace the commas of substring."""
-    levels: list[tuple[int, list[str]]] = []
-    prefixes = 0
-    for before, token in zip([_Token(TokenType.COMMA, "", 0, 0), *tokens], tokens, strict=False):
-        if levels and token.word in levels[-1][1][:1] and before.kind in _VALUE_ENDS and not token.kept:
-            token.kind = TokenType.COMMA
-        if token.kind is TokenType.L_PAREN:
-            levels.append((prefixes + 1, ["FROM", "FOR"] if before.word in ("SUBSTRING", "SUBSTR") else []))
-        elif token.kind is TokenType.COMMA and levels:
-            del levels[-1][1][:1]
-        elif token.kind is TokenType.R_PAREN:
-            if not levels:
-                raise _unexpected(sql, token.start, token.end)
-            levels.pop()
-        prefixes = prefixes + 1 if token.kind in _PREFIXES else 0
-        if sum(level for level, _ in levels) + prefixes > MAX_DEPTH:
-            raise InvalidInputError(f"more than {MAX_DEPTH} levels of nesting {_at(sql, token.start)}")
-
+from lance_spark.expr.sql_tokens import NAMES, UNSUPPORTED, FilterToken, position_text, sent_text, tokenize, unexpected
 
 # Precedence of nodes in Spark's grammar, lowest first
 
@@ -249,7 +56,7 @@ class Reader:
     def __init__(self, sql: str, time_zone: str) -> None:
         self.time_zone = time_zone
         self._sql = sql
-        self._tokens = _tokens(sql)
+        self._tokens = tokenize(sql)
         self._taken: Counter[str] = Counter()
         self._depth = 0
 
@@ -262,7 +69,7 @@ class Reader:
         """
         # `line` is the token's number, by which errors find it.
         given = [
-            Token(TokenType.VAR if token.kind in _NAMES else token.kind, _sent(number, token), number, 0)
+            Token(TokenType.VAR if token.kind in NAMES else token.kind, sent_text(number, token), number, 0)
             for number, token in enumerate(self._tokens)
         ]
         try:
@@ -270,12 +77,12 @@ class Reader:
         except ParseError as error:
             raise self._where_parsing_ended(error) from error
         if node is None:
-            raise _unexpected(self._sql, len(self._sql), len(self._sql))
+            raise unexpected(self._sql, len(self._sql), len(self._sql))
         filter_ = self.expr(node)
         written = Counter(token.text for token in given)
         for token, sent in zip(self._tokens, given, strict=True):
             if self._taken[sent.text] < written[sent.text]:
-                raise _unexpected(self._sql, token.start, token.end)
+                raise unexpected(self._sql, token.start, token.end)
         for missing in self._taken - written:
             # sqlglot adds parentheses where its tree is grouped differently than the text would be.
             what = "a predicate beside a comparison needs parentheses, as in (a = b) IS NULL"
@@ -286,11 +93,11 @@ class Reader:
         errors = error.errors[0]
         number, what = min(errors["line"] or 0, len(self._tokens) - 1), str(errors["description"])
         for token in self._tokens[: number + 1]:
-            if token.word.lower() in _UNSUPPORTED:
-                return _unexpected(self._sql, token.start, token.end)
+            if token.word.lower() in UNSUPPORTED:
+                return unexpected(self._sql, token.start, token.end)
         if number == len(self._tokens) - 1 and not what.startswith("Invalid expression"):
-            return _unexpected(self._sql, len(self._sql), len(self._sql))
-        return _unexpected(self._sql, self._tokens[number].start, self._tokens[number].end)
+            return unexpected(self._sql, len(self._sql), len(self._sql))
+        return unexpected(self._sql, self._tokens[number].start, self._tokens[number].end)
 
     def refused(self, node: exp.Expr, message: str) -> InvalidInputError:
         """The error `message`, in which {} is the node's text, with the node's position."""
@@ -298,13 +105,13 @@ class Reader:
         tokens = [self._tokens[self._number(leaf)] for leaf in leaves]
         start, end = min((token.start for token in tokens), default=0), max((token.end for token in tokens), default=0)
         text = self._sql[start:end] or type(node).__name__
-        return InvalidInputError(f"{message.replace('{}', text[:80])} {_at(self._sql, start)}")
+        return InvalidInputError(f"{message.replace('{}', text[:80])} {position_text(self._sql, start)}")
 
     def _number(self, leaf: Any) -> int:
         number = int(leaf[1:]) if isinstance(leaf, str) and re.fullmatch("[0nN][0-9]+", leaf) else -1
         return number if number < len(self._tokens) else -1
 
-    def leaf(self, leaf: Any) -> _Token:
+    def leaf(self, leaf: Any) -> FilterToken:
         """The token of a name or constant in sqlglot's tree; accounts for it."""
         number = self._number(leaf)
         if number < 0:

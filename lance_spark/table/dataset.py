@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_spark._proto import table_pb2
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
@@ -152,19 +153,18 @@ class Dataset(
 
     def get_fragments(self) -> list[DatasetFragment]:
         """The fragments in scan order, each of which can be read by itself."""
-        alone = (FragmentList([message]) for message in self.fragments.messages)
-        return [
-            DatasetFragment(
-                one[0],
-                FragmentReader(one[0], self._bases),
-                Dataset(self.location, replace(self.manifest, fragments=one)),
-            )
-            for one in alone
-        ]
+        return [self._alone(message) for message in self.fragments.messages]
 
     def get_fragment(self, fragment_id: int) -> DatasetFragment | None:
         """The fragment with this id; None if the version does not have it."""
-        return next((found for found in self.get_fragments() if found.fragment_id == fragment_id), None)
+        if fragment_id not in self.fragments.ids:
+            return None
+        return self._alone(self.fragments.messages[self.fragments.place_of(fragment_id)])
+
+    def _alone(self, message: table_pb2.DataFragment) -> DatasetFragment:
+        one = FragmentList([message])
+        rows = Dataset(self.location, replace(self.manifest, fragments=one))
+        return DatasetFragment(one[0], FragmentReader(one[0], self._bases), rows)
 
     @property
     def config(self) -> Mapping[str, str]:

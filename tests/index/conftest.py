@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import pytest
+
+from tests.support.index_warnings import index_warnings
 
 
 @pytest.fixture(autouse=True)
 def warnings(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     """The messages of `lance_spark.index` so far."""
-    messages: list[str] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
-
-    handler = Handler()
-    logger = logging.getLogger("lance_spark.index")
-    logger.addHandler(handler)
-    yield messages
-    logger.removeHandler(handler)
+    with index_warnings() as messages:
+        yield messages

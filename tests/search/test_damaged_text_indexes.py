@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.index.text.queries import MatchQuery, PhraseQuery
 from lance_spark.storage.cache import shared
 from tests.search.comparisons import TEXT, scores, table
+from tests.support.index_warnings import index_warnings
 
 QUERIES = (
     MatchQuery("w3 w40"),
@@ -40,17 +40,8 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
     """What was logged about indexes."""
-    messages: list[str] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            messages.append(record.getMessage())
-
-    handler = Handler()
-    logger = logging.getLogger("lance_spark.index")
-    logger.addHandler(handler)
-    yield messages
-    logger.removeHandler(handler)
+    with index_warnings() as messages:
+        yield messages
 
 
 def answers(folder: Path, *, use_index: bool = True) -> list[set[int]]:

@@ -154,7 +154,7 @@ def _limit(dimension):
 @inlined
 def _in_words(values, dimension, words):
     """Writes float64 values as words; returns (the value of a word, the length of the error)."""
-    greatest, error, limit = 0.0, 0.0, np.floor(min(32767.0, (2.0**31 - 1) / (255 * np.float64(dimension))))
+    greatest, error, limit = 0.0, 0.0, _limit(dimension)
     for j in range(dimension):
         greatest = max(greatest, abs(values[j]))
     share = max(greatest / limit, 1e-100)

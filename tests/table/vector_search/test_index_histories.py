@@ -12,6 +12,7 @@ import pytest
 
 import lance_spark
 from tests.support.history_seeds import seeds
+from tests.support.two_library_history import TwoLibraryHistory
 from tests.table.vector_search.test_exact import clustered, vectors
 from tests.table.vector_search.test_indexed import searched
 
@@ -29,86 +30,29 @@ CHANGES = ("append", "delete", "update", "merge", "other_column", "replace", "re
 UPKEEP = ("compact", "optimize", "optimize", "rebuild")
 
 
-class History:
-    """A table that two libraries change by turns, and the vectors that its rows must have."""
+class History(TwoLibraryHistory["np.ndarray[Any, Any] | None"]):
+    """A table with a vector index, and the vectors that its rows must have."""
+
+    appended, merged, target_rows, indices_to_merge = 150, 60, 700, (0, 1, 2)
 
     def __init__(self, uri: str, kind: str, seed: int, *, stable: bool) -> None:
-        self.uri, self.kind = uri, kind
-        self.random = np.random.default_rng(seed)
-        self.rows: dict[int, np.ndarray[Any, Any] | None] = {}
-        self.next_id = 0
-        self.steps: list[str] = []
-        self._known: dict[int, dict[int, np.ndarray[Any, Any] | None]] = {}
-        self._deferred = not stable
-        lance.write_dataset(self._new(1200), uri, max_rows_per_file=300, enable_stable_row_ids=stable)
-        self.rebuild(self._theirs)
-        self._remember()
+        super().__init__(uri, seed, stable=stable)
+        self._kind = kind
 
-    @property
-    def _ours(self) -> Any:
-        return lance_spark.open(self.uri)
-
-    @property
-    def _theirs(self) -> Any:
-        return lance.dataset(self.uri)
-
-    def _remember(self) -> None:
-        self._known[self._ours.version] = dict(self.rows)
-
-    def _new(self, count: int, ids: list[int] | None = None) -> pa.Table:
-        """Rows, some without a vector; they count as rows of the table from now on."""
-        if ids is None:
-            ids = list(range(self.next_id, self.next_id + count))
-            self.next_id += count
+    def values(self, count: int) -> tuple[list[np.ndarray[Any, Any] | None], pa.Array, str]:
+        """Some rows have no vector."""
         values = clustered(count, DIMENSION, "f4", seed=int(self.random.integers(1 << 30)))
         is_null = self.random.random(count) < 0.03
-        array = vectors(values)
-        array = pa.FixedSizeListArray.from_arrays(array.flatten(), DIMENSION, mask=pa.array(is_null))
-        for id_, value, null in zip(ids, values, is_null, strict=True):
-            self.rows[id_] = None if null else value
-        return pa.table({"id": pa.array(ids, pa.int64()), "v": array, "n": pa.array(np.zeros(count, "i8"))})
-
-    def _some(self, count: int) -> list[int]:
-        chosen: list[int] = self.random.choice(list(self.rows), min(count, len(self.rows)), replace=False).tolist()
-        return chosen
-
-    def step(self, name: str) -> None:
-        """Makes one change, by a library that is chosen at random."""
-        table = self._ours if self.random.random() < 0.5 else self._theirs
-        self.steps.append(f"{name} by {type(table).__name__}")
-        getattr(self, name)(table)
-        self._remember()
-
-    def append(self, table: Any) -> None:
-        if isinstance(table, lance.LanceDataset):
-            lance.write_dataset(self._new(150), self.uri, mode="append")
-        else:
-            lance_spark.write(self._new(150), self.uri, mode="append")
-
-    def delete(self, table: Any) -> None:
-        share = int(self.random.integers(5, 12))
-        table.delete(f"id % {share} = 2")
-        self.rows = {id_: value for id_, value in self.rows.items() if id_ % share != 2}
+        array = pa.FixedSizeListArray.from_arrays(vectors(values).flatten(), DIMENSION, mask=pa.array(is_null))
+        return [None if null else value for value, null in zip(values, is_null, strict=True)], array, "v"
 
     def update(self, table: Any) -> None:
-        changed = self._some(40)
+        changed = self.some(40)
         value = next(value for value in self.rows.values() if value is not None) + np.float32(0.25)
-        literal = f"[{', '.join(str(float(item)) for item in value)}]"
-        if not isinstance(table, lance.LanceDataset):
-            literal = f"array({literal[1:-1]})"
+        items = ", ".join(str(float(item)) for item in value)
+        literal = f"[{items}]" if isinstance(table, lance.LanceDataset) else f"array({items})"
         table.update({"v": literal}, f"id in ({', '.join(map(str, changed))})")
         self.rows.update(dict.fromkeys(changed, value))
-
-    def merge(self, table: Any) -> None:
-        """Gives rows new vectors, or none, by a merge."""
-        new = self._new(60, self._some(60))
-        if isinstance(table, lance.LanceDataset):
-            table.merge_insert("id").when_matched_update_all().execute(new)
-        else:
-            table.merge(new, "id")
-
-    def other_column(self, table: Any) -> None:
-        table.update({"n": "n + 1"}, f"id % 7 = {self.random.integers(7)}")
 
     def replace(self, table: Any) -> None:
         """All rows of one fragment leave, and others come."""
@@ -118,35 +62,12 @@ class History:
             del self.rows[id_]
         self.append(table)
 
-    def restore(self, table: Any) -> None:
-        version = int(self.random.choice(list(self._known)[-3:]))
-        if isinstance(table, lance.LanceDataset):
-            lance.dataset(self.uri, version=version).restore()  # type: ignore[no-untyped-call]
-        else:
-            table.restore(version)
-        self.rows = dict(self._known[version])
-
-    def compact(self, table: Any) -> None:
-        defer = self._deferred and bool(self.random.random() < 0.5)
-        self.steps[-1] += ", deferred" if defer else ""
-        if isinstance(table, lance.LanceDataset):
-            table.optimize.compact_files(target_rows_per_fragment=700, defer_index_remap=defer)
-        else:
-            table.compact(target_rows_per_fragment=700, defer_index_remap=defer)
-
-    def optimize(self, table: Any) -> None:
-        count = int(self.random.integers(3))
-        if isinstance(table, lance.LanceDataset):
-            table.optimize.optimize_indices(num_indices_to_merge=count)
-        else:
-            table.optimize_indices(num_indices_to_merge=count)
-
     def rebuild(self, table: Any) -> None:
-        table.create_index("v", self.kind, name="by_v", replace=True, num_partitions=4, **KINDS[self.kind])
+        table.create_index("v", self._kind, name="by_v", replace=True, num_partitions=4, **KINDS[self._kind])
 
     def check(self) -> float:
         """Passes if all answers are about present rows; the share of the nearest rows that were found."""
-        dataset = self._ours
+        dataset = self.ours
         assert dataset.count_rows() == len(self.rows)
         known = {id_: value for id_, value in self.rows.items() if value is not None}
         ids, values = np.array(list(known)), np.array(list(known.values()))
@@ -175,6 +96,7 @@ def test_random_history_returns_present_rows_only(
     tmp_path: Path, kind: str, stable: bool, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     history = History(str(tmp_path / "t"), kind, seed=1000 * len(kind) + 2 * seed + stable, stable=stable)
+    history.begin(1200, 300)
     for step in [*history.random.permutation([*CHANGES, *UPKEEP]), *history.random.choice([*CHANGES, *UPKEEP], 3)]:
         history.step(str(step))
         try:
