@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -188,19 +187,3 @@ def test_bad_option_is_refused(options: dict[str, Any], message: str) -> None:
 def test_tokenizer_without_its_dictionary_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match="is not available"):
         TextParameters(base_tokenizer=name)
-
-
-def test_stemming_without_a_stemmer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lance_spark.analysis.stemming import stemmer
-
-    stemmer.cache_clear()
-    monkeypatch.setitem(sys.modules, "Stemmer", None)
-    slow = [token.text for token in Analyzer(TextParameters()).tokens(TEXTS[1])]
-    stemmer.cache_clear()
-    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
-    with pytest.raises(UnsupportedFeatureError, match=r"install lance-spark\[fts\]"):
-        Analyzer(TextParameters())
-    assert [token.text for token in Analyzer(TextParameters(stem=False)).tokens("dogs")] == ["dogs"]
-    monkeypatch.undo()
-    stemmer.cache_clear()
-    assert [token.text for token in Analyzer(TextParameters()).tokens(TEXTS[1])] == slow
