@@ -12,7 +12,7 @@ is larger than all numbers, which is how DuckDB and polars, whose filters come t
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ from lance_spark.expr.nodes import (
     depth,
 )
 
-Options = dict[str, Any]
+Options = Mapping[str, pa.Scalar]
 Token = tuple[str, str]
 
 _NULLS_MATCH_NULLS, _NULLS_MATCH_NOTHING = 0, 1
@@ -99,7 +99,7 @@ class _Reader:
         options: Options = {}
         while (token := next(self._tokens))[0] != "end":
             if token[0] == "options":
-                options = self._constants.column(int(token[1]))[0].as_py()
+                options = self._constants.column(int(token[1]))[0]
             else:
                 arguments.append(self._expression(token))
         if function not in _FUNCTIONS:
@@ -115,7 +115,8 @@ def _comparison(op: ComparisonOp) -> Callable[[list[Expr], Options], Expr]:
 
 def _is_null(arguments: list[Expr], options: Options) -> Expr:
     (value,) = arguments
-    return Or((IsNull(value), IsNan(value))) if options.get("nan_is_null") else IsNull(value)
+    with_nan = "nan_is_null" in options and options["nan_is_null"].as_py()
+    return Or((IsNull(value), IsNan(value))) if with_nan else IsNull(value)
 
 
 def _is_nan(arguments: list[Expr], _: Options) -> Expr:
@@ -126,11 +127,12 @@ def _is_nan(arguments: list[Expr], _: Options) -> Expr:
 
 def _is_in(arguments: list[Expr], options: Options) -> Expr:
     (value,) = arguments
-    nulls = options["null_matching_behavior"]
+    nulls = options["null_matching_behavior"].as_py()
     if nulls not in (_NULLS_MATCH_NULLS, _NULLS_MATCH_NOTHING):
         raise InvalidInputError("pyarrow's is_in is supported with null_matching_behavior MATCH and SKIP only")
-    values = options["value_set"]
-    known = tuple(literal(item) for item in values if item is not None)
+    # As Arrow's scalars: Python's values have no nanoseconds.
+    values = options["value_set"].values
+    known = tuple(literal(item) for item in values if item.is_valid)
     # Unlike IN, is_in is never NULL.
     found = And((Not(IsNull(value)), In(value, known))) if known else FALSE
     if nulls == _NULLS_MATCH_NULLS and len(known) < len(values):
@@ -143,9 +145,9 @@ def _string_match(op: StringMatchOp) -> Callable[[list[Expr], Options], Expr]:
 
 
 def _pattern(options: Options) -> str:
-    if options["ignore_case"]:
+    if options["ignore_case"].as_py():
         raise InvalidInputError("pyarrow's ignore_case is not supported in filters; write the condition as SQL text")
-    pattern = options["pattern"]
+    pattern = options["pattern"].as_py()
     return pattern.decode() if isinstance(pattern, bytes) else str(pattern)
 
 

@@ -141,9 +141,11 @@ def _(value: datetime.date) -> Literal:
 
 @literal.register
 def _(value: datetime.datetime) -> Literal:
+    if value != value:
+        return NULL  # NaT of pandas
     if value.utcoffset() is None:
-        return Literal(_micros(value.replace(tzinfo=None) - _EPOCH), pa.timestamp("us"))
-    return Literal(_micros(value - _EPOCH.replace(tzinfo=_UTC)), pa.timestamp("us", "UTC"))
+        return timestamp_literal(_nanos(value.replace(tzinfo=None) - _EPOCH), has_zone=False)
+    return timestamp_literal(_nanos(value - _EPOCH.replace(tzinfo=_UTC)), has_zone=True)
 
 
 @literal.register
@@ -156,7 +158,7 @@ def _(value: datetime.time) -> Literal:
 
 @literal.register
 def _(value: datetime.timedelta) -> Literal:
-    return Literal(_micros(value), pa.duration("us"))
+    return duration_literal(_nanos(value))
 
 
 @literal.register
@@ -211,8 +213,10 @@ def _smallest_unit(nanos: int, what: str) -> tuple[int, str]:
     return value, unit
 
 
-def _micros(delta: datetime.timedelta) -> int:
-    return (delta.days * 86_400 + delta.seconds) * 10**6 + delta.microseconds
+def _nanos(delta: datetime.timedelta) -> int:
+    micros = (delta.days * 86_400 + delta.seconds) * 10**6 + delta.microseconds
+    # Those of pandas are subclasses with nanoseconds.
+    return micros * 1000 + int(getattr(delta, "nanoseconds", 0))
 
 
 def _sql_text(node: Literal) -> str:
