@@ -123,6 +123,25 @@ def test_tables_of_the_current_namespace(spark: SparkSession, table: str) -> Non
         spark.sql("USE spark_catalog.default")
 
 
+def test_parameters(spark: SparkSession, table: str) -> None:
+    version = {"version": 2}
+    spark.sql(f"ALTER TABLE {table} CREATE TAG first AS OF VERSION :version", args=version)
+    spark.sql(f"ALTER TABLE {table} CREATE TAG ? AS OF VERSION ?", args=["second", 3])
+    tags = spark.sql(f"SHOW TAGS IN {table}").select("name", "version").collect()
+    assert tags == [Row(name="first", version=2), Row(name="second", version=3)]
+    spark.sql(f"RESTORE {table} TO TAG :tag", args={"tag": "second"})
+    assert spark.table(table).count() == 4
+    spark.sql(f"RESTORE {table} TO VERSION :version", args=version)
+    assert spark.table(table).count() == 2
+    spark.sql(f"ALTER TABLE {table} CREATE INDEX i USING zonemap (id) WITH (rows_per_zone = :rows)", args={"rows": 7})
+    assert [row.name for row in spark.sql(f"SHOW INDEXES IN {table}").collect()] == ["i"]
+    (row,) = spark.sql(f"OPTIMIZE {table} WITH (target_rows_per_fragment = ?, dry_run = ?)", args=[100, True]).collect()
+    assert row.dry_run
+    assert len(spark.sql(f"DESCRIBE HISTORY {table} LIMIT :count", args={"count": 2}).collect()) == 2
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
+        spark.sql(f"VACUUM {table} WITH (days = :days)")
+
+
 def test_other_statements_are_not_touched(spark: SparkSession, table: str) -> None:
     assert spark.sql("SELECT 'OPTIMIZE t' AS a /* VACUUM t */").first().a == "OPTIMIZE t"
     with pytest.raises(ParseException):

@@ -295,11 +295,12 @@ public final class LanceStatements {
 
   private boolean number(String parameter) {
     String value = tokens.number();
-    return value != null && !value.contains(".") && given(parameter, value);
+    return value == null ? given(parameter, tokens.parameter()) : !value.contains(".") && given(parameter, value);
   }
 
   private boolean string(String parameter) {
-    return given(parameter, tokens.string());
+    String value = tokens.string();
+    return given(parameter, value == null ? tokens.parameter() : value);
   }
 
   private boolean given(String parameter, String value) {

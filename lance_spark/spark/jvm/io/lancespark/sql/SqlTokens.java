@@ -157,7 +157,20 @@ public final class SqlTokens {
     return taken(Kind.STRING);
   }
 
-  /** A number, a string, TRUE, FALSE or NULL. */
+  /** The marker of a parameter, {@code ?} or {@code :name}, or null if the next token is not one. */
+  String parameter() {
+    if (takeSymbol("?")) {
+      return "?";
+    }
+    Token name = peek(1);
+    if (name == null || name.kind() != Kind.WORD || !takeSymbol(":")) {
+      return null;
+    }
+    next++;
+    return ":" + name.text();
+  }
+
+  /** A number, a string, TRUE, FALSE, NULL or the marker of a parameter. */
   String value() {
     for (String constant : List.of("TRUE", "FALSE", "NULL")) {
       if (take(constant)) {
@@ -165,7 +178,8 @@ public final class SqlTokens {
       }
     }
     String number = number();
-    return number == null ? string() : number;
+    String string = number == null ? string() : number;
+    return string == null ? parameter() : string;
   }
 
   private String taken(Kind kind) {
