@@ -117,6 +117,16 @@ def test_bad_arguments_are_refused(spark: SparkSession, table: str, arguments: s
     assert caught.value.getCondition() is not None
 
 
+def test_results_of_a_search_are_a_table_that_is_searched_without_its_score(spark: SparkSession, table: str) -> None:
+    name = "lance.search.found"
+    spark.sql(f"CREATE TABLE {name} AS SELECT 1L AS id, 'red' AS t, 0.5F AS _score")
+    with pytest.raises(PySparkException, match="has a column _score, and so has the table") as caught:
+        spark.sql(f"SELECT * FROM search('{name}', 'red')").collect()
+    assert caught.value.getCondition() == "LANCE_INVALID_INPUT"
+    found = spark.sql(f"SELECT * FROM search('{name}', 'red', columns => array('id'))").collect()
+    assert [row.id for row in found] == [1]
+
+
 def test_partitioned_table(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE lance.search.p (id BIGINT, p STRING, t STRING) USING lance PARTITIONED BY (p)")
     spark.sql("INSERT INTO lance.search.p VALUES (1, 'a', 'red'), (2, 'b', 'red rose'), (3, 'b', 'blue')")

@@ -123,6 +123,20 @@ def test_what_no_scan_can_answer_is_refused(spark: SparkSession, table: str) -> 
         assert failure.value.getCondition() == "LANCE_INVALID_INPUT", query
 
 
+def test_cached_tables_are_named_as_the_reason(spark: SparkSession, table: str) -> None:
+    match = f"SELECT id FROM {table} WHERE lance_match(title, 'red')"
+    expected = ids(spark, match)
+    spark.sql(f"CACHE TABLE {table}")
+    try:
+        with pytest.raises(PySparkException, match="a cached table is not scanned"):
+            spark.sql(match).collect()
+        found = f"SELECT id FROM search(table => '{table}', query => 'red', search_columns => array('title'))"
+        assert ids(spark, found) == expected
+    finally:
+        spark.sql(f"UNCACHE TABLE {table}")
+    assert ids(spark, match) == expected
+
+
 def test_statements_choose_rows_by_a_subquery(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE lance.words (id BIGINT, title STRING) USING lance")
     spark.sql("INSERT INTO lance.words VALUES (1, 'red'), (2, 'blue'), (3, 'Red')")

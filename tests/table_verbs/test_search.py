@@ -86,6 +86,16 @@ def test_bad_argument_is_refused(dataset: Any, arguments: dict[str, Any], error:
         dataset.search(**arguments)
 
 
+def test_a_column_with_the_name_of_the_score_is_refused_unless_left_out(dataset: Any) -> None:
+    scored = dataset.add_columns({"_score": "id * 1.0"})
+    with pytest.raises(InvalidInputError, match="has a column _score, and so has the table"):
+        scored.search("rose")
+    with pytest.raises(InvalidInputError, match="has a column _score, and so has the table"):
+        scored.search_schema()
+    assert scored.search("rose", columns=["id"]).column_names == ["id", "_score"]
+    assert scored.search("rose", columns=["_score"], with_score=False).to_pylist() == [{"_score": 3.0}]
+
+
 def test_text_index_covers_new_rows_and_partitions(dataset: Any) -> None:
     made = dataset.create_scalar_index("title", "FTS", "words", stem=False)
     expected = [1, 2]

@@ -15,7 +15,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
-from lance_spark.table.search.text_search import SCORE_FIELD, SearchedPart, SearchRequest, search_parts
+from lance_spark.table.search.text_search import SearchedPart, SearchRequest, scored_schema, search_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,7 +67,8 @@ class SearchVerbs(ABC):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: an argument is invalid, a column is not text, or the filter fails on a value.
+            InvalidInputError: an argument is invalid, a column is not text or is called ``_score`` (choose others, or
+                `with_score` False), or the filter fails on a value.
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
@@ -101,8 +102,9 @@ class SearchVerbs(ABC):
 
         Raises:
             NotFoundError: no such column.
+            InvalidInputError: one of the columns is called ``_score``.
         """
-        return self._searched_parts(columns, None, with_row_id, False)[1].append(SCORE_FIELD)
+        return scored_schema(self._searched_parts(columns, None, with_row_id, False)[1])
 
 
 class DatasetSearchVerbs(SearchVerbs):

@@ -119,8 +119,10 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: a column is not text, or the filter fails on a value.
+        InvalidInputError: a column is not text or has the name of the score, or the filter fails on a value.
     """
+    if request.with_score:
+        scored_schema(schema)
     found = found_rows(request, parts)
     if len(parts) == 1:
         chosen = best_places(found[0].scores, request.limit, request.offset)
@@ -134,6 +136,17 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
     table = pa.concat_tables([schema.empty_table(), *tables])
     result = _taken(table, np.argsort(np.argsort(owners, kind="stable"), kind="stable"), schema)
     return _scored(result, scores, request)
+
+
+def scored_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of a result with these columns, which gets ``_score``.
+
+    Raises:
+        InvalidInputError: one of the columns has that name.
+    """
+    if SCORE in schema.names:
+        raise InvalidInputError(f"the result of a search has a column {SCORE}, and so has the table: rename its own")
+    return schema.append(SCORE_FIELD)
 
 
 def _scored(rows: pa.Table, scores: npt.NDArray[np.float32], request: SearchRequest) -> pa.Table:
