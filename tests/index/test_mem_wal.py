@@ -79,8 +79,9 @@ def test_state_stays_through_every_operation(uri: str) -> None:
         (lambda uri: lance_spark.open(uri).drop_columns(["id"]), "column 'id'"),
         (lambda uri: lance_spark.open(uri).alter_column("id", name="key"), "column 'id'"),
         (lambda uri: lance_spark.open(uri).drop_index("id_idx"), "index 'id_idx'"),
+        (lambda uri: lance_spark.open(uri).create_scalar_index("id", "BITMAP", "id_idx"), "index 'id_idx'"),
     ],
-    ids=["overwrite", "restore", "drop column", "rename", "drop index"],
+    ids=["overwrite", "restore", "drop column", "rename", "drop index", "other type of index"],
 )
 def test_operations_that_would_lose_rows_are_refused(uri: str, operation: Callable[[str], object], reason: str) -> None:
     before = lance_spark.open(uri)

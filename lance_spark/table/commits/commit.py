@@ -27,6 +27,7 @@ from lance_spark.errors import (
     StorageError,
 )
 from lance_spark.file_version import FileVersion
+from lance_spark.schema.primary_key import check_key_stays, check_primary_key
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.conflict_rules import ConflictContext
@@ -282,11 +283,23 @@ class Commit:
             stable_row_ids=self._new_table.stable_row_ids,
         )
         manifest = replace(self._operation.next_manifest(current, settings), transaction_file=transaction_file)
+        self._check_key(manifest)
         if current is not None:
             check_mem_wal_stays(current, manifest)
         for mark in self._marks:
             manifest = mark.applied(manifest)
         return manifest
+
+    def _check_key(self, manifest: Manifest) -> None:
+        kind = self._operation.kind
+        if kind in (OperationKind.RESTORE, OperationKind.CLONE):
+            return  # The version is there already, whatever its key.
+        if self._current is None:
+            check_primary_key(manifest.schema)
+            return
+        check_primary_key(manifest.schema, self._current.schema)
+        if kind is not OperationKind.OVERWRITE:
+            check_key_stays(manifest.schema, self._current.schema)
 
     def _publish(self, location: ManifestLocation, payload: bytes) -> bool:
         """True if the version is ours, False if it is another writer's."""

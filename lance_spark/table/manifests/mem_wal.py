@@ -65,7 +65,7 @@ def check_mem_wal_stays(previous: Manifest, new: Manifest) -> None:
 
     Raises:
         UnsupportedFeatureError: it lacks the MemWAL index or has another state of it, or lacks or changes a column of
-            the primary key or of the sharding, or an index that the shards maintain.
+            the primary key or of the sharding, or an index that the shards maintain, in the type that they know.
     """
     if MEM_WAL.encode() not in (previous.index_section or b""):
         return
@@ -79,10 +79,10 @@ def check_mem_wal_stays(previous: Manifest, new: Manifest) -> None:
     missing = sorted(_needed_columns(index, previous.schema) - _columns(new.schema))
     if missing:
         raise _refused(f"would change column {missing[0][1]!r}, which its write-ahead log depends on")
-    names = {item.name for item in after}
-    lost = sorted({name for name in _details(index).maintained_indexes if name not in names} & {i.name for i in before})
+    maintained = set(_details(index).maintained_indexes)
+    lost = sorted(kind for kind in _kinds(before) - _kinds(after) if kind[0] in maintained)
     if lost:
-        raise _refused(f"would drop index {lost[0]!r}, which its write-ahead log maintains")
+        raise _refused(f"would drop or replace index {lost[0][0]!r}, which its write-ahead log maintains")
 
 
 def _refused(what: str) -> UnsupportedFeatureError:
@@ -106,6 +106,11 @@ def _needed_columns(index: IndexMetadata, schema: LanceSchema) -> set[tuple[int,
 
 def _columns(schema: LanceSchema) -> set[tuple[int, str, str]]:
     return {(node.id, node.name, node.logical_type) for field in schema.fields for node in field.walk()}
+
+
+def _kinds(indices: Iterable[IndexMetadata]) -> set[tuple[str, str]]:
+    """The names and types of indexes."""
+    return {(item.name, item.message.index_details.type_url.lower()) for item in indices}
 
 
 def _generations(items: Iterable[table_pb2.MergedGeneration]) -> list[tuple[str, int]]:

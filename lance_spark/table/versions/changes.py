@@ -7,9 +7,8 @@ from types import MappingProxyType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.arrow import with_metadata
 from lance_spark.schema.evolution import field_at
-from lance_spark.schema.field import Field, FieldId
+from lance_spark.schema.field import FieldId
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
@@ -129,20 +128,13 @@ def update_field_metadata(
 
     Raises:
         NotFoundError: there is no such field.
+        InvalidInputError: the primary key would change, or be invalid.
     """
     updates: dict[FieldId, UpdateMap] = {}
     for path, update in entries.items():
         field = field_at(base.schema, path)
         updates[field.id] = _update_of(update, replace)
-        if field.unenforced_primary_key and _changes_key(field, updates[field.id]):
-            raise InvalidInputError(f"{path!r} is part of the primary key, which cannot be changed once it is set")
     return _commit(table, base, UpdateConfig(field_metadata=MappingProxyType(updates)), policy)
-
-
-def _changes_key(field: Field, update: UpdateMap) -> bool:
-    after = with_metadata(field, update.applied_to_bytes(field.metadata))
-    key = (field.unenforced_primary_key, field.unenforced_primary_key_position)
-    return key != (after.unenforced_primary_key, after.unenforced_primary_key_position)
 
 
 def _update_of(entries: Mapping[str, str | None], replace: bool = False) -> UpdateMap:

@@ -54,15 +54,77 @@ def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     assert checked(uri).version == 2
 
 
-def test_a_primary_key_stays_what_it_is(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t")
-    key = {"lance-schema:unenforced-primary-key": "true"}
-    schema = pa.schema([pa.field("a", pa.int64(), nullable=False, metadata=key)])
-    lance.write_dataset(pa.table({"a": [1]}, schema=schema), uri)
+KEY: dict[str, str | None] = {"lance-schema:unenforced-primary-key": "true"}
+KEYED = pa.schema(
+    [
+        pa.field("a", pa.int64(), nullable=False, metadata=KEY),
+        pa.field("b", pa.int64(), nullable=False),
+        pa.field("c", pa.int64()),
+    ]
+)
+
+
+def keyed(path: Path, schema: pa.Schema = KEYED) -> str:
+    uri = str(path / "t")
+    lance.write_dataset(pa.Table.from_pylist([dict.fromkeys(schema.names, 1)], schema=schema), uri)
+    return uri
+
+
+def test_a_primary_key_keeps_its_other_metadata_free(tmp_path: Path) -> None:
+    uri = keyed(tmp_path)
     lance_spark.open(uri).update_field_metadata({"a": {"k": "v"}})
     assert checked(uri).lance_schema.fields[0].unenforced_primary_key
+    lance_spark.open(uri).rename_columns({"a": "key"}).drop_columns(["c"])
+    lance_spark.open(uri).drop_columns(["key"]).update_field_metadata({"b": KEY})
+    assert lance_spark.write(pa.table({"b": [2]}), uri, mode="append").count_rows() == 2
+    assert lance.dataset(uri).schema.field("b").metadata == {b"lance-schema:unenforced-primary-key": b"true"}
+
+
+KEY_CHANGES: dict[str, Callable[[lance.LanceDataset | lance_spark.Dataset], object]] = {
+    "removed": lambda d: d.update_field_metadata({"a": dict.fromkeys(KEY)}),
+    "position": lambda d: d.update_field_metadata({"a": {"lance-schema:unenforced-primary-key:position": "2"}}),
+    "extended": lambda d: d.update_field_metadata({"b": KEY}),
+    "extended by nulls": lambda d: d.update_field_metadata({"c": KEY}),
+    "nullable": lambda d: d.alter_columns({"path": "a", "nullable": True}),
+    "new column": lambda d: d.add_columns(pa.schema([pa.field("z", pa.int64(), metadata=KEY)])),
+}
+
+
+@pytest.mark.parametrize("change", KEY_CHANGES)
+def test_a_primary_key_stays_valid_and_what_it_is(tmp_path: Path, change: str) -> None:
+    uri = keyed(tmp_path)
+    with pytest.raises(OSError, match="rimary key"):
+        KEY_CHANGES[change](lance.dataset(uri))
     with pytest.raises(InvalidInputError, match="primary key"):
-        lance_spark.open(uri).update_field_metadata({"a": dict.fromkeys(key)})
+        KEY_CHANGES[change](lance_spark.open(uri))
+    assert checked(uri).version == 1
+    lance.write_dataset(pa.table({"a": [2], "b": [2], "c": [2]}, schema=KEYED), uri, mode="append")
+
+
+def test_two_keys_at_once_are_one_too_many(tmp_path: Path) -> None:
+    uri = keyed(tmp_path, pa.schema([pa.field(name, pa.int64(), nullable=False) for name in "ab"]))
+    stale = lance_spark.open(uri)
+    lance.dataset(uri).update_field_metadata({"a": KEY})
+    with pytest.raises(InvalidInputError, match="primary key"):
+        stale.update_field_metadata({"b": KEY})
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.field("a", pa.int64(), metadata=KEY),
+        pa.field("a", pa.list_(pa.int64()), nullable=False, metadata=KEY),
+        pa.field("a", pa.struct([pa.field("x", pa.int64(), nullable=False, metadata=KEY)])),
+    ],
+    ids=["nullable", "list", "below a nullable struct"],
+)
+def test_an_invalid_primary_key_makes_no_table(tmp_path: Path, field: pa.Field) -> None:
+    empty = pa.schema([field]).empty_table()
+    with pytest.raises(OSError, match="Primary key column"):
+        lance.write_dataset(empty, str(tmp_path / "reference"))
+    with pytest.raises(InvalidInputError, match="primary key"):
+        lance_spark.write(empty, str(tmp_path / "t"))
+    assert not list(tmp_path.glob("t/**/*.*"))
 
 
 THEIRS: dict[str, Callable[[lance.LanceDataset], object]] = {
