@@ -54,11 +54,12 @@ class NamedFiles:
 
         # Versions differ in few fragments from those before them, and comparing is cheaper than looking.
         known = self._last_fragments if self._last_places == (in_own_root, elsewhere) else {}
-        fragments = {message.id: message for message in manifest.fragments.messages}
-        for number, message in fragments.items():
-            if known.get(number) != message:
+        messages = manifest.fragments.messages
+        for message in messages:  # Old releases gave one id to several fragments.
+            if known.get(message.id) != message:
                 self._add_fragment(message, counts)
-        self._last_places, self._last_fragments = (in_own_root, elsewhere), fragments
+        self._last_places = (in_own_root, elsewhere)
+        self._last_fragments = {message.id: message for message in messages}
         for index in parse_indices(manifest.index_section):
             if counts(index.base_id is not None):
                 self.indices.add(index.uuid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,6 +34,7 @@ from lance_spark.table.writing.write import write_fragments
 
 NOW = timedelta(0)
 DAY = 86_400
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def rows(*values: int) -> pa.Table:
@@ -478,6 +480,16 @@ def test_a_table_of_a_newer_release(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError):
         lance_spark.open(uri).remove_orphans(NOW)
     assert files(uri) == before
+
+
+def test_fragments_of_one_id_keep_their_files(tmp_path: Path) -> None:
+    """Old releases gave one id to two fragments; both files are of the version."""
+    uri = str(tmp_path / "t")
+    shutil.copytree(GOLDEN / "v0_1" / "0.16.0-wrong_data_version_no_fix", uri)
+    assert [fragment.id for fragment in lance_spark.open(uri).fragments] == [0, 1, 1, 2]
+    lance_spark.open(uri).cleanup(NOW, delete_unverified=True)
+    lance_spark.open(uri).remove_orphans(NOW)
+    assert lance_spark.open(uri).to_table()["foo"].to_pylist() == [1, 2, 1, 3]
 
 
 @given(
