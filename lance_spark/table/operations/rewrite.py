@@ -189,6 +189,11 @@ class Rewrite(CommittableOperation):
     def _check(self, previous: Manifest) -> None:
         """Checks that the rows of the groups are those of the table's current version."""
         present = {message.id: place for place, message in enumerate(previous.fragments.messages)}
+        if len(present) < len(previous.fragments):
+            raise InvalidInputError(
+                "fragments of the table share an id, as old releases wrote them, so none can be replaced; "
+                "write the rows to a new table"
+            )
         seen: set[FragmentId] = set()
         for group in self.groups:
             if not group.old_fragments:

@@ -93,13 +93,16 @@ def test_tables_of_old_releases(tmp_path: Path, folder: Path) -> None:
     assert lance.dataset(uri).data_storage_version == "2.2"
 
 
-def test_table_with_doubled_fragment_ids_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_table_with_doubled_fragment_ids_is_refused(tmp_path: Path, version: str) -> None:
+    """With 2.0, only one of the two fragments is rewritten; both would be replaced."""
     uri = str(tmp_path / "t")
     shutil.copytree(GOLDEN / "v0_1" / DOUBLED, uri)
     files = sorted((tmp_path / "t").rglob("*"))
-    with pytest.raises(InvalidInputError, match="named twice"):
-        lance_spark.open(uri).upgrade_files()
+    with pytest.raises(InvalidInputError, match="share an id"):
+        lance_spark.open(uri).upgrade_files(version)
     assert sorted((tmp_path / "t").rglob("*")) == files
+    assert lance_spark.open(uri).to_table()["foo"].to_pylist() == [1, 2, 1, 3]
 
 
 def test_stable_row_ids_stay(tmp_path: Path) -> None:
