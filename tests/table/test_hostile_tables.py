@@ -14,7 +14,7 @@ import pytest
 
 import lance_spark
 from lance_spark._proto import table_pb2
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.storage.cache import shared
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from lance_spark.table.rows.fragment import DataFragment
@@ -177,3 +177,24 @@ def test_arrow_deletion_file_flipped_anywhere() -> None:
             except lance_spark.LanceError:
                 continue
             assert len(found) <= 1000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.delete("a = 12"),
+        lambda table: table.update({"a": "-1"}, "a = 12"),
+        lambda table: table.merge(pa.table({"a": [12, 99]}), "a"),
+        lambda table: table.compact(),
+    ],
+    ids=["delete", "update", "merge", "compact"],
+)
+def test_fragments_of_one_id_lose_no_rows(tmp_path: Path, change: Callable[[lance_spark.Dataset], object]) -> None:
+    """What is said of one fragment by its id would be done to the other too."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": range(30)}), uri, max_rows_per_file=10)
+    edit_manifest(tmp_path / "t", lambda manifest: setattr(manifest.fragments[2], "id", 1))
+    shared.clear()
+    with pytest.raises(InvalidInputError, match=r"share an id|for the same of the fragments"):
+        change(lance_spark.open(uri))
+    assert lance_spark.open(uri).to_table()["a"].to_pylist() == list(range(30))

@@ -10,6 +10,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
+    check_distinct_ids,
     data_format,
     id_after,
     largest_fragment_id,
@@ -58,6 +59,8 @@ class Delete(CommittableOperation):
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
         if previous is None:
             raise InvalidInputError("there is no table to delete from")
+        if self.touched_fragment_ids:
+            check_distinct_ids(previous)
         missing = self.touched_fragment_ids.difference(message.id for message in previous.fragments.messages)
         if missing:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)} to delete from")

@@ -23,6 +23,19 @@ def largest_fragment_id(manifest: Manifest) -> int:
     return used if manifest.max_fragment_id is None else max(used, manifest.max_fragment_id)
 
 
+def check_distinct_ids(manifest: Manifest) -> None:
+    """Passes if no two fragments have one id, so that a fragment can be replaced by its id.
+
+    Raises:
+        InvalidInputError: some have, as old releases wrote them.
+    """
+    if len(manifest.fragments.ids) < len(manifest.fragments):
+        raise InvalidInputError(
+            "fragments of the table share an id, as old releases wrote them, so none can be replaced; "
+            "write the rows to a new table"
+        )
+
+
 def id_after(largest_id: int, num_new: int) -> int | None:
     """`max_fragment_id` after adding `num_new` fragments; None if the table never had one."""
     return largest_id + num_new if largest_id + num_new >= 0 else None

@@ -18,6 +18,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
 from lance_spark.table.operations.manifest_builder import (
     assign_fragment_ids,
+    check_distinct_ids,
     data_format,
     id_after,
     largest_fragment_id,
@@ -188,12 +189,8 @@ class Rewrite(CommittableOperation):
 
     def _check(self, previous: Manifest) -> None:
         """Checks that the rows of the groups are those of the table's current version."""
+        check_distinct_ids(previous)
         present = {message.id: place for place, message in enumerate(previous.fragments.messages)}
-        if len(present) < len(previous.fragments):
-            raise InvalidInputError(
-                "fragments of the table share an id, as old releases wrote them, so none can be replaced; "
-                "write the rows to a new table"
-            )
         seen: set[FragmentId] = set()
         for group in self.groups:
             if not group.old_fragments:

@@ -19,6 +19,7 @@ from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.live_files import live_field_ids
 from lance_spark.table.operations.manifest_builder import (
     assign_fragment_ids,
+    check_distinct_ids,
     checked_row_id,
     data_format,
     id_after,
@@ -108,6 +109,8 @@ class Update(CommittableOperation):
     def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
         if previous is None:
             raise InvalidInputError("there is no table to update")
+        if self.touched_fragment_ids:
+            check_distinct_ids(previous)
         missing = self.touched_fragment_ids.difference(message.id for message in previous.fragments.messages)
         if missing:
             raise InvalidInputError(f"the table has no fragments {sorted(missing)} to update")
