@@ -75,7 +75,7 @@ class Analyzer:
 
     def tokens(self, text: str) -> list[Token]:
         """The terms of one text, in the order of the tokenizer."""
-        found = self._analyze(pa.array([text], pa.large_string()))
+        found = self.in_order(pa.array([text], pa.large_string()))
         return [
             Token(self.terms[term], position)
             for term, position in zip(found.terms.tolist(), found.positions.tolist(), strict=True)
@@ -90,11 +90,11 @@ class Analyzer:
             InvalidInputError: the values are neither strings nor lists of strings.
             UnsupportedFeatureError: the tokenizer needs a package or a dictionary that is not there.
         """
-        found = self._analyze(values)
+        found = self.in_order(values)
         return found if self._positions_ascend else _by_position(found)
 
-    def _analyze(self, values: pa.Array) -> AnalyzedTexts:
-        """The terms in the order of the tokenizer."""
+    def in_order(self, values: pa.Array) -> AnalyzedTexts:
+        """The terms in the order of the tokenizer. Arguments and errors as `analyze`."""
         chunks = [self._analyze_chunk(chunk) for chunk in _chunks(_texts(values))]
         terms = np.concatenate([np.empty(0, np.int32), *(found for found, _, _ in chunks)])
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(counts for _, counts, _ in chunks)]))

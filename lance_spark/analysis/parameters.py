@@ -16,6 +16,9 @@ _NOT_AVAILABLE = ("lindera",)
 _MAX_NGRAM = 255
 _DICTIONARY_NAME = re.compile(r"[^/\\\0:]+(/[^/\\\0:]+)*")
 
+TEXT, JSON = "text", "json"
+"""The kinds of documents."""
+
 CODE_OPTIONS = ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators")
 """The names of the options that only the tokenizer code has."""
 
@@ -41,6 +44,7 @@ class TextParameters:
         split_on_numerics: whether identifiers are split between digits and letters; None: if the tokenizer is code.
         preserve_original: whether split identifiers stay tokens; None: if the tokenizer is code.
         index_operators: whether operators such as ``->`` are tokens, for code.
+        lance_tokenizer: the kind of documents, text or json; that of the column, and no choice of users.
     """
 
     base_tokenizer: str = "simple"
@@ -58,10 +62,15 @@ class TextParameters:
     split_on_numerics: bool | None = None
     preserve_original: bool | None = None
     index_operators: bool = False
+    lance_tokenizer: str = TEXT
 
     def __post_init__(self) -> None:
         self._check_types()
         _check_tokenizer(self.base_tokenizer)
+        if self.lance_tokenizer not in (TEXT, JSON):
+            raise UnsupportedFeatureError(
+                f"documents of the kind {self.lance_tokenizer!r} cannot be searched", feature="text search"
+            )
         if self.language not in languages():
             raise InvalidInputError(f"language {self.language!r} is not one of {', '.join(languages())}")
         if not 0 < self.min_ngram_length <= self.max_ngram_length <= _MAX_NGRAM:
@@ -87,7 +96,7 @@ class TextParameters:
             _require(name, getattr(self, name), bool, optional=True)
         for name in ("min_ngram_length", "max_ngram_length"):
             _require(name, getattr(self, name), int)
-        for name in ("base_tokenizer", "language"):
+        for name in ("base_tokenizer", "language", "lance_tokenizer"):
             _require(name, getattr(self, name), str)
         _require("max_token_length", self.max_token_length, int, optional=True)
         if self.max_token_length is not None and not 0 <= self.max_token_length < 1 << 32:
@@ -127,12 +136,9 @@ class TextParameters:
             raise InvalidInputError(f"the text parameters are no JSON: {error}") from error
         if not isinstance(found, dict):
             raise InvalidInputError("the text parameters are no JSON object")
-        if found.get("lance_tokenizer") not in (None, "text"):
-            raise UnsupportedFeatureError(
-                f"documents of the kind {found['lance_tokenizer']!r} cannot be searched", feature="JSON documents"
-            )
         known = {field.name for field in fields(cls)}
-        return cls.of({key: value for key, value in found.items() if key in known})
+        kind = found.get("lance_tokenizer") or TEXT
+        return cls.of({**{key: value for key, value in found.items() if key in known}, "lance_tokenizer": kind})
 
     def to_json_fields(self) -> dict[str, Any]:
         """The parameters as JSON values."""

@@ -105,6 +105,8 @@ class IndexBuilder(ABC):
     """Whether a segment follows rows to other addresses."""
     can_merge: ClassVar[bool] = True
     """Whether segments are merged without reading the column again."""
+    binary_is_json: ClassVar[bool] = False
+    """Whether columns of bytes must be JSON."""
 
     def __init__(self, dtype: pa.DataType, parameters: Parameters) -> None:
         self.dtype = dtype

@@ -55,6 +55,7 @@ class JsonBuilder(IndexBuilder):
     target_type: ClassVar[type[IndexBuilder]] = BTreeBuilder
     defaults: ClassVar[Mapping[str, object]] = {"path": "$", "target_index_type": "btree"}
     can_remap = False
+    binary_is_json = True
 
     @classmethod
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from lance_spark.analysis.analyzer import is_text
+from lance_spark.analysis.parameters import JSON, TEXT
+from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, Parameters
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
@@ -20,15 +22,17 @@ class TextBuilder(IndexBuilder):
     """INVERTED. The parameters are those of `TextIndexParameters`."""
 
     index_type = InvertedIndex
+    binary_is_json = True
 
     @classmethod
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
         is_code = TextIndexParameters.of(parameters).text.base_tokenizer == "code"
-        return (_CodeBuilder if is_code else TextBuilder)(dtype, parameters)
+        documents = TEXT if is_text(dtype) else JSON
+        return (_CodeBuilder if is_code else TextBuilder)(dtype, {**parameters, "lance_tokenizer": documents})
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
-        return is_text(dtype)
+        return is_text(dtype) or bool(pa.types.is_large_binary(dtype))
 
     @classmethod
     def version(cls, *, stable_row_ids: bool) -> int:
@@ -36,6 +40,10 @@ class TextBuilder(IndexBuilder):
 
     @classmethod
     def checked(cls, parameters: Parameters) -> dict[str, object]:
+        if "lance_tokenizer" in parameters:
+            raise InvalidInputError(
+                "unknown text option 'lance_tokenizer'; the kind of documents is that of the column"
+            )
         TextIndexParameters.of(parameters)
         return dict(parameters)
 

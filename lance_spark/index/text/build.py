@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyroaring
 
 from lance_spark._proto import index_pb2
-from lance_spark.analysis.analyzer import AnalyzedTexts, Analyzer
+from lance_spark.analysis.analyzer import AnalyzedTexts
 from lance_spark.analysis.parameters import CODE_OPTIONS, TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
+from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.posting_lists import BLOCK, PostingLists
 from lance_spark.index.text.transducer import encoded
 
@@ -96,7 +97,7 @@ class TextIndexParameters:
 
     def to_json(self) -> str:
         """The parameters as `metadata.lance` holds them."""
-        fields = {"lance_tokenizer": "text", **self.text.to_json_fields(), "with_position": self.with_position}
+        fields = {**self.text.to_json_fields(), "with_position": self.with_position}
         return json.dumps({**fields, "block_size": BLOCK}, ensure_ascii=False)
 
 
@@ -170,7 +171,7 @@ class _Part:
 
     def __init__(self, parameters: TextIndexParameters) -> None:
         self._parameters = parameters
-        self._analyzer = Analyzer(parameters.text)
+        self._analyzer = analyzer_of(parameters.text)
         self._texts: list[AnalyzedTexts] = []
         self._row_ids: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
         self.num_tokens = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.analysis.analyzer import tokens_of
 from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
+from lance_spark.index.text.documents import fixed_prefix, query_tokens
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.queries import MatchQuery
 from lance_spark.index.text.scoring import Statistics
@@ -56,9 +56,11 @@ def words_of(query: MatchQuery, parameters: TextParameters, parts: Sequence[Text
         return list(by_position(parameters, query.query).values())
     words = []
     room = query.max_expansions
-    for token in tokens_of(AS_WRITTEN, query.query):
-        distance = _distance(token.text) if query.fuzziness is None else query.fuzziness
-        found = {term for part in parts for term in part.within(token.text, distance, query.prefix_length)}
+    for token in query_tokens(replace(AS_WRITTEN, lance_tokenizer=parameters.lance_tokenizer), query.query):
+        prefix = fixed_prefix(parameters, token.text)
+        distance = _distance(token.text[prefix:]) if query.fuzziness is None else query.fuzziness
+        prefix += query.prefix_length
+        found = {term for part in parts for term in part.within(token.text, distance, prefix)}
         terms = sorted(found, key=str.encode)[:room]
         room -= len(terms)
         words.append(Word(tuple(terms)))
@@ -68,7 +70,7 @@ def words_of(query: MatchQuery, parameters: TextParameters, parts: Sequence[Text
 def by_position(parameters: TextParameters, text: str) -> dict[int, Word]:
     """The words of a text by their positions, in the order of the tokenizer."""
     found: dict[int, dict[str, None]] = {}
-    for token in tokens_of(parameters, text):
+    for token in query_tokens(parameters, text):
         found.setdefault(token.position, {})[token.text] = None
     return {position: Word(tuple(terms)) for position, terms in found.items()}
 

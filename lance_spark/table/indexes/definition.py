@@ -59,7 +59,8 @@ def define(
     checked = builder_type.checked(parameters)
     path, field = find_column(manifest.schema, column)
     dtype = to_arrow_type(field)
-    if not builder_type.supports(dtype):
+    is_json = field.logical_type == "json" or not builder_type.binary_is_json
+    if not builder_type.supports(dtype) or (pa.types.is_large_binary(dtype) and not is_json):
         raise InvalidInputError(
             f"column {column!r} is of type {dtype}, which an index of kind {builder_type.index_type.type_name} does "
             "not support"

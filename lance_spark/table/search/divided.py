@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import pyroaring
 
-from lance_spark.analysis.analyzer import tokens_of
 from lance_spark.analysis.parameters import TextParameters
+from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.found import FoundPart
 from lance_spark.index.text.queries import BestQuery, MatchQuery, TextQuery
 from lance_spark.table.reading.pieces import PartFragment, Piece, pieces_of
@@ -87,7 +87,7 @@ def divided(request: SearchRequest, parts: Sequence[SearchedPart], piece_bytes: 
         # Partitions can have indexes of different analyses.
         for parameters in dict.fromkeys(found.parameters for found in uncovered):
             keys = {part.key for part, found in zip(parts, uncovered, strict=True) if found.parameters == parameters}
-            terms = frozenset(token.text for token in tokens_of(parameters, words))
+            terms = frozenset(token.text for token in query_tokens(parameters, words))
             own = [fragment for fragment in fragments if fragment.part_key in keys]
             for piece in pieces_of(own, piece_bytes):
                 pieces.append(TextPiece(len(pieces), column, parameters, terms, piece))

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyroaring
 
-from lance_spark.analysis.analyzer import Analyzer, is_text
-from lance_spark.analysis.parameters import TextParameters
+from lance_spark.analysis.analyzer import is_text
+from lance_spark.analysis.parameters import JSON, TEXT, TextParameters
 from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.found import FoundPart
 from lance_spark.index.text.part import AnalyzedPart, TextPart
 from lance_spark.index.text.search import Columns, Source, TextColumn
@@ -69,9 +70,11 @@ class TextColumns:
     def searched_by_default(self) -> tuple[str, ...]:
         """The columns that a query without columns searches: those with an index, else all columns of text."""
         ids = self._indexes.fields
-        indexed = [path for path, field in _leaves(self._schema.fields) if field.id in ids]
+        indexed = [(path, field) for path, field in _leaves(self._schema.fields) if field.id in ids]
+        # Words are no query of JSON documents.
+        texts = [path for path, field in indexed if field.logical_type != JSON]
         if indexed:
-            return tuple(indexed)
+            return tuple(texts or [path for path, _ in indexed])
         return tuple(field.name for field in self._schema.fields if is_text(to_arrow_field(field).type))
 
     def __call__(self, name: str, needs_positions: bool) -> TextColumn:
@@ -123,11 +126,14 @@ class TextColumns:
     def _covered(self, name: str, needs_positions: bool) -> _Covered:
         path = self._finder.find(self._finder.names(name))
         dtype = to_arrow_field(path[-1]).type
-        if not is_text(dtype):
-            raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings or lists of strings")
+        is_json = path[-1].logical_type == JSON
+        if not (is_text(dtype) or is_json):
+            raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings, lists of strings or JSON")
         names = tuple(field.name for field in path)
         found = self._indexes.segments(path)
-        parameters = found[-1].segment.parameters if found else TextParameters()
+        parameters = (
+            found[-1].segment.parameters if found else TextParameters(lance_tokenizer=JSON if is_json else TEXT)
+        )
         if self._use_index:
             # Segments of other analyses cannot answer the same words.
             used = [
@@ -152,7 +158,7 @@ class TextColumns:
             with_row_address=True,
             stable_row_ids=self._manifest.has_stable_row_ids,
         )
-        analyzer = Analyzer(parameters)
+        analyzer = analyzer_of(parameters)
         pieces, rows = [], [np.empty(0, np.uint64)]
         for fragment in fragments:
             for batch in scan.read_fragment(fragment):
@@ -203,7 +209,7 @@ def _leaves(fields: Sequence[Field], prefix: tuple[str, ...] = ()) -> list[tuple
     found = []
     for field in fields:
         names = (*prefix, field.name)
-        if is_text(to_arrow_field(field).type):
+        if field.logical_type == JSON or is_text(to_arrow_field(field).type):
             found.append((quoted(names), field))
             found += [(quoted(names), child) for child in field.children]
         else:

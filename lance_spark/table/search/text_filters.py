@@ -16,6 +16,7 @@ from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
 from lance_spark.expr.sql import to_expr
 from lance_spark.expr.text.nodes import TextMatch
+from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
 from lance_spark.index.text.search import search
 from lance_spark.schema.arrow import to_arrow_schema
@@ -109,7 +110,7 @@ class _Searches:
         )
 
     def _has_terms(self, word: str, names: Sequence[str]) -> bool:
-        return any(tokens_of(self._columns(name, False).parameters, word) for name in names)
+        return any(query_tokens(self._columns(name, False).parameters, word) for name in names)
 
 
 def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:
