@@ -224,6 +224,11 @@ class IndexBuilder(ABC):
         return {}
 
     @classmethod
+    def name_suffix(cls, parameters: Parameters) -> str:
+        """What the default name of an index has after the path of its column."""
+        return "_idx"
+
+    @classmethod
     def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:
         """What a segment's files say about it, by name.
 

@@ -14,8 +14,9 @@ from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.inverted import InvertedIndex
 from lance_spark.index.text.build import TextIndexParameters, write_segment_files
+from lance_spark.index.text.items import check_lists
 from lance_spark.index.text.merge import old_documents
-from lance_spark.index.text.segment import TextSegment
+from lance_spark.index.text.segment import TextSegment, granularity_of
 
 
 class TextBuilder(IndexBuilder):
@@ -28,6 +29,8 @@ class TextBuilder(IndexBuilder):
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
         is_code = TextIndexParameters.of(parameters).text.base_tokenizer == "code"
         documents = TEXT if is_text(dtype) else JSON
+        if TextIndexParameters.of(parameters).has_items:
+            check_lists(dtype)
         return (_CodeBuilder if is_code else TextBuilder)(dtype, {**parameters, "lance_tokenizer": documents})
 
     @classmethod
@@ -50,7 +53,19 @@ class TextBuilder(IndexBuilder):
     @classmethod
     def parameters_of(cls, details: bytes, files: IndexFiles) -> dict[str, object]:
         segment = TextSegment.open(files)
-        return {**segment.parameters.to_json_fields(), "with_position": segment.has_positions}
+        return {
+            **segment.parameters.to_json_fields(),
+            "with_position": segment.has_positions,
+            "document_granularity": granularity_of(details).value,
+        }
+
+    @classmethod
+    def described_parameters(cls, details: bytes) -> dict[str, object]:
+        return {"document_granularity": granularity_of(details).value}
+
+    @classmethod
+    def name_suffix(cls, parameters: Parameters) -> str:
+        return "_list_element_idx" if TextIndexParameters.of(parameters).has_items else "_idx"
 
     @classmethod
     def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:

@@ -28,18 +28,20 @@ class DocRows:
 
     Attributes:
         addresses: uint64[n], of their rows.
-        ascend: whether the addresses ascend with the numbers of the documents.
+        order: uint64[n], ascending in the order of the table; None if that is the order of the documents.
         is_live: uint8[n], 1 for documents whose rows exist; None if all do.
     """
 
     addresses: npt.NDArray[np.uint64]
-    ascend: bool
+    order: npt.NDArray[np.uint64] | None
     is_live: npt.NDArray[np.uint8] | None
 
     @classmethod
-    def of(cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_], *, ascend: bool) -> DocRows:
-        """From the addresses (uint64[n]), whether they ascend, and which of the rows exist (bool[n])."""
-        return cls(addresses, ascend, None if exists.all() else exists.view(np.uint8))
+    def of(
+        cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_], order: npt.NDArray[np.uint64] | None
+    ) -> DocRows:
+        """From the addresses (uint64[n]), which of the rows exist (bool[n]), and their order."""
+        return cls(addresses, order, None if exists.all() else exists.view(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class _Run:
             limit,
             address_of(self._norms),
             0 if rows.is_live is None else address_of(rows.is_live),
-            0 if rows.ascend else address_of(rows.addresses),
+            0 if rows.order is None else address_of(rows.order),
             self._address(np.empty(2 * most, np.int32)),
         ]
         weights = [term.weight for term in self._terms]

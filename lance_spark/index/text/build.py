@@ -22,12 +22,20 @@ from lance_spark.analysis.parameters import CODE_OPTIONS, TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.documents import analyzer_of
+from lance_spark.index.text.items import Granularity, UInt32Array, items_of
 from lance_spark.index.text.posting_lists import BLOCK, PostingLists
+from lance_spark.index.text.stored import ITEM_COLUMN
 from lance_spark.index.text.transducer import encoded
 
 _PARTITION_TOKENS = 1 << 27
 _FORMAT = {"posting_block_size": str(BLOCK), "posting_tail_codec": "varint_delta_v1"}
 _POSITIONS_FORMAT = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
+
+
+_NUMBERS = {
+    Granularity.ROW: index_pb2.InvertedIndexDetails.ROW,
+    Granularity.LIST_ELEMENT: index_pb2.InvertedIndexDetails.LIST_ELEMENT,
+}
 
 
 class Output(Protocol):
@@ -44,10 +52,17 @@ class TextIndexParameters:
     Attributes:
         text: the analysis.
         with_position: whether positions are stored, which phrases need.
+        granularity: what a document is.
     """
 
     text: TextParameters
     with_position: bool = False
+    granularity: Granularity = Granularity.ROW
+
+    @property
+    def has_items(self) -> bool:
+        """Whether documents are items of lists."""
+        return self.granularity is Granularity.LIST_ELEMENT
 
     @property
     def format_version(self) -> int:
@@ -69,7 +84,8 @@ class TextIndexParameters:
         block_size = rest.pop("block_size", BLOCK)
         if block_size != BLOCK:
             raise InvalidInputError(f"block_size {block_size!r} is not written; leave it out or use {BLOCK}")
-        return cls(TextParameters.of(rest), with_position)
+        granularity = Granularity.of(rest.pop("document_granularity", Granularity.ROW))
+        return cls(TextParameters.of(rest), with_position, granularity)
 
     def details(self) -> bytes:
         """The serialized `InvertedIndexDetails`."""
@@ -88,6 +104,7 @@ class TextIndexParameters:
             block_size=BLOCK,
             posting_format_version=self.format_version,
         )
+        message.document_granularity = _NUMBERS[self.granularity]
         if text.base_tokenizer == "code":
             for name in CODE_OPTIONS:
                 setattr(message.code_config, name, getattr(text, name))
@@ -110,11 +127,13 @@ class Documents:
         tokens: the terms and positions of the documents; those of one document are ordered by position, or by term and
             then by position.
         row_ids: uint64[n]: their rows.
+        items: uint32[n]: their numbers in the lists of these rows; None if documents are rows.
     """
 
     terms: Sequence[str]
     tokens: AnalyzedTexts
     row_ids: npt.NDArray[np.uint64]
+    items: UInt32Array | None
 
 
 def write_segment_files(
@@ -174,10 +193,15 @@ class _Part:
         self._analyzer = analyzer_of(parameters.text)
         self._texts: list[AnalyzedTexts] = []
         self._row_ids: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+        self._items: list[UInt32Array] = []
         self.num_tokens = 0
 
     def add(self, values: pa.Array, row_ids: npt.NDArray[np.uint64]) -> None:
-        self._add(self._analyzer.analyze(values), row_ids)
+        items = None
+        if self._parameters.has_items:
+            values, owners, items = items_of(values)
+            row_ids = row_ids[owners]
+        self._add(self._analyzer.analyze(values), row_ids, items)
 
     def add_documents(self, documents: Documents) -> None:
         # Terms without a document are left out, so a term is numbered when a document has it.
@@ -186,22 +210,25 @@ class _Part:
         numbers = np.full(len(documents.terms), -1, np.int32)
         for place in np.flatnonzero(is_used).tolist():
             numbers[place] = self._analyzer.number_of_term(documents.terms[place])
-        self._add(replace(documents.tokens, terms=numbers[documents.tokens.terms]), documents.row_ids)
+        self._add(replace(documents.tokens, terms=numbers[documents.tokens.terms]), documents.row_ids, documents.items)
 
-    def _add(self, found: AnalyzedTexts, row_ids: npt.NDArray[np.uint64]) -> None:
+    def _add(self, found: AnalyzedTexts, row_ids: npt.NDArray[np.uint64], items: UInt32Array | None) -> None:
         self._texts.append(found)
         self._row_ids.append(row_ids)
+        if items is not None:
+            self._items.append(items)
         self.num_tokens += len(found.terms)
 
     def write(self, number: int, output: Output) -> None:
         counts = np.concatenate([np.empty(0, np.int64), *(np.diff(found.offsets) for found in self._texts)])
-        is_document = counts > 0
+        items = np.concatenate([np.empty(0, np.uint32), *self._items]) if self._parameters.has_items else None
+        is_document = counts > 0 if items is None else np.ones(len(counts), np.bool_)
         lengths = counts[is_document]
         tokens = np.concatenate([np.empty(0, np.int32), *(found.terms for found in self._texts)])
         positions = np.concatenate([np.empty(0, np.int32), *(found.positions for found in self._texts)])
         self._texts.clear()
         _write_tokens(number, self._analyzer.terms, output)
-        _write_docs(number, np.concatenate(self._row_ids)[is_document], lengths, output)
+        _write_docs(number, np.concatenate(self._row_ids)[is_document], lengths, items, output)
         docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
         lists = PostingLists.of(tokens, docs, positions, len(self._analyzer.terms))
         table = lists.table(lengths, with_position=self._parameters.with_position)
@@ -224,7 +251,16 @@ def _write_tokens(number: int, terms: list[str], output: Output) -> None:
     output.write(f"part_{number}_tokens.lance", pa.table(list(columns.values()), schema=pa.schema(fields)), {})
 
 
-def _write_docs(number: int, row_ids: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], output: Output) -> None:
-    fields = [pa.field("_rowid", pa.uint64(), nullable=False), pa.field("_num_tokens", pa.uint32(), nullable=False)]
-    table = pa.table([pa.array(row_ids), pa.array(lengths.astype(np.uint32))], schema=pa.schema(fields))
+def _write_docs(
+    number: int,
+    row_ids: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.int64],
+    items: UInt32Array | None,
+    output: Output,
+) -> None:
+    columns = {"_rowid": pa.array(row_ids), "_num_tokens": pa.array(lengths.astype(np.uint32))}
+    if items is not None:
+        columns[ITEM_COLUMN] = pa.array(items)
+    fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
+    table = pa.table(list(columns.values()), schema=pa.schema(fields))
     output.write(f"part_{number}_docs.lance", table, {"total_tokens": str(int(lengths.sum()))})

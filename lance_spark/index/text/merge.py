@@ -40,6 +40,11 @@ def old_documents(files: IndexFiles, mapping: IdMapping, parameters: TextIndexPa
             feature="merging text segments",
         )
     for part in segment.partitions:
+        if (part.items is not None) != parameters.has_items:
+            raise UnsupportedFeatureError(
+                "the documents of a text segment are others than its details say; it is not merged",
+                feature="merging text segments",
+            )
         if parameters.with_position and not part.has_shared_positions:
             raise UnsupportedFeatureError(
                 "a text segment has no shared stream of positions; it is not merged", feature="merging text segments"
@@ -151,7 +156,8 @@ def _documents(part: Partition, mapping: IdMapping, *, with_position: bool) -> D
     if failed or not np.array_equal(places[docs], stops):
         raise part.lists_file.damaged("the terms have not the tokens of the documents")
     offsets = np.concatenate([np.zeros(1, np.int64), stops])
-    return Documents(part.terms(), AnalyzedTexts(tokens, positions, offsets), ids)
+    items = None if part.items is None else part.items[docs]
+    return Documents(part.terms(), AnalyzedTexts(tokens, positions, offsets), ids, items)
 
 
 def _lengths(part: Partition) -> npt.NDArray[np.int64]:

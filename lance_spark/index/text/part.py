@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.index.text.dictionary import Dictionary
+from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.weights import norms_of
 
 
@@ -33,7 +34,7 @@ class Postings:
 
 
 class TextPart(ABC):
-    """Documents numbered from 0, with at least one term each.
+    """Documents numbered from 0. Those that are rows have at least one term each.
 
     Attributes:
         num_docs: documents.
@@ -83,6 +84,11 @@ class TextPart(ABC):
     def row_ids(self) -> npt.NDArray[np.uint64]:
         """uint64[num_docs]: the row of each document."""
 
+    @property
+    def items(self) -> UInt32Array | None:
+        """uint32[num_docs]: the number of each document in the list of its row; None if documents are rows."""
+        return None
+
 
 class AnalyzedPart(TextPart):
     """Documents in memory.
@@ -96,6 +102,7 @@ class AnalyzedPart(TextPart):
         positions: int32[m], their positions.
         offsets: int64[n + 1], where the tokens of each row start.
         row_ids: uint64[n]; rows without terms are no documents.
+        items: uint32[n], of documents that are items of lists.
     """
 
     has_positions = True
@@ -107,9 +114,11 @@ class AnalyzedPart(TextPart):
         positions: npt.NDArray[np.int32],
         offsets: npt.NDArray[np.int64],
         row_ids: npt.NDArray[np.uint64],
+        items: UInt32Array | None = None,
     ) -> None:
         counts = np.diff(offsets)
-        is_document = counts > 0
+        is_document = counts > 0 if items is None else np.ones(len(counts), np.bool_)
+        self._items = items
         self._terms = terms
         self._tokens = tokens
         self._found: dict[int, npt.NDArray[np.int64]] = {}
@@ -147,6 +156,10 @@ class AnalyzedPart(TextPart):
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
         return self._row_ids
+
+    @property
+    def items(self) -> UInt32Array | None:
+        return self._items
 
     def _places(self, term: int) -> npt.NDArray[np.int64]:
         if term not in self._found:

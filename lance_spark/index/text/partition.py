@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.text.dictionary import Dictionary
+from lance_spark.index.text.items import UInt32Array, ascend, keys_of
 from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.part import Postings, TextPart
 from lance_spark.index.text.stored import (
     BLOBS,
+    ITEM_COLUMN,
     BlockBounds,
     StoredList,
     StoredPositions,
@@ -51,10 +53,11 @@ class _Documents:
     ascend: bool
     lengths: npt.NDArray[np.uint32]
     total_tokens: int
+    items: UInt32Array | None
 
     @property
     def nbytes(self) -> int:
-        return self.row_ids.nbytes + self.lengths.nbytes
+        return self.row_ids.nbytes + self.lengths.nbytes + (0 if self.items is None else self.items.nbytes)
 
 
 class Partition(TextPart):
@@ -150,8 +153,12 @@ class Partition(TextPart):
         return self._documents.row_ids
 
     @property
+    def items(self) -> UInt32Array | None:
+        return self._documents.items
+
+    @property
     def row_ids_ascend(self) -> bool:
-        """Whether `row_ids` ascend."""
+        """Whether `row_ids` ascend, and in one row the items."""
         return self._documents.ascend
 
     @property
@@ -191,20 +198,22 @@ class Partition(TextPart):
 
     def _read_documents(self) -> _Documents:
         file = self.documents_file
-        if file.has("_doc_index_0"):
-            raise file.damaged("documents that are items of lists are not supported")
-        rows, counts = file.columns({"_rowid": pa.uint64(), "_num_tokens": pa.uint32()})
-        require_no_nulls(file, [rows, counts])
-        row_ids = rows.to_numpy()
-        lengths = counts.to_numpy()
-        ascend = bool(np.all(row_ids[1:] > row_ids[:-1]))
+        if file.has("_doc_index_1"):
+            raise file.damaged("documents that are items of lists in lists are not supported")
+        has_items = file.has(ITEM_COLUMN)
+        types = {"_rowid": pa.uint64(), "_num_tokens": pa.uint32(), **({ITEM_COLUMN: pa.uint32()} if has_items else {})}
+        columns = file.columns(types)
+        require_no_nulls(file, columns)
+        row_ids, lengths, *numbers = [column.to_numpy() for column in columns]
+        items = numbers[0] if has_items else None
+        is_ascending = ascend(row_ids, items)
         # An update can leave the old document of a stable row id beside the new one.
-        if not ascend and len(np.unique(row_ids)) < len(row_ids):
-            raise file.damaged("a row has several documents")
+        if not is_ascending and len(np.unique(keys_of(row_ids, items))) < len(row_ids):
+            raise file.damaged("a row has several documents" if items is None else "an item has several documents")
         total = int(lengths.sum(dtype=np.int64))
         if self.block == _QUANTIZED_BLOCK:
             lengths = decode_length(encode_length(lengths.astype(np.int64))).astype(np.uint32)
-        return _Documents(row_ids, ascend, lengths, total)
+        return _Documents(row_ids, is_ascending, lengths, total, items)
 
     def _read_stored(self, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
         """The posting lists of ascending terms, and their bytes."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.text.items import Granularity
 
 _MAX_FUZZINESS = 10
 
@@ -18,6 +19,10 @@ class TextQuery:
     def named_columns(self) -> tuple[str, ...]:
         """The columns that the query names."""
         raise NotImplementedError
+
+    def leaves(self) -> Iterator[MatchQuery | PhraseQuery]:
+        """The queries of single columns in it, none for one that names no columns yet."""
+        return iter(())
 
     def on(self, columns: Sequence[str]) -> TextQuery:
         """The query with `columns` wherever it names none.
@@ -40,6 +45,8 @@ class MatchQuery(TextQuery):
         max_expansions: how many terms all fuzzy words together stand for at most, in alphabetic order.
         operator: OR: any word; AND: all words.
         prefix_length: how many characters at the start of a word must match exactly.
+        document_granularity: ROW or LIST_ELEMENT, whether a row or an item of a list has to match; None: as the index
+            of the column has it, ROW without one.
     """
 
     query: str
@@ -49,9 +56,12 @@ class MatchQuery(TextQuery):
     max_expansions: int = 50
     operator: str = "OR"
     prefix_length: int = 0
+    document_granularity: str | None = None
 
     def __post_init__(self) -> None:
         _check_text(self.query)
+        if self.document_granularity is not None:
+            object.__setattr__(self, "document_granularity", Granularity.of(self.document_granularity))
         _check_boost("boost", self.boost)
         object.__setattr__(self, "operator", _operator(self.operator))
         if self.fuzziness is not None:
@@ -62,15 +72,13 @@ class MatchQuery(TextQuery):
     def named_columns(self) -> tuple[str, ...]:
         return () if self.column is None else (self.column,)
 
+    def leaves(self) -> Iterator[MatchQuery | PhraseQuery]:
+        yield self
+
     def on(self, columns: Sequence[str]) -> TextQuery:
         if self.column is not None:
             return self
-        matches = tuple(
-            MatchQuery(
-                self.query, name, self.boost, self.fuzziness, self.max_expansions, self.operator, self.prefix_length
-            )
-            for name in columns
-        )
+        matches = tuple(replace(self, column=name) for name in columns)
         return matches[0] if len(matches) == 1 else BestQuery(matches)
 
 
@@ -82,23 +90,30 @@ class PhraseQuery(TextQuery):
         query: the words.
         column: where to search; None: the column of the search.
         slop: how many other words may stand between two of them.
+        document_granularity: as that of `MatchQuery`.
     """
 
     query: str
     column: str | None = None
     slop: int = 0
+    document_granularity: str | None = None
 
     def __post_init__(self) -> None:
         _check_text(self.query)
+        if self.document_granularity is not None:
+            object.__setattr__(self, "document_granularity", Granularity.of(self.document_granularity))
         _check_whole("slop", self.slop, 0, 1 << 31)
 
     def named_columns(self) -> tuple[str, ...]:
         return () if self.column is None else (self.column,)
 
+    def leaves(self) -> Iterator[MatchQuery | PhraseQuery]:
+        yield self
+
     def on(self, columns: Sequence[str]) -> TextQuery:
         if self.column is not None:
             return self
-        phrases = tuple(PhraseQuery(self.query, name, self.slop) for name in columns)
+        phrases = tuple(replace(self, column=name) for name in columns)
         return phrases[0] if len(phrases) == 1 else BestQuery(phrases)
 
 
@@ -114,6 +129,10 @@ class BestQuery(TextQuery):
 
     def named_columns(self) -> tuple[str, ...]:
         return _columns(self.queries)
+
+    def leaves(self) -> Iterator[MatchQuery | PhraseQuery]:
+        for query in self.queries:
+            yield from query.leaves()
 
     def on(self, columns: Sequence[str]) -> TextQuery:
         return BestQuery(tuple(query.on(columns) for query in self.queries))
@@ -174,6 +193,10 @@ class BoostQuery(TextQuery):
     def named_columns(self) -> tuple[str, ...]:
         return _columns((self.positive, self.negative))
 
+    def leaves(self) -> Iterator[MatchQuery | PhraseQuery]:
+        for query in (self.positive, self.negative):
+            yield from query.leaves()
+
     def on(self, columns: Sequence[str]) -> TextQuery:
         return BoostQuery(self.positive.on(columns), self.negative.on(columns), self.negative_boost)
 
@@ -199,6 +222,10 @@ class BooleanQuery(TextQuery):
 
     def named_columns(self) -> tuple[str, ...]:
         return _columns((*self.must, *self.should, *self.must_not))
+
+    def leaves(self) -> Iterator[MatchQuery | PhraseQuery]:
+        for query in (*self.must, *self.should, *self.must_not):
+            yield from query.leaves()
 
     def on(self, columns: Sequence[str]) -> TextQuery:
         parts = (tuple(query.on(columns) for query in part) for part in (self.must, self.should, self.must_not))

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.analysis.parameters import TextParameters
+from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.best import DocRows, Phrase, Wanted, best_matches
+from lance_spark.index.text.items import UInt32Array, ascend, keys_of, of_keys, ranks_of
 from lance_spark.index.text.matching import DocScores, Word, by_position, match_phrase, match_words, words_of
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.partition import Partition
@@ -30,33 +32,59 @@ Locate = Callable[[npt.NDArray[np.uint64]], tuple[npt.NDArray[np.uint64], npt.ND
 """From row ids (uint64[n]) to row addresses (uint64[n]), and which of the rows exist (bool[n])."""
 
 
+Keys = npt.NDArray[np.generic]
+
+
 @dataclass(frozen=True, slots=True)
 class RowScores:
-    """Matching rows.
+    """Matching rows, or items of the lists of rows.
 
     Attributes:
-        addresses: uint64[n], ascending, distinct.
+        addresses: uint64[n], ascending; distinct for rows.
         scores: float32[n].
+        items: uint32[n], the numbers of items in the lists of their rows, ascending in each; None for rows.
     """
 
     addresses: npt.NDArray[np.uint64]
     scores: npt.NDArray[np.float32]
+    items: UInt32Array | None = None
 
     @classmethod
-    def none(cls) -> RowScores:
-        """No rows."""
-        return cls(np.empty(0, np.uint64), np.empty(0, np.float32))
+    def none(cls, *, has_items: bool = False) -> RowScores:
+        """No rows, or no items."""
+        items = np.empty(0, np.uint32) if has_items else None
+        return cls(np.empty(0, np.uint64), np.empty(0, np.float32), items)
 
-    def at(self, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """(int64[n] places of these addresses, bool[n]: which of them are here)."""
-        if not len(self.addresses):
-            return np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.bool_)
-        places = np.minimum(np.searchsorted(self.addresses, addresses), len(self.addresses) - 1)
-        return places, self.addresses[places] == addresses
+    @classmethod
+    def of_keys(cls, keys: Keys, scores: npt.NDArray[np.float32]) -> RowScores:
+        """From ascending, distinct `keys`."""
+        addresses, items = of_keys(keys)
+        return cls(addresses, scores, items)
 
-    def keep(self, kept: npt.NDArray[np.bool_]) -> RowScores:
-        """The rows for which `kept` (bool[n]) is true."""
-        return RowScores(self.addresses[kept], self.scores[kept])
+    @property
+    def keys(self) -> Keys:
+        """What tells rows, or items, apart; ascending."""
+        return keys_of(self.addresses, self.items)
+
+    def at(self, keys: Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """(int64[n] places of these keys, bool[n]: which of them are here)."""
+        own = self.keys
+        if not len(own):
+            return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
+        places = np.minimum(np.searchsorted(own, keys), len(own) - 1)
+        return places, own[places] == keys
+
+    def keep(self, kept: npt.NDArray[np.bool_ | np.int64]) -> RowScores:
+        """The rows for which `kept` (bool[n]) is true, or those at places (int64[n])."""
+        return RowScores(self.addresses[kept], self.scores[kept], None if self.items is None else self.items[kept])
+
+    def by_row(self) -> RowScores:
+        """The rows, with the best score of their items."""
+        if self.items is None or not len(self.scores):
+            return RowScores(self.addresses, self.scores)
+        is_first = np.concatenate([[True], self.addresses[1:] != self.addresses[:-1]])
+        starts = np.flatnonzero(is_first)
+        return RowScores(self.addresses[starts], np.maximum.reduceat(self.scores, starts))
 
 
 @dataclass(frozen=True)
@@ -72,13 +100,14 @@ class Source:
         def make() -> tuple[DocRows, int]:
             row_ids = self.part.row_ids
             addresses, exists = self.locate(row_ids)
+            items = self.part.items
             if addresses is row_ids and isinstance(self.part, Partition):
-                ascend = self.part.row_ids_ascend
+                is_ascending = self.part.row_ids_ascend
             else:
-                ascend = bool(np.all(addresses[1:] > addresses[:-1]))
-            rows = DocRows.of(addresses, exists, ascend=ascend)
-            shared = 0 if addresses is row_ids else rows.addresses.nbytes
-            return rows, shared + (0 if rows.is_live is None else rows.is_live.nbytes)
+                is_ascending = ascend(addresses, items)
+            rows = DocRows.of(addresses, exists, None if is_ascending else ranks_of(addresses, items))
+            own = (None if addresses is row_ids else rows.addresses, None if items is None else rows.order)
+            return rows, sum(0 if array is None else array.nbytes for array in (*own, rows.is_live))
 
         return cached_part(self, "rows", make)
 
@@ -91,6 +120,7 @@ class TextColumn:
         parameters: how the words of queries are analyzed.
         indexed: the parts of the index.
         scanned: rows without an index, or None.
+        has_items: whether documents are items of lists.
         other_indexed, other_scanned: parts of the same column in other partitions of the table, which count for the
             statistics.
     """
@@ -98,6 +128,7 @@ class TextColumn:
     parameters: TextParameters
     indexed: tuple[Source, ...]
     scanned: Source | None
+    has_items: bool = False
     other_indexed: tuple[TextPart, ...] = ()
     other_scanned: tuple[TextPart, ...] = ()
 
@@ -134,8 +165,8 @@ class TextColumn:
         return found
 
 
-Columns = Callable[[str, bool], TextColumn]
-"""From the name of a column, and whether positions are needed, to what is searched."""
+Columns = Callable[[str, bool, str | None], TextColumn]
+"""From the name of a column, whether positions are needed, and the granularity of documents, to what is searched."""
 
 
 def search(query: TextQuery, columns: Columns, limit: int | None = None) -> RowScores:
@@ -146,20 +177,42 @@ def search(query: TextQuery, columns: Columns, limit: int | None = None) -> RowS
         limit: rows that are not among this many best ones may be left out; of equal ones the first are the best.
 
     Raises:
+        InvalidInputError: items of one column and other documents are searched together.
         LanceError: a column cannot be searched, or cannot be read.
     """
+    if not isinstance(query, (MatchQuery, PhraseQuery)):
+        _check_documents(query, columns)
+    return _search(query, columns, limit)
+
+
+def _search(query: TextQuery, columns: Columns, limit: int | None = None) -> RowScores:
     if isinstance(query, MatchQuery):
-        return _match(query, columns(query.column or "", False), limit)
+        return _match(query, _column(query, columns), limit)
     if isinstance(query, PhraseQuery):
-        return _phrase(query, columns(query.column or "", True), limit)
+        return _phrase(query, _column(query, columns), limit)
     if isinstance(query, BestQuery):
         # Rows before which there are enough better ones in their best column are not wanted.
-        return _best([search(inner, columns, limit) for inner in query.queries])
+        return _best([_search(inner, columns, limit) for inner in query.queries])
     if isinstance(query, BoostQuery):
-        return _boosted(search(query.positive, columns), search(query.negative, columns), query.negative_boost)
+        return _boosted(_search(query.positive, columns), _search(query.negative, columns), query.negative_boost)
     if isinstance(query, BooleanQuery):
         return _boolean(query, columns)
-    return search(query.on(()), columns, limit)
+    return _search(query.on(()), columns, limit)
+
+
+def _column(query: MatchQuery | PhraseQuery, columns: Columns) -> TextColumn:
+    return columns(query.column or "", isinstance(query, PhraseQuery), query.document_granularity)
+
+
+def _check_documents(query: TextQuery, columns: Columns) -> None:
+    """Items of lists are compared with items of the same column only."""
+    leaves = list(query.leaves())
+    has_items = [_column(leaf, columns).has_items for leaf in leaves]
+    if any(has_items) and not (all(has_items) and len({leaf.column for leaf in leaves}) == 1):
+        raise InvalidInputError(
+            "the items of a list column cannot be searched together with rows or with another column; set "
+            "document_granularity to ROW, or ask for each column by itself"
+        )
 
 
 def _match(query: MatchQuery, column: TextColumn, limit: int | None) -> RowScores:
@@ -222,65 +275,63 @@ def _found(
             if docs is None:
                 found.append(_located(source, every(source.part, statistics)))
             else:
-                found.append(RowScores(rows.addresses[docs.docs], docs.scores))
+                items = source.part.items
+                own = None if items is None else items[docs.docs]
+                found.append(RowScores(rows.addresses[docs.docs], docs.scores, own))
             if limit:
                 scores = -np.sort(-np.concatenate([scores, found[-1].scores]))[:limit]
-    return _joined(found)
+    return _joined(found) if found else RowScores.none(has_items=column.has_items)
 
 
 def _located(source: Source, found: DocScores) -> RowScores:
     addresses, exists = source.locate(source.part.row_ids[found.docs])
-    return RowScores(addresses, found.scores).keep(exists)
+    items = source.part.items
+    return RowScores(addresses, found.scores, None if items is None else items[found.docs]).keep(exists)
 
 
 def _joined(parts: Sequence[RowScores]) -> RowScores:
     """Rows of parts that have no row in common."""
-    if not parts:
-        return RowScores.none()
     addresses = np.concatenate([part.addresses for part in parts])
     scores = np.concatenate([part.scores for part in parts])
-    if bool(np.all(addresses[1:] > addresses[:-1])):
-        return RowScores(addresses, scores)
-    order = np.argsort(addresses)
-    return RowScores(addresses[order], scores[order])
+    found = [part.items for part in parts if part.items is not None]
+    items = np.concatenate(found) if found else None
+    joined = RowScores(addresses, scores, items)
+    return joined if ascend(addresses, items) else joined.keep(np.argsort(joined.keys).astype(np.int64, copy=False))
 
 
 def _best(parts: Sequence[RowScores]) -> RowScores:
-    addresses = _union(parts)
-    scores = np.full(len(addresses), -np.inf, np.float32)
+    keys = _union(parts)
+    scores = np.full(len(keys), -np.inf, np.float32)
     for part in parts:
-        places = np.searchsorted(addresses, part.addresses)
+        places = np.searchsorted(keys, part.keys)
         scores[places] = np.maximum(scores[places], part.scores)
-    return RowScores(addresses, scores)
+    return RowScores.of_keys(keys, scores)
 
 
 def _boosted(positive: RowScores, negative: RowScores, factor: float) -> RowScores:
-    places, is_there = negative.at(positive.addresses)
+    places, is_there = negative.at(positive.keys)
     scores = positive.scores.copy()
     scores[is_there] -= np.float32(factor) * negative.scores[places[is_there]]
-    return RowScores(positive.addresses, scores)
+    return RowScores(positive.addresses, scores, positive.items)
 
 
 def _boolean(query: BooleanQuery, columns: Columns) -> RowScores:
-    must = [search(inner, columns) for inner in query.must]
-    should = [search(inner, columns) for inner in query.should]
-    if must:
-        addresses = reduce(np.intersect1d, [part.addresses for part in must])
-    else:
-        addresses = _union(should)
+    must = [_search(inner, columns) for inner in query.must]
+    should = [_search(inner, columns) for inner in query.should]
+    keys = reduce(np.intersect1d, [part.keys for part in must]) if must else _union(should)
     for inner in query.must_not:
-        _, is_there = search(inner, columns).at(addresses)
-        addresses = addresses[~is_there]
-    return RowScores(addresses, _summed(must, addresses) + _summed(should, addresses))
+        _, is_there = _search(inner, columns).at(keys)
+        keys = keys[~is_there]
+    return RowScores.of_keys(keys, _summed(must, keys) + _summed(should, keys))
 
 
-def _summed(parts: Sequence[RowScores], addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
-    scores = np.zeros(len(addresses), np.float32)
+def _summed(parts: Sequence[RowScores], keys: Keys) -> npt.NDArray[np.float32]:
+    scores = np.zeros(len(keys), np.float32)
     for part in parts:
-        places, is_there = part.at(addresses)
+        places, is_there = part.at(keys)
         scores[is_there] += part.scores[places[is_there]]
     return scores
 
 
-def _union(parts: Sequence[RowScores]) -> npt.NDArray[np.uint64]:
-    return np.unique(np.concatenate([np.empty(0, np.uint64), *(part.addresses for part in parts)]))
+def _union(parts: Sequence[RowScores]) -> Keys:
+    return np.unique(np.concatenate([part.keys for part in parts])) if parts else np.empty(0, np.uint64)

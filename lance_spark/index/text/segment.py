@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from google.protobuf.message import DecodeError
+
+from lance_spark._proto import index_pb2
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.text.items import Granularity
 from lance_spark.index.text.partition import Partition
 
 TYPE_URL = "/lance.table.InvertedIndexDetails"
@@ -44,6 +48,19 @@ class TextSegment:
     def has_positions(self) -> bool:
         """Whether every partition has positions."""
         return all(part.has_positions for part in self.partitions)
+
+
+def granularity_of(details: bytes) -> Granularity:
+    """What the documents of a segment are, by its details.
+
+    Raises:
+        CorruptFileError: the details are no message of this kind.
+    """
+    try:
+        number = index_pb2.InvertedIndexDetails.FromString(details).document_granularity
+    except DecodeError as error:
+        raise CorruptFileError(f"the details of a text index cannot be read: {error}") from error
+    return Granularity.LIST_ELEMENT if number else Granularity.ROW
 
 
 def _parameters(file: IndexFile) -> TextParameters:

@@ -11,6 +11,8 @@ import pyarrow as pa
 from lance_spark.index.files import IndexFile
 
 BLOBS = pa.list_(pa.large_binary())
+ITEM_COLUMN = "_doc_index_0"
+"""Of the documents that are items of lists: their numbers in the lists."""
 
 
 @dataclass(frozen=True, slots=True)

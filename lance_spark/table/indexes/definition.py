@@ -48,7 +48,8 @@ def define(
     Args:
         column: a name or a dotted path into structs.
         kind: such as BTREE, in any case.
-        name: None for the column's path and ``_idx``; where another kind of index has this name, with a number.
+        name: None for the path of the column and ``_idx`` (``_list_element_idx`` for items of lists); where another
+            kind of index has this name, with a number.
 
     Raises:
         NotFoundError: no such column.
@@ -67,7 +68,7 @@ def define(
         )
     existing = [index for index in parse_indices(manifest.index_section) if not index.is_system]
     if name is None:
-        name = _free_name(".".join(path) + "_idx", builder_type, field, existing)
+        name = _free_name(".".join(path) + builder_type.name_suffix(checked), builder_type, field, existing)
     _check_name(name, field, existing)
     return IndexDefinition(name, path, field, builder_type.made(dtype, checked))
 

@@ -14,6 +14,7 @@ import pyroaring
 from lance_spark.analysis.parameters import TextParameters
 from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.found import FoundPart
+from lance_spark.index.text.items import Granularity
 from lance_spark.index.text.queries import BestQuery, MatchQuery, TextQuery
 from lance_spark.table.reading.pieces import PartFragment, Piece, pieces_of
 from lance_spark.table.rows.fragment import DataFragment
@@ -76,8 +77,11 @@ def divided(request: SearchRequest, parts: Sequence[SearchedPart], piece_bytes: 
     columns, query = searched(request, parts)
     pieces: list[TextPiece] = []
     num_bytes = 0
-    for column, words in _words_of(query):
-        uncovered = [item.uncovered(column) for item in columns]
+    for match in _matches_of(query):
+        column = match.column or ""
+        uncovered = [item.uncovered(column, match.document_granularity) for item in columns]
+        if any(found.granularity is not Granularity.ROW for found in uncovered):
+            return DividedTextSearch((), 0)
         fragments = [
             PartFragment(part.key, fragment.id, _size(fragment))
             for part, found in zip(parts, uncovered, strict=True)
@@ -87,7 +91,7 @@ def divided(request: SearchRequest, parts: Sequence[SearchedPart], piece_bytes: 
         # Partitions can have indexes of different analyses.
         for parameters in dict.fromkeys(found.parameters for found in uncovered):
             keys = {part.key for part, found in zip(parts, uncovered, strict=True) if found.parameters == parameters}
-            terms = frozenset(token.text for token in query_tokens(parameters, words))
+            terms = frozenset(token.text for token in query_tokens(parameters, match.query))
             own = [fragment for fragment in fragments if fragment.part_key in keys]
             for piece in pieces_of(own, piece_bytes):
                 pieces.append(TextPiece(len(pieces), column, parameters, terms, piece))
@@ -117,15 +121,15 @@ def knowing(request: SearchRequest, results: Iterable[FoundInPiece]) -> SearchRe
     return replace(request, known=known)
 
 
-def _words_of(query: TextQuery) -> list[tuple[str, str]]:
-    """The columns and their words; empty for a query that needs more than the documents of its own terms."""
+def _matches_of(query: TextQuery) -> list[MatchQuery]:
+    """The searches for words in columns; empty for a query that needs more than the documents of its own terms."""
     if isinstance(query, MatchQuery) and query.fuzziness == 0:
-        return [(query.column or "", query.query)]
+        return [query]
     if isinstance(query, BestQuery):
-        found = [_words_of(inner) for inner in query.queries]
-        columns = [column for inner in found for column, _ in inner]
+        found = [_matches_of(inner) for inner in query.queries]
+        columns = [match.column for inner in found for match in inner]
         if all(found) and len(set(columns)) == len(columns):
-            return [pair for inner in found for pair in inner]
+            return [match for inner in found for match in inner]
     return []
 
 

@@ -17,6 +17,7 @@ from lance_spark.analysis.parameters import JSON, TEXT, TextParameters
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.found import FoundPart
+from lance_spark.index.text.items import Granularity, check_lists, items_of
 from lance_spark.index.text.part import AnalyzedPart, TextPart
 from lance_spark.index.text.search import Columns, Source, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
@@ -60,7 +61,7 @@ class TextColumns:
         self._known = known or {}
         self._finder = FieldFinder(schema)
         self._indexes = TextIndexes(manifest, bases)
-        self._made: dict[tuple[str, bool], TextColumn] = {}
+        self._made: dict[tuple[str, bool, str | None], TextColumn] = {}
 
     @property
     def has_index(self) -> bool:
@@ -77,16 +78,19 @@ class TextColumns:
             return tuple(texts or [path for path, _ in indexed])
         return tuple(field.name for field in self._schema.fields if is_text(to_arrow_field(field).type))
 
-    def __call__(self, name: str, needs_positions: bool) -> TextColumn:
+    def __call__(self, name: str, needs_positions: bool, granularity: str | None = None) -> TextColumn:
         """What is searched in a column.
+
+        Args:
+            granularity: what a document is; None: what it is in the index.
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: it is not a column of text.
+            InvalidInputError: it is not a column of text, or has indexes of both granularities and none is given.
         """
-        key = (name, needs_positions)
+        key = (name, needs_positions, granularity)
         if key not in self._made:
-            self._made[key] = self._make(name, needs_positions)
+            self._made[key] = self._make(name, needs_positions, granularity)
         return self._made[key]
 
     def leave_out(self, error: CorruptFileError) -> bool:
@@ -96,44 +100,48 @@ class TextColumns:
             self._made.clear()
         return found
 
-    def uncovered(self, name: str) -> Uncovered:
-        """The rows of a column that a search for words reads. Raises as calls."""
-        column = self._covered(name, False)
-        return Uncovered(column.parameters, column.others)
+    def uncovered(self, name: str, granularity: str | None) -> Uncovered:
+        """The rows of a column that a search for words reads. Arguments and errors as those of calls."""
+        column = self._covered(name, False, granularity)
+        return Uncovered(column.parameters, column.others, column.granularity)
 
     def analyzed(self, name: str, fragment_ids: pyroaring.BitMap, parameters: TextParameters) -> AnalyzedPart:
-        """The texts of a column in some fragments. Raises as calls."""
+        """The texts of a column in some fragments, with rows as documents. Raises as calls."""
         fragments = [fragment for fragment in self._manifest.fragments if fragment.id in fragment_ids]
-        return self._analyzed(self._names(name), fragments, parameters)
+        return self._analyzed(self._names(name), fragments, parameters, has_items=False)
 
-    def _make(self, name: str, needs_positions: bool) -> TextColumn:
-        column = self._covered(name, needs_positions)
+    def _make(self, name: str, needs_positions: bool, granularity: str | None) -> TextColumn:
+        column = self._covered(name, needs_positions, granularity)
+        has_items = column.granularity is Granularity.LIST_ELEMENT
         indexed = tuple(source for item in column.used for source in item.sources)
         if not column.others:
-            return TextColumn(column.parameters, indexed, None)
-        known = None if needs_positions else self._known.get(name)
+            return TextColumn(column.parameters, indexed, None, has_items)
+        known = None if needs_positions or has_items else self._known.get(name)
         ids = {fragment.id for fragment in column.others}
         if known is not None and known.parameters == column.parameters and set(known.fragment_ids) == ids:
             part: TextPart = known.found
         else:
             # Also where an index has become readable or unreadable meanwhile.
-            part = self._analyzed(column.names, column.others, column.parameters)
-        return TextColumn(column.parameters, indexed, Source(part, _all_exist))
+            part = self._analyzed(column.names, column.others, column.parameters, has_items=has_items)
+        return TextColumn(column.parameters, indexed, Source(part, _all_exist), has_items)
 
     def _names(self, name: str) -> tuple[str, ...]:
         return tuple(field.name for field in self._finder.find(self._finder.names(name)))
 
-    def _covered(self, name: str, needs_positions: bool) -> _Covered:
+    def _covered(self, name: str, needs_positions: bool, granularity: str | None) -> _Covered:
         path = self._finder.find(self._finder.names(name))
         dtype = to_arrow_field(path[-1]).type
         is_json = path[-1].logical_type == JSON
         if not (is_text(dtype) or is_json):
             raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings, lists of strings or JSON")
         names = tuple(field.name for field in path)
-        found = self._indexes.segments(path)
-        parameters = (
-            found[-1].segment.parameters if found else TextParameters(lance_tokenizer=JSON if is_json else TEXT)
-        )
+        documents = self._granularity(path, granularity)
+        if documents is Granularity.LIST_ELEMENT:
+            check_lists(dtype)
+        found = self._indexes.segments(path, documents)
+        # Without an index of this granularity rows are analyzed as for the other one.
+        same = found or self._indexes.segments(path, documents.other)
+        parameters = same[-1].segment.parameters if same else TextParameters(lance_tokenizer=JSON if is_json else TEXT)
         if self._use_index:
             # Segments of other analyses cannot answer the same words.
             used = [
@@ -146,10 +154,25 @@ class TextColumns:
         covered = {fragment.id for item in used for fragment in item.fragments}
         is_enough = self._fast_search and bool(used)
         others = [] if is_enough else [item for item in self._manifest.fragments if item.id not in covered]
-        return _Covered(names, parameters, used, others)
+        return _Covered(names, parameters, used, others, documents)
+
+    def _granularity(self, path: Sequence[Field], wanted: str | None) -> Granularity:
+        if wanted is not None:
+            return Granularity.of(wanted)
+        found = self._indexes.granularities(path)
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"column {path[-1].name!r} has text indexes of rows and of items; set document_granularity in the query"
+            )
+        return next(iter(found), Granularity.ROW)
 
     def _analyzed(
-        self, names: tuple[str, ...], fragments: Sequence[DataFragment], parameters: TextParameters
+        self,
+        names: tuple[str, ...],
+        fragments: Sequence[DataFragment],
+        parameters: TextParameters,
+        *,
+        has_items: bool,
     ) -> AnalyzedPart:
         scan = Scan.of(
             self._schema,
@@ -159,11 +182,17 @@ class TextColumns:
             stable_row_ids=self._manifest.has_stable_row_ids,
         )
         analyzer = analyzer_of(parameters)
-        pieces, rows = [], [np.empty(0, np.uint64)]
+        pieces, rows, items = [], [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
         for fragment in fragments:
             for batch in scan.read_fragment(fragment):
-                pieces.append(analyzer.analyze(values_of(batch, names)))
-                rows.append(batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy())
+                values = values_of(batch, names)
+                addresses = batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy()
+                if has_items:
+                    values, owners, numbers = items_of(values)
+                    addresses = addresses[owners]
+                    items.append(numbers)
+                pieces.append(analyzer.analyze(values))
+                rows.append(addresses)
         counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(piece.offsets) for piece in pieces)])
         return AnalyzedPart(
             analyzer.terms,
@@ -171,6 +200,7 @@ class TextColumns:
             np.concatenate([np.empty(0, np.int32), *(piece.positions for piece in pieces)]),
             np.cumsum(counts),
             np.concatenate(rows),
+            np.concatenate(items) if has_items else None,
         )
 
 
@@ -180,6 +210,7 @@ class Uncovered:
 
     parameters: TextParameters
     fragments: Sequence[DataFragment]
+    granularity: Granularity
 
 
 @dataclass(frozen=True)
@@ -199,6 +230,7 @@ class _Covered:
     parameters: TextParameters
     used: Sequence[Covering]
     others: list[DataFragment]
+    granularity: Granularity
 
 
 def _all_exist(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
@@ -261,9 +293,11 @@ class JoinedColumns:
     def of(self, number: int) -> Columns:
         """The columns of partition `number`."""
 
-        def column(name: str, needs_positions: bool) -> TextColumn:
-            own = self._parts[number](name, needs_positions)
-            others = [part(name, needs_positions) for place, part in enumerate(self._parts) if place != number]
+        def column(name: str, needs_positions: bool, granularity: str | None) -> TextColumn:
+            own = self._parts[number](name, needs_positions, granularity)
+            others = [
+                part(name, needs_positions, granularity) for place, part in enumerate(self._parts) if place != number
+            ]
             return replace(
                 own,
                 other_indexed=tuple(part for other in others for part in other.indexed_parts),

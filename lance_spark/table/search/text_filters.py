@@ -17,6 +17,7 @@ from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
 from lance_spark.expr.sql import to_expr
 from lance_spark.expr.text.nodes import TextMatch
 from lance_spark.index.text.documents import query_tokens
+from lance_spark.index.text.items import Granularity
 from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
 from lance_spark.index.text.search import search
 from lance_spark.schema.arrow import to_arrow_schema
@@ -98,7 +99,7 @@ class _Searches:
     def _query(self, expr: TextMatch) -> TextQuery:
         names = [quoted(resolve_names(self._arrow_schema, column.path)) for column in expr.columns]
         if expr.options.slop is not None:
-            return PhraseQuery(expr.words, names[0], expr.options.slop)
+            return PhraseQuery(expr.words, names[0], expr.options.slop, Granularity.ROW)
         if expr.options.operator == "OR" or len(names) == 1:
             return _match(expr, expr.words, names)
         tokens = list(dict.fromkeys(token.text for token in tokens_of(AS_WRITTEN, expr.words)))
@@ -110,7 +111,7 @@ class _Searches:
         )
 
     def _has_terms(self, word: str, names: Sequence[str]) -> bool:
-        return any(query_tokens(self._columns(name, False).parameters, word) for name in names)
+        return any(query_tokens(self._columns(name, False, Granularity.ROW).parameters, word) for name in names)
 
 
 def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:
@@ -124,6 +125,7 @@ def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:
                 max_expansions=options.max_expansions,
                 operator=options.operator,
                 prefix_length=options.prefix_length,
+                document_granularity=Granularity.ROW,
             )
             for name in names
         )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.queries import MatchQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
 from lance_spark.layouts.arrow_take import take_chunked
@@ -23,6 +24,10 @@ from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, Text
 
 SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
+
+ITEM = "_doc_index"
+ITEM_FIELD = pa.field(ITEM, pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False)
+"""Of results that are items of lists: their numbers in the lists, from 0."""
 
 _LOW = np.uint64((1 << 32) - 1)
 
@@ -90,25 +95,25 @@ class SearchedPart:
         """The rows that the filter keeps."""
         if self.scan.filter is None:
             return found
-        kept = np.zeros(len(found.addresses), np.bool_)
-        for fragment_id, start, stop in by_fragment(found.addresses):
-            offsets = (found.addresses[start:stop] & _LOW).astype(np.int64)
+        addresses, places = _distinct(found.addresses)
+        kept = np.zeros(len(addresses), np.bool_)
+        for fragment_id, start, stop in by_fragment(addresses):
+            offsets = (addresses[start:stop] & _LOW).astype(np.int64)
             kept[start:stop] = self.scan.matches(self.fragments[fragment_id], offsets)
-        return found.keep(kept)
+        return found.keep(kept[places])
 
     def read(self, addresses: npt.NDArray[np.uint64]) -> pa.Table:
         """The columns of the rows at `addresses` (uint64[n]), in this order."""
         if not self.scan.output:
             return pa.Table.from_batches([no_columns(len(addresses))])
         reader = self.scan.as_decoded.without_filter
-        order = np.argsort(addresses)
-        ascending = addresses[order]
+        ascending, places = _distinct(addresses)
         found = (
             (self.fragments[fragment_id], (ascending[start:stop] & _LOW).astype(np.int64))
             for fragment_id, start, stop in by_fragment(ascending)
         )
         table = pa.Table.from_batches(reader.read_offsets(found), schema=reader.arrow_schema)
-        return _taken(table, np.argsort(order), self.scan.arrow_schema)
+        return _taken(table, places, self.scan.arrow_schema)
 
 
 def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: pa.Schema) -> pa.Table:
@@ -125,8 +130,8 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
         scored_schema(schema)
     found = found_rows(request, parts)
     if len(parts) == 1:
-        chosen = best_places(found[0].scores, request.limit, request.offset)
-        return _scored(parts[0].read(found[0].addresses[chosen]), found[0].scores[chosen], request)
+        best = found[0].keep(best_places(found[0].scores, request.limit, request.offset))
+        return _scored(parts[0].read(best.addresses), best.scores, best.items, request)
     owners = np.repeat(np.arange(len(found)), [len(rows.scores) for rows in found])
     addresses = np.concatenate([np.empty(0, np.uint64), *(rows.addresses for rows in found)])
     scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
@@ -135,7 +140,8 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
     tables = [part.read(addresses[owners == number]) for number, part in enumerate(parts)]
     table = pa.concat_tables([schema.empty_table(), *tables])
     result = _taken(table, np.argsort(np.argsort(owners, kind="stable"), kind="stable"), schema)
-    return _scored(result, scores, request)
+    items = [rows.items for rows in found if rows.items is not None]
+    return _scored(result, scores, np.concatenate(items)[chosen] if items else None, request)
 
 
 def scored_schema(schema: pa.Schema) -> pa.Schema:
@@ -149,7 +155,18 @@ def scored_schema(schema: pa.Schema) -> pa.Schema:
     return schema.append(SCORE_FIELD)
 
 
-def _scored(rows: pa.Table, scores: npt.NDArray[np.float32], request: SearchRequest) -> pa.Table:
+def _distinct(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """(uint64, the addresses once each, ascending, int64[n]: where each is among them)."""
+    distinct, places = np.unique(addresses, return_inverse=True)
+    return distinct, places
+
+
+def _scored(
+    rows: pa.Table, scores: npt.NDArray[np.float32], items: UInt32Array | None, request: SearchRequest
+) -> pa.Table:
+    if items is not None:
+        numbers = pa.ListArray.from_arrays(pa.array(np.arange(len(items) + 1, dtype=np.int32)), pa.array(items))
+        rows = rows.append_column(ITEM_FIELD, numbers.cast(ITEM_FIELD.type))
     return rows.append_column(SCORE_FIELD, pa.array(scores)) if request.with_score else rows
 
 

@@ -13,8 +13,9 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.segments import warn_unused
+from lance_spark.index.text.items import Granularity
 from lance_spark.index.text.search import Locate, Source
-from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment
+from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment, granularity_of
 from lance_spark.schema.field import Field
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
@@ -56,16 +57,31 @@ class TextIndexes:
         """The ids of all fields with an index."""
         return {field_id for index in self._indexes for field_id in index.message.fields}
 
-    def segments(self, path: Sequence[Field]) -> list[Covering]:
+    def granularities(self, path: Sequence[Field]) -> set[Granularity]:
+        """What the documents of the indexes of a field are."""
+        return {granularity for _, granularity in self._of(path)}
+
+    def segments(self, path: Sequence[Field], granularity: Granularity) -> list[Covering]:
         """The segments of the best index of a field that can be read, without overlaps."""
-        ids = {path[-1].id, *([child.id for child in path[-1].children])}
-        names = dict.fromkeys(index.name for index in self._indexes if set(index.message.fields) <= ids)
+        own = [index for index, documents in self._of(path) if documents is granularity]
         found: list[Covering] = []
-        for name in names:
-            segments = [segment for index in self._indexes if index.name == name for segment in self._opened(index)]
+        for name in dict.fromkeys(index.name for index in own):
+            segments = [segment for index in own if index.name == name for segment in self._opened(index)]
             if sum(len(item.fragments) for item in segments) > sum(len(item.fragments) for item in found):
                 found = segments
         return _without_overlaps(found)
+
+    def _of(self, path: Sequence[Field]) -> list[tuple[IndexMetadata, Granularity]]:
+        """The segments of the indexes of a field, read or not, and what their documents are."""
+        ids = {path[-1].id, *([child.id for child in path[-1].children])}
+        found = []
+        for index in self._indexes:
+            if set(index.message.fields) <= ids:
+                try:
+                    found.append((index, granularity_of(index.message.index_details.value)))
+                except LanceError as error:
+                    warn_unused(index.name, index.uuid, error)
+        return found
 
     def leave_out(self, error: CorruptFileError) -> bool:
         """Leaves out the segment that has the damaged file, with a warning; False if no segment in use has it."""
@@ -98,6 +114,9 @@ class TextIndexes:
         store, folder = self._bases.index_folder(index.uuid, base_id)
         sizes = {file.path: file.size_bytes for file in index.message.files if file.size_bytes}
         segment = TextSegment.open(IndexFiles(store, folder, sizes))
+        has_items = granularity_of(index.message.index_details.value) is Granularity.LIST_ELEMENT
+        if any((part.items is not None) != has_items for part in segment.partitions):
+            raise CorruptFileError("the documents of a text index are others than its details say")
         locate: Locate = RowLocator(fragments, self._bases, stable_row_ids=self._manifest.has_stable_row_ids)
         if self._moves is not None:
             locate = _MovedRows(self._moves, locate)

@@ -160,7 +160,7 @@ class HybridSearch:
         return _Side(owners[order], addresses[order], -distances[order].astype(np.float64), distances[order])
 
     def _texts(self, parts: Sequence[SearchedPart]) -> _Side:
-        found = found_rows(self.text_request(), parts)
+        found = [rows.by_row() for rows in found_rows(self.text_request(), parts)]
         owners = np.repeat(np.arange(len(found)), [len(rows.scores) for rows in found])
         scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
         addresses = np.concatenate([np.empty(0, np.uint64), *(rows.addresses for rows in found)])

@@ -12,7 +12,7 @@ from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Argu
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.divided import FoundInPiece, knowing
 from lance_spark.table.search.search_verbs import SearchVerbs
-from lance_spark.table.search.text_search import SCORE, SearchRequest
+from lance_spark.table.search.text_search import ITEM, SCORE, SearchRequest
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 
 NAMES = ("search", "lance_search")
@@ -52,7 +52,8 @@ class TextSearch:
 
     def found(self) -> pa.Table:
         """The result with all of its columns. Raises as `rows`."""
-        return self.dataset.searched_texts(self.request, self.columns, self.filter, with_row_id=self.with_row_id)
+        found = self.dataset.searched_texts(self.request, self.columns, self.filter, with_row_id=self.with_row_id)
+        return found.drop_columns([ITEM]) if ITEM in found.column_names else found
 
     def knowing(self, found: Iterable[FoundInPiece]) -> TextSearch:
         """The search whose tasks have analyzed the rows that no index covers."""

@@ -1,0 +1,101 @@
+"""Documents that are the items of lists: each has a number within its row, and a place in the order of the table.
+
+All items of a list are documents, those without terms and nulls included, as in the reference library.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError
+
+UInt32Array = npt.NDArray[np.uint32]
+UInt64Array = npt.NDArray[np.uint64]
+
+
+class Granularity(str, Enum):
+    """What a document of a text index is."""
+
+    ROW = "ROW"
+    LIST_ELEMENT = "LIST_ELEMENT"
+
+    @property
+    def other(self) -> Granularity:
+        """The other granularity."""
+        return Granularity.ROW if self is Granularity.LIST_ELEMENT else Granularity.LIST_ELEMENT
+
+    @classmethod
+    def of(cls, value: object) -> Granularity:
+        """The granularity that a user names, in any case.
+
+        Raises:
+            InvalidInputError: there is none of this name.
+        """
+        name = value.upper() if isinstance(value, str) else value
+        for known in cls:
+            if name == known.value:
+                return known
+        raise InvalidInputError(f"document_granularity {value!r} is not ROW or LIST_ELEMENT")
+
+
+def items_of(lists: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64], UInt32Array]:
+    """(the items of all lists, int64[n]: the list of each, uint32[n]: its number in the list).
+
+    Raises:
+        InvalidInputError: the values are not lists.
+    """
+    check_lists(lists.type)
+    counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    owners = np.repeat(np.arange(len(lists)), counts)
+    numbers = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return lists.flatten(), owners, numbers.astype(np.uint32)
+
+
+def check_lists(dtype: pa.DataType) -> None:
+    """Whether values of a type can have items as documents.
+
+    Raises:
+        InvalidInputError: they are not lists.
+    """
+    if not (pa.types.is_list(dtype) or pa.types.is_large_list(dtype)):
+        raise InvalidInputError(f"document_granularity LIST_ELEMENT needs lists of strings, not {dtype}")
+
+
+def keys_of(rows: UInt64Array, items: UInt32Array | None) -> npt.NDArray[np.generic]:
+    """Numbers or bytes that are ordered, and equal, as rows (uint64[n]) and items in them are."""
+    if items is None:
+        return rows
+    parts = np.empty((len(rows), 12), np.uint8)
+    parts[:, :8] = rows.astype(">u8").view(np.uint8).reshape(-1, 8)
+    parts[:, 8:] = items.astype(">u4").view(np.uint8).reshape(-1, 4)
+    return parts.view("S12").ravel()
+
+
+def of_keys(keys: npt.NDArray[np.generic]) -> tuple[UInt64Array, UInt32Array | None]:
+    """The rows and items of `keys_of`."""
+    if keys.dtype == np.uint64:
+        return keys.astype(np.uint64, copy=False), None
+    parts = np.ascontiguousarray(keys).view(np.uint8).reshape(-1, 12)
+    rows = np.ascontiguousarray(parts[:, :8]).view(">u8").ravel()
+    return rows.astype(np.uint64), np.ascontiguousarray(parts[:, 8:]).view(">u4").ravel().astype(np.uint32)
+
+
+def ascend(rows: UInt64Array, items: UInt32Array | None) -> bool:
+    """Whether documents ascend, without equal ones."""
+    is_later = rows[1:] > rows[:-1]
+    if items is not None:
+        is_later = is_later | ((rows[1:] == rows[:-1]) & (items[1:] > items[:-1]))
+    return bool(is_later.all())
+
+
+def ranks_of(rows: UInt64Array, items: UInt32Array | None) -> UInt64Array:
+    """uint64[n]: numbers in the order of documents."""
+    if items is None:
+        return rows
+    ranks = np.empty(len(rows), np.uint64)
+    ranks[np.lexsort((items, rows))] = np.arange(len(rows), dtype=np.uint64)
+    return ranks
