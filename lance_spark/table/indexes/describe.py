@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -80,17 +81,18 @@ class SegmentSummary:
 def summarize_segments(manifest: Manifest, bases: Bases) -> Iterator[SegmentSummary]:
     """All segments of the indexes of a version, ordered by the name of the index; reads no index file."""
     segments = sorted(parse_indices(manifest.index_section), key=lambda segment: segment.name)
-    rows = _live_rows(manifest, bases) if segments else {}
-    fragments_of = covered_fragments(segments, bases)
-    covered = {segment.uuid: set(fragments_of(segment)) & rows.keys() for segment in segments if not segment.is_system}
-    by_index: dict[str, set[int]] = {}
-    for segment in segments:
-        by_index.setdefault(segment.name, set()).update(covered.get(segment.uuid, ()))
+    if not segments:
+        return
+    coverage = _Coverage.of(manifest, bases, [segment for segment in segments if not segment.is_system])
+    unindexed_rows = {
+        name: coverage.num_rows(coverage.of_index(own)[1])
+        for name, own in groupby(segments, key=lambda segment: segment.name)
+    }
     for segment in segments:
         indexed = unindexed = None
-        if segment.uuid in covered:
-            indexed = sum(rows[number] for number in covered[segment.uuid])
-            unindexed = sum(rows[number] for number in rows.keys() - by_index[segment.name])
+        if not segment.is_system:
+            indexed = coverage.num_rows(coverage.fragments[segment.uuid])
+            unindexed = unindexed_rows[segment.name]
         columns = column_paths(segment, manifest.schema)
         yield SegmentSummary(segment, columns, type_name(segment), indexed, unindexed, size_bytes(segment))
 
@@ -130,11 +132,9 @@ def index_statistics(manifest: Manifest, bases: Bases, name: str) -> dict[str, A
     if not segments:
         known = sorted({index.name for index in parse_indices(manifest.index_section) if not index.is_system})
         raise NotFoundError(f"there is no index {name!r}; known: {', '.join(known) or 'none'}")
-    rows = _live_rows(manifest, bases)
-    current = covered_fragments(parse_indices(manifest.index_section), bases)
-    covered = [[number for number in current(segment) if number in rows] for segment in segments]
-    indexed = {number for numbers in covered for number in numbers}
-    per_segment = [sum(rows[number] for number in numbers) for numbers in covered]
+    coverage = _Coverage.of(manifest, bases, segments)
+    covered = [coverage.fragments[segment.uuid] for segment in segments]
+    indexed, unindexed = coverage.of_index(segments)
     sizes = [size_bytes(segment) for segment in segments]
     created = [segment.message.created_at for segment in segments if segment.message.created_at]
     return {
@@ -142,10 +142,10 @@ def index_statistics(manifest: Manifest, bases: Bases, name: str) -> dict[str, A
         "name": name,
         "num_segments": len(segments),
         "num_indexed_fragments": len(indexed),
-        "num_indexed_rows": sum(rows[number] for number in indexed),
-        "num_unindexed_fragments": len(rows) - len(indexed),
-        "num_unindexed_rows": sum(count for number, count in rows.items() if number not in indexed),
-        "num_indexed_rows_per_segment": per_segment,
+        "num_indexed_rows": coverage.num_rows(indexed),
+        "num_unindexed_fragments": len(unindexed),
+        "num_unindexed_rows": coverage.num_rows(unindexed),
+        "num_indexed_rows_per_segment": [coverage.num_rows(numbers) for numbers in covered],
         "size_bytes": None if None in sizes else int(np.sum(np.array(sizes, np.int64))),
         "updated_at_timestamp_ms": max(created, default=None),
         "segments": [
@@ -180,6 +180,33 @@ def _details(segment: IndexMetadata, schema: LanceSchema, bases: Bases) -> dict[
         return dict(own_type.statistics(files, to_arrow_type(path[-1])))
     except LanceError:
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Coverage:
+    """The rows of a version that the segments of its indexes cover.
+
+    Attributes:
+        rows: those that are not deleted, by fragment id.
+        fragments: the fragments of the version that each of some segments covers, by its UUID.
+    """
+
+    rows: dict[int, int]
+    fragments: dict[str, list[int]]
+
+    @classmethod
+    def of(cls, manifest: Manifest, bases: Bases, segments: Iterable[IndexMetadata]) -> _Coverage:
+        rows = _live_rows(manifest, bases)
+        current = covered_fragments(parse_indices(manifest.index_section), bases)
+        return cls(rows, {item.uuid: [number for number in current(item) if number in rows] for item in segments})
+
+    def of_index(self, segments: Iterable[IndexMetadata]) -> tuple[set[int], set[int]]:
+        """(the fragments that any of the segments covers, the others); system indexes cover none."""
+        covered = {number for segment in segments for number in self.fragments.get(segment.uuid, ())}
+        return covered, self.rows.keys() - covered
+
+    def num_rows(self, fragment_ids: Collection[int]) -> int:
+        return sum(self.rows[number] for number in fragment_ids)
 
 
 def _live_rows(manifest: Manifest, bases: Bases) -> dict[int, int]:
