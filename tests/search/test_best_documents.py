@@ -120,6 +120,47 @@ def test_most_blocks_are_skipped(uri: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert state[0, kernel.DECODED] == 9000 // 128
 
 
+def test_frequent_word_is_not_decoded_where_another_one_is_missing(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rare words have both other words; later ones cannot be as good without "middle"."""
+    rows = [
+        f"common x{row} {'rare' * (row % 200 == 0)} {'middle' * (row <= 2000 if row % 200 == 0 else row % 10 == 5)}"
+        for row in range(20_000)
+    ]
+    dataset = lance_spark.write(pa.table({"id": range(20_000), TEXT: rows}), uri).create_text_index(TEXT)
+    tables: list[np.ndarray] = []
+
+    class Watched(best._Run):
+        def best(self, *arguments: Any) -> DocScores:
+            found = super().best(*arguments)
+            tables.append(self._table)
+            return found
+
+    monkeypatch.setattr(best, "_Run", Watched)
+    found = dataset.search("common middle rare", ["id"], 5)
+    assert found["id"].to_pylist() == [0, 200, 400, 600, 800]
+    (state,) = tables
+    assert state[0, kernel.NUM_BLOCKS] == -(-20_000 // 128)
+    assert state[0, kernel.DECODED] <= 2000 // 128
+
+
+def test_words_that_are_too_rare_in_a_document_are_skipped(uri: str) -> None:
+    """Documents of other lengths, and frequencies up to more than are skipped at once."""
+    choose = random.Random(3)
+    rows = []
+    for _ in range(4000):
+        filler = " x" * choose.choice([0, 0, 1, 5, 40])
+        rows.append(
+            "a " * choose.choice([0, 1, 1, 1, 2, 3, 18, 40]) + "b " * choose.choice([0, 1, 2, 20]) + "c" + filler
+        )
+    dataset = lance_spark.write(pa.table({"id": range(4000), TEXT: rows}), uri)
+    dataset = dataset.create_text_index(TEXT, with_position=True, stem=False, remove_stop_words=False)
+    for words in ("a", "a b", "a a", "c a", "x b a"):
+        for operator in ("OR", "AND"):
+            check(dataset, MatchQuery(words, TEXT, operator=operator))
+    for words in ("a b", "b c", "b b c"):
+        check(dataset, PhraseQuery(words, TEXT))
+
+
 def test_many_terms_and_empty_limits(uri: str) -> None:
     dataset = lance_spark.write(table(600), uri).create_text_index(TEXT)
     check(dataset, MatchQuery(" ".join(WORDS[:90]), TEXT))

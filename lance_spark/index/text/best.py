@@ -140,6 +140,7 @@ class _Run:
         row[kernel.FIRSTS] = self._address(bounds.firsts)
         row[kernel.LASTS] = self._address(bounds.lasts)
         row[kernel.BOUNDS] = self._address(bounds.weights)
+        row[kernel.NORMS] = self._address(bounds.norms)
         row[kernel.NUM_BLOCKS] = len(bounds.firsts)
         row[kernel.COUNT] = stored.count
         row[kernel.WORD] = term.word

@@ -272,12 +272,12 @@ class Partition(TextPart):
         num_blocks = len(stored.ends) - 1
         docs, freqs = np.empty(self.block, np.int32), np.empty(self.block, np.int32)
         firsts, lasts = np.empty(num_blocks, np.int32), np.empty(num_blocks, np.int32)
-        weights = np.empty(num_blocks, np.float32)
-        arrays = (norms, docs, freqs, firsts, lasts, weights)
+        weights, lowest = np.empty(num_blocks, np.float32), np.empty(num_blocks, np.float32)
+        arrays = (norms, docs, freqs, firsts, lasts, weights, lowest)
         most = measure_blocks(*self._blocks_of(stored), *map(address_of, arrays))
         if most < 0:
             raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
-        return BlockBounds(firsts, lasts, weights, weights.max(), int(most))
+        return BlockBounds(firsts, lasts, weights, lowest, weights.max(), int(most))
 
     def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
         return (

@@ -42,6 +42,7 @@ class BlockBounds:
     Attributes:
         firsts, lasts: int32[blocks], the first and last document of each.
         weights: float32[blocks], the highest weight in each.
+        norms: float32[blocks], the lowest norm in each.
         highest: the highest of all.
         most_positions: the largest sum of the frequencies of a block.
     """
@@ -49,13 +50,14 @@ class BlockBounds:
     firsts: npt.NDArray[np.int32]
     lasts: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32]
+    norms: npt.NDArray[np.float32]
     highest: np.float32
     most_positions: int
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes
+        return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes + self.norms.nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,13 @@ from lance_spark.kernels.text.postings import weight_of
 
 # What the caller fills in: addresses, sizes, the word, and the place of the word in a phrase.
 DATA, NUM_BYTES, ENDS, FIRSTS, LASTS, BOUNDS, NUM_BLOCKS, COUNT, WORD, RANK = range(10)
-DOCS, FREQS, POSITION_BYTES, NUM_POSITION_BYTES, POSITION_STARTS, POSITIONS, MOST_POSITIONS, GAP = range(10, 18)
+DOCS, FREQS, POSITION_BYTES, NUM_POSITION_BYTES, POSITION_STARTS, POSITIONS, MOST_POSITIONS, GAP, NORMS = range(10, 19)
 # The state of the search: current and decoded block, place in it, and what the term has to do with a document.
-BLOCK, DECODED, PLACE, SIZE, POSITIONS_OF, IS_HERE, IS_LEADING, IS_HIT, AT = range(18, 27)
-NUM_FIELDS = 27
+BLOCK, DECODED, PLACE, SIZE, POSITIONS_OF, IS_HERE, IS_LEADING, IS_HIT, AT = range(19, 28)
+NUM_FIELDS = 28
+
+_MOST_SKIPPED = 16
+"""Documents that have a word more often are not skipped by its frequency."""
 
 
 @inlined
@@ -326,6 +329,51 @@ def _score_term(table, term, doc, weight, norms):
 
 
 @inlined
+def _only_leading(table, num_terms):
+    """The only leading term in the current range; -1 if there are several."""
+    only = np.int64(-1)
+    for term in range(num_terms):
+        row = term * NUM_FIELDS
+        if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 1:
+            if only >= 0:
+                return np.int64(-1)
+            only = np.int64(term)
+    return only
+
+
+@inlined
+def _low_freq(table, num_terms, term, weights, scores, boost, found, limit, floor, docs, best, order, has_order):
+    """How often the only leading term can be in documents of the range whose scores cannot enter.
+
+    Weights shrink with growing norms in 32-bit floating point too. `scores` has the highest ones of the range.
+    """
+    norm = pointer_f32(table[term * NUM_FIELDS + NORMS])[table[term * NUM_FIELDS + BLOCK]]
+    kept = scores[term]
+    highest = np.float32(0)
+    freq = np.int64(0)
+    while freq < _MOST_SKIPPED:
+        highest = max(highest, weights[term] * weight_of(np.int32(freq + 1), norm))
+        scores[term] = highest
+        score = _sum(table, num_terms, scores) * boost
+        if _enters(score, np.int64(-1), found, limit, floor, docs, best, order, has_order):
+            break
+        freq += 1
+    scores[term] = kept
+    return freq
+
+
+@inlined
+def _skip_low(table, term, last, low_freq):
+    """Moves a term to its first document that is behind `last` or has it more than `low_freq` times."""
+    row = term * NUM_FIELDS
+    docs, freqs = pointer_i32(table[row + DOCS]), pointer_i32(table[row + FREQS])
+    place, size = table[row + PLACE], table[row + SIZE]
+    while place < size and freqs[place] <= low_freq and docs[place] <= last:
+        place += 1
+    table[row + PLACE] = place
+
+
+@inlined
 def _start_leading(table, num_terms, start, block, has_varints, num_docs):
     """Puts the leading terms to their first documents at or after `start`; how many others there are, or an error."""
     others = np.int64(0)
@@ -359,15 +407,21 @@ def _score_leading(table, num_terms, doc, weights, scores, norms):
 
 
 @inlined
-def _score_others(table, num_terms, doc, weights, scores, norms, block, has_varints, num_docs):
-    """The scores of the terms that do not lead in a document; 0 or an error."""
-    for term in range(num_terms):
+def _score_others(table, num_terms, doc, weights, scores, norms, block, has_varints, num_docs, boost, lowest):
+    """The scores of the terms that do not lead in a document, those with the highest bounds first; 0 or an error.
+
+    Stops when the scores known and the bounds of the others are below `lowest`.
+    """
+    for rank in range(num_terms - 1, -1, -1):
+        term = table[rank * NUM_FIELDS + RANK]
         row = term * NUM_FIELDS
         if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 0:
             if _decode(table, term, block, has_varints, num_docs) < 0:
                 return np.int64(OUT_OF_RANGE)
             _advance(table, term, doc)
             scores[term] = _score_term(table, term, doc, weights[term], norms)
+            if _sum(table, num_terms, scores) * boost < lowest:
+                return np.int64(0)
     return np.int64(0)
 
 
@@ -388,7 +442,8 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     Args:
         table_at: i64, a row of `NUM_FIELDS` for each term. The blocks were checked by `measure_blocks`. DOCS, FREQS:
             i32[block], scratch. For phrases POSITIONS: i32[MOST_POSITIONS], scratch. RANK of row r: the term with the
-            r-th lowest scores. GAP: how far a word of a phrase is from the one before.
+            r-th lowest scores. GAP: how far a word of a phrase is from the one before. NORMS: f32, the lowest norm of
+            each block.
         numbers_at: i64: number of terms; 1 if all words must match; for these the word with the fewest documents,
             else -1; 1 for a phrase; its slop; the size of a full block; 1 if partial blocks hold varints; documents of
             the part; the most results; addresses of f32 norms; of u8 that tell whether documents count, or 0; of u64
@@ -439,7 +494,27 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
         others = _start_leading(table, num_terms, start, block, has_varints, num_docs)
         if others < 0:
             return others
+        only = _only_leading(table, num_terms)
+        low_freq = np.int64(0)
+        if only >= 0:
+            low_freq = _low_freq(
+                table,
+                num_terms,
+                only,
+                weights,
+                scores,
+                boost,
+                found,
+                limit,
+                floor,
+                out_docs,
+                out_scores,
+                order,
+                has_order,
+            )
         while True:
+            if low_freq > 0:
+                _skip_low(table, only, last, low_freq)
             candidate = _next(table, num_terms, last)
             if candidate < 0:
                 break
@@ -448,8 +523,22 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
             if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
                 continue
             if others > 0:
-                if _score_others(table, num_terms, candidate, weights, scores, norms, block, has_varints, num_docs) < 0:
-                    return OUT_OF_RANGE
+                lowest = floor if found < limit else max(floor, out_scores[0])
+                failed = _score_others(
+                    table,
+                    num_terms,
+                    candidate,
+                    weights,
+                    scores,
+                    norms,
+                    block,
+                    has_varints,
+                    num_docs,
+                    boost,
+                    lowest,
+                )
+                if failed < 0:
+                    return failed
                 score = _sum(table, num_terms, scores) * boost
                 if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
                     continue

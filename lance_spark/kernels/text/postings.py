@@ -92,7 +92,9 @@ def decode_postings(data_at, num_bytes, ends_at, num_blocks, count, block, has_v
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+@kernel(
+    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)"
+)
 def measure_blocks(
     data_at,
     num_bytes,
@@ -108,6 +110,7 @@ def measure_blocks(
     firsts_at,
     lasts_at,
     bounds_at,
+    lowest_at,
 ):
     """Decodes the blocks of one posting list one by one and keeps what tells whether a search needs them.
 
@@ -117,6 +120,7 @@ def measure_blocks(
         docs_at, freqs_at: i32[block] each, scratch.
         firsts_at, lasts_at: i32[num_blocks] each, filled with the first and last document of each block.
         bounds_at: f32[num_blocks], filled with the highest weight in each block.
+        lowest_at: f32[num_blocks], filled with the lowest of the norms in each block.
 
     Returns: the largest sum of the frequencies of a block, or an error.
     """
@@ -128,6 +132,7 @@ def measure_blocks(
     firsts = pointer_i32(firsts_at)
     lasts = pointer_i32(lasts_at)
     bounds = pointer_f32(bounds_at)
+    lowest_norms = pointer_f32(lowest_at)
     if num_blocks != (count + block - 1) // block:
         return OUT_OF_RANGE
     last = np.int64(-1)
@@ -142,11 +147,15 @@ def measure_blocks(
         firsts[number] = docs[0]
         lasts[number] = last
         best = np.float32(0)
+        lowest = norms[docs[0]]
         total = np.int64(0)
         for i in range(size):
-            best = max(best, weight_of(freqs[i], norms[docs[i]]))
+            norm = norms[docs[i]]
+            best = max(best, weight_of(freqs[i], norm))
+            lowest = min(lowest, norm)
             total += freqs[i]
         bounds[number] = best
+        lowest_norms[number] = lowest
         most = max(most, total)
     return most
 
