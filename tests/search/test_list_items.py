@@ -154,6 +154,20 @@ def test_items_are_not_compared_with_other_documents(tmp_path: Path) -> None:
         MatchQuery("w1", "l", document_granularity="ITEM")
 
 
+def test_index_inside_of_lists_of_structs_is_left_alone(tmp_path: Path) -> None:
+    members = pa.struct({"t": pa.string(), "k": pa.list_(pa.string())})
+    structs = pa.array([[{"t": "fox red", "k": ["fox", None]}], None], pa.list_(members))
+    rows = pa.table({"id": [1, 2], "structs": structs, "s": ["fox", "x"]})
+    for path in ("structs.t", "structs.k"):
+        written = lance.write_dataset(rows, str(tmp_path), mode="append")
+        written.create_scalar_index(path, "INVERTED", document_granularity=ELEMENTS)
+    assert lance_spark.open(str(tmp_path)).search("fox", ["id"])["id"].to_pylist() == [1, 1]
+    before = lance_spark.open(str(tmp_path)).list_indices()
+    dataset = lance_spark.open(str(tmp_path)).optimize_indices()
+    assert dataset.list_indices() == before
+    assert dataset.compact().search("fox", ["id"])["id"].to_pylist() == [1, 1]
+
+
 def test_order_of_equal_scores_is_that_of_rows_and_items(tmp_path: Path) -> None:
     rows = pa.table({"id": range(40), "l": [["w1", "x", "w1"]] * 40})
     dataset = lance_spark.write(rows, str(tmp_path), max_rows_per_file=7)

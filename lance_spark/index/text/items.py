@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.text.order import order_of
 
 UInt32Array = npt.NDArray[np.uint32]
 UInt64Array = npt.NDArray[np.uint64]
@@ -86,10 +88,8 @@ def of_keys(keys: npt.NDArray[np.generic]) -> tuple[UInt64Array, UInt32Array | N
 
 def ascend(rows: UInt64Array, items: UInt32Array | None) -> bool:
     """Whether documents ascend, without equal ones."""
-    is_later = rows[1:] > rows[:-1]
-    if items is not None:
-        is_later = is_later | ((rows[1:] == rows[:-1]) & (items[1:] > items[:-1]))
-    return bool(is_later.all())
+    found: int = order_of(address_of(rows), 0 if items is None else address_of(items), len(rows))
+    return found == 1
 
 
 def ranks_of(rows: UInt64Array, items: UInt32Array | None) -> UInt64Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 
@@ -50,6 +51,7 @@ class TextSegment:
         return all(part.has_positions for part in self.partitions)
 
 
+@functools.lru_cache(maxsize=256)
 def granularity_of(details: bytes) -> Granularity:
     """What the documents of a segment are, by its details.
 

@@ -157,7 +157,8 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     builder_type = builder_of(message.index_details.type_url)
     path = field_path(schema, message.fields[0]) if len(message.fields) == 1 else ()
     dtype = to_arrow_type(path[-1]) if path else None
-    if builder_type is None or dtype is None:
+    is_in_list = any(field.logical_type != "struct" for field in path[:-1])
+    if builder_type is None or dtype is None or is_in_list:
         return None
     parameters: dict[str, object] = {}
     for segment in reversed(segments):
@@ -176,7 +177,12 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     if not builder_type.supports(dtype):
         return None
     names = tuple(field.name for field in path)
-    return IndexDefinition(segments[-1].name, names, path[-1], builder_type.made(dtype, parameters))
+    try:
+        builder = builder_type.made(dtype, parameters)
+    except InvalidInputError:
+        # Parameters that do not fit the column: its rows are scanned.
+        return None
+    return IndexDefinition(segments[-1].name, names, path[-1], builder)
 
 
 def index_files(segment: IndexMetadata, bases: Bases) -> IndexFiles:

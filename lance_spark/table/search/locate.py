@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.text.order import order_of
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -37,7 +39,8 @@ class RowLocator:
         return addresses, is_known & self._exist(addresses)
 
     def _exist(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        if not bool(np.all(addresses[1:] >= addresses[:-1])):
+        # Addresses of documents that are items of lists repeat.
+        if order_of(address_of(addresses), 0, len(addresses)) < 0:
             order = np.argsort(addresses)
             unordered = np.empty(len(addresses), np.bool_)
             unordered[order] = self._exist(addresses[order])

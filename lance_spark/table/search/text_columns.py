@@ -244,7 +244,7 @@ def _leaves(fields: Sequence[Field], prefix: tuple[str, ...] = ()) -> list[tuple
         if field.logical_type == JSON or is_text(to_arrow_field(field).type):
             found.append((quoted(names), field))
             found += [(quoted(names), child) for child in field.children]
-        else:
+        elif field.logical_type == "struct":
             found += _leaves(field.children, names)
     return found
 
