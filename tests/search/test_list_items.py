@@ -15,6 +15,9 @@ from lance import query as reference
 import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
+from lance_spark.index.text.search import RowScores
+from lance_spark.spark.connector.search.text_search import TextSearch
+from lance_spark.table.search.text_search import SearchRequest
 
 WORDS = ["the", *(f"w{number}" for number in range(12))]
 ELEMENTS = reference.DocumentGranularity.LIST_ELEMENT
@@ -166,6 +169,21 @@ def test_index_inside_of_lists_of_structs_is_left_alone(tmp_path: Path) -> None:
     dataset = lance_spark.open(str(tmp_path)).optimize_indices()
     assert dataset.list_indices() == before
     assert dataset.compact().search("fox", ["id"])["id"].to_pylist() == [1, 1]
+
+
+def test_rows_have_the_best_score_of_their_items() -> None:
+    """As hybrid searches count them."""
+    addresses, items = np.array([3, 3, 7, 9, 9], np.uint64), np.array([0, 4, 1, 0, 1], np.uint32)
+    found = RowScores(addresses, np.array([1, 2, 3, 5, 4], np.float32), items).by_row()
+    assert (found.addresses.tolist(), found.scores.tolist(), found.items) == ([3, 7, 9], [2, 3, 5], None)
+    assert len(RowScores.none(has_items=True).by_row().scores) == 0
+
+
+def test_results_of_sql_have_no_numbers_of_items(tmp_path: Path) -> None:
+    dataset = lance_spark.write(table(20, 1), str(tmp_path)).create_text_index("l", document_granularity="LIST_ELEMENT")
+    found = TextSearch(dataset, SearchRequest("w1", ["l"]), ["id"], None, False)
+    assert found.found().schema.names == found.schema().names == ["id", "_score"]
+    assert found.found().num_rows == dataset.search("w1").num_rows > 0
 
 
 def test_order_of_equal_scores_is_that_of_rows_and_items(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ class SearchVerbs(ABC):
     ) -> pa.Table:
         """The rows that match a full-text query, best first, with their BM25 score in `_score` (float32).
 
+        If items of lists are the documents, there is a row for each item, with its number in the list in `_doc_index`.
+
         Rows that a text index covers are looked up, the others are read; the analysis is that of the index, or the
         default one. Statistics of indexed rows are those of the index, deleted rows included.
 
@@ -138,9 +140,10 @@ class DatasetSearchVerbs(SearchVerbs):
         """The version with an INVERTED index over the texts of a column, in place of an older one of its name.
 
         Args:
-            column: of strings or lists of strings; a name or a dotted path into structs.
-            name: of the index; None for the column's path and ``_idx``.
-            options: `with_position` (False) stores positions, which makes phrases fast. The others say how texts are
+            column: of strings, lists of strings or JSON documents; a name or a dotted path into structs.
+            name: of the index; None for the column's path and ``_idx``, or ``_list_element_idx`` for items of lists.
+            options: `with_position` (False) stores positions, which makes phrases fast. `document_granularity` (ROW) is
+                LIST_ELEMENT if each item of a list is a text of its own. The others say how texts are
                 analyzed: `base_tokenizer`, `language`, `max_token_length`, `lower_case`, `stem`, `remove_stop_words`,
                 `custom_stop_words`, `ascii_folding`, `min_ngram_length`, `max_ngram_length`, `prefix_only`,
                 `split_identifiers`, `split_on_numerics`, `preserve_original` and `index_operators`, with the defaults

@@ -51,6 +51,7 @@ class TextIndexes:
         self._bases = bases
         self._indexes, self._moves = _text_indexes(manifest, bases)
         self._damaged: set[str] = set()
+        self._of_fields: dict[int, list[tuple[IndexMetadata, Granularity]]] = {}
 
     @property
     def fields(self) -> set[int]:
@@ -73,15 +74,16 @@ class TextIndexes:
 
     def _of(self, path: Sequence[Field]) -> list[tuple[IndexMetadata, Granularity]]:
         """The segments of the indexes of a field, read or not, and what their documents are."""
-        ids = {path[-1].id, *([child.id for child in path[-1].children])}
-        found = []
-        for index in self._indexes:
-            if set(index.message.fields) <= ids:
-                try:
-                    found.append((index, granularity_of(index.message.index_details.value)))
-                except LanceError as error:
-                    warn_unused(index.name, index.uuid, error)
-        return found
+        if path[-1].id not in self._of_fields:
+            ids = {path[-1].id, *([child.id for child in path[-1].children])}
+            found = self._of_fields[path[-1].id] = []
+            for index in self._indexes:
+                if set(index.message.fields) <= ids:
+                    try:
+                        found.append((index, granularity_of(index.message.index_details.value)))
+                    except LanceError as error:
+                        warn_unused(index.name, index.uuid, error)
+        return self._of_fields[path[-1].id]
 
     def leave_out(self, error: CorruptFileError) -> bool:
         """Leaves out the segment that has the damaged file, with a warning; False if no segment in use has it."""
