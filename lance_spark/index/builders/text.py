@@ -19,6 +19,10 @@ from lance_spark.index.text.merge import old_documents
 from lance_spark.index.text.segment import TextSegment, granularity_of
 
 
+_DOCUMENTS = "lance_tokenizer"
+"""The parameter that follows from the type of the column."""
+
+
 class TextBuilder(IndexBuilder):
     """INVERTED. The parameters are those of `TextIndexParameters`."""
 
@@ -28,10 +32,10 @@ class TextBuilder(IndexBuilder):
     @classmethod
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
         is_code = TextIndexParameters.of(parameters).text.base_tokenizer == "code"
-        documents = TEXT if is_text(dtype) else JSON
         if TextIndexParameters.of(parameters).has_items:
             check_lists(dtype)
-        return (_CodeBuilder if is_code else TextBuilder)(dtype, {**parameters, "lance_tokenizer": documents})
+        own = {name: value for name, value in parameters.items() if name != _DOCUMENTS}
+        return (_CodeBuilder if is_code else TextBuilder)(dtype, own)
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
@@ -43,10 +47,8 @@ class TextBuilder(IndexBuilder):
 
     @classmethod
     def checked(cls, parameters: Parameters) -> dict[str, object]:
-        if "lance_tokenizer" in parameters:
-            raise InvalidInputError(
-                "unknown text option 'lance_tokenizer'; the kind of documents is that of the column"
-            )
+        if _DOCUMENTS in parameters:
+            raise InvalidInputError(f"unknown text option {_DOCUMENTS!r}; the kind of documents is that of the column")
         TextIndexParameters.of(parameters)
         return dict(parameters)
 
@@ -77,7 +79,7 @@ class TextBuilder(IndexBuilder):
 
     @property
     def _text(self) -> TextIndexParameters:
-        return TextIndexParameters.of(self.parameters)
+        return TextIndexParameters.of({**self.parameters, _DOCUMENTS: TEXT if is_text(self.dtype) else JSON})
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
         self.train_batches(iter([rows]), output)
