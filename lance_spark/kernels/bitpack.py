@@ -131,6 +131,31 @@ def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target
     return 0
 
 
+@inlined
+def unpack_chunk(source, size, count, word_bits, width, target):
+    """Unpacks a chunk of `size` bytes as `unpack_out_of_line` does; False if it is too short for `count` values."""
+    word_bytes = word_bits >> 3
+    block_bytes = width * BLOCK_BYTES_PER_BIT
+    blocks = count // BLOCK_VALUES
+    tail = count - blocks * BLOCK_VALUES
+    left = size - blocks * block_bytes
+    if left < 0:
+        return False
+    for _ in range(blocks):
+        _unpack_block(source, width, word_bits, target)
+        source += block_bytes
+        target += BLOCK_VALUES * word_bytes
+    if tail == 0:
+        return True
+    if left == tail * word_bytes:
+        copy_bytes(target, source, left)
+    elif left >= block_bytes:
+        _unpack_block(source, width, word_bits, target)
+    else:
+        return False
+    return True
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def unpack_out_of_line(data, starts, sizes, num_values, num_chunks, word_bits, width, target):
     """Unpacks chunks of any number of values: packed blocks, then a tail that is packed too or raw.
@@ -140,28 +165,10 @@ def unpack_out_of_line(data, starts, sizes, num_values, num_chunks, word_bits, w
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     count = pointer_i64(num_values)
-    word_bytes = word_bits >> 3
-    block_bytes = width * BLOCK_BYTES_PER_BIT
     for i in range(np.uint64(num_chunks)):
-        source = data + start[i]
-        blocks = count[i] // BLOCK_VALUES
-        tail = count[i] - blocks * BLOCK_VALUES
-        left = size[i] - blocks * block_bytes
-        if left < 0:
+        if not unpack_chunk(data + start[i], size[i], count[i], word_bits, width, target):
             return ~np.int64(i)
-        for _ in range(blocks):
-            _unpack_block(source, width, word_bits, target)
-            source += block_bytes
-            target += BLOCK_VALUES * word_bytes
-        if tail == 0:
-            continue
-        if left == tail * word_bytes:
-            copy_bytes(target, source, left)
-        elif left >= block_bytes:
-            _unpack_block(source, width, word_bits, target)
-        else:
-            return ~np.int64(i)
-        target += tail * word_bytes
+        target += count[i] * (word_bits >> 3)
     return 0
 
 

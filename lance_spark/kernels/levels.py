@@ -10,7 +10,8 @@ import numpy as np
 
 from lance_spark.kernels.jit import inlined, kernel, pointer_i32, pointer_i64, pointer_u8, pointer_u16, pointer_u64
 
-_BLOCK = 64
+BLOCK = 64
+"""Slots that are counted at once."""
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
@@ -189,17 +190,19 @@ def count_visible(definition, num_items, max_visible):
 
 
 @inlined
-def _count_equal(levels, level):
+def count_equal(levels, level):
+    """How many of a block of levels are `level`."""
     count = np.uint16(0)
-    for k in range(_BLOCK):
+    for k in range(BLOCK):
         count += np.uint16(levels[k] == level)
     return np.int64(count)
 
 
 @inlined
-def _count_up_to(levels, bound):
+def count_up_to(levels, bound):
+    """How many of a block of levels are at most `bound`."""
     count = np.uint16(0)
-    for k in range(_BLOCK):
+    for k in range(BLOCK):
         count += np.uint16(levels[k] <= bound)
     return np.int64(count)
 
@@ -241,13 +244,13 @@ def find_rows(
             num_values = first_value[chunk + 1] - first_value[chunk]
             all_visible = definition == 0 or stop - slot == num_values
             begun = visible = np.int64(0)
-        while slot + _BLOCK <= stop:
-            seen = _count_equal(pointer_u16(repetition + 2 * slot), row)
+        while slot + BLOCK <= stop:
+            seen = count_equal(pointer_u16(repetition + 2 * slot), row)
             if begun + seen > ordinal[i]:
                 break
             begun += seen
-            visible += np.int64(_BLOCK) if all_visible else _count_up_to(pointer_u16(definition + 2 * slot), bound)
-            slot += _BLOCK
+            visible += np.int64(BLOCK) if all_visible else count_up_to(pointer_u16(definition + 2 * slot), bound)
+            slot += BLOCK
         while slot < stop:
             if pointer_u16(repetition + 2 * slot)[0] == row:
                 if begun == ordinal[i]:

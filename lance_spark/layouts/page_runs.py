@@ -41,7 +41,7 @@ MAX_RUN_ROWS = 1 << 24
 MAX_RUN_BYTES = 4 << 20
 """Maximum bytes decoded together, unless a single page is larger."""
 
-CHUNK_BYTES = 8 << 10
+CHUNK_BYTES = 4 << 10
 """Approximate cost of a single row in the middle of a page."""
 
 _ONE = np.ones(1, np.int64)

@@ -71,11 +71,13 @@ class ChunksOfRows(NamedTuple):
     Attributes:
         chosen: int64[m], the chunks with any slot of them, ascending.
         bound_chunks, ordinals: int64[2 * n], see `kernels.chunks_of_rows`.
+        num_rows: how many rows they are.
     """
 
     chosen: Int64Array
     bound_chunks: Int64Array
     ordinals: Int64Array
+    num_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class RowIndex:
         num_chosen = kernels.chunks_of_rows(begun, finished, num_chunks, *ranges, num_ranges, *places)
         if num_chosen < 0:
             raise CorruptFileError("mini-block: the chunks do not hold all rows of their page")
-        return ChunksOfRows(chosen[:num_chosen], *bounds)
+        return ChunksOfRows(chosen[:num_chosen], bounds[0], bounds[1], rows.num_rows)
 
 
 def touched_by_values(ends: Int64Array, rows: RowRanges) -> Int64Array:

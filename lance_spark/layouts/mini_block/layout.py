@@ -49,7 +49,14 @@ from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import ReadSpans, spanned
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
-from lance_spark.layouts.row_selection import LONG_RANGE, FoundRows, pick_rows, take_ranges
+from lance_spark.layouts.row_selection import (
+    LONG_RANGE,
+    FoundRows,
+    PickedRows,
+    pick_rows,
+    places_of_values,
+    take_ranges,
+)
 from lance_spark.layouts.unravel import SlotLevels, decode_levels, take_levels, unravel, visible_validity
 
 SMALL_BYTES = 64 * 1024
@@ -294,17 +301,33 @@ class _Decoder:
         layout, scheme = self.layout, LevelScheme.of(self.layout.layers)
         num_values, pages = self.table.num_values[rows.chosen], self.table.pages[rows.chosen]
         parts = _parts(layout, data, starts, self.table.sizes[rows.chosen], num_values)
+        first_values = _before(num_values)
+        if layout.value_compression.can_take and layout.rep_compression is not None and self._are_few(rows):
+            encodings = [each for each in (layout.rep_compression, layout.def_compression) if each is not None]
+            bounds = first_values, rows.bound_chunks, rows.ordinals
+            picked = PickedRows.unpacked(scheme, encodings, parts.levels, *bounds)
+            if picked is not None and picked.values.num_rows * _FEW_VALUES < first_values[-1]:
+                return self._taken(picked, parts, first_values, pages)
         levels = self._levels(parts, num_values)
-        first_slots, first_values = _before(parts.num_levels), _before(num_values)
-        found = FoundRows.find(scheme, levels, first_slots, first_values, rows.bound_chunks, rows.ordinals)
+        found = FoundRows.find(
+            scheme, levels, _before(parts.num_levels), first_values, rows.bound_chunks, rows.ordinals
+        )
         if not layout.value_compression.can_take or found.values.num_rows * _FEW_VALUES >= first_values[-1]:
             leaf = self.leaf(self._values(parts, pages))
             return found.array(self.path, scheme, levels, leaf(*visible_validity(scheme, levels)))
-        chunks, places = found.places(first_values)
-        values = layout.value_compression.take_mini_blocks(parts.values, chunks, places)
+        return self._taken(PickedRows(found.picked(levels), found.values), parts, first_values, pages)
+
+    def _are_few(self, rows: ChunksOfRows) -> bool:
+        """Whether the chunks have many more rows, as it seems."""
+        return rows.num_rows * _FEW_VALUES * len(self.table) < len(rows.chosen) * self.num_rows
+
+    def _taken(self, rows: PickedRows, parts: ChunkParts, first_values: Int64Array, pages: Int64Array) -> pa.Array:
+        """Rows whose values are taken one by one out of their chunks, which are of `pages`."""
+        chunks, places = places_of_values(rows.values, first_values)
+        values = self.layout.value_compression.take_mini_blocks(parts.values, chunks, places)
         if self.dictionary is not None and self.dictionary.is_joined:
             values = self.dictionary.joined_indices(values, pages[chunks])
-        return unravel(self.path, scheme, found.picked(levels), self.leaf(values))
+        return unravel(self.path, LevelScheme.of(self.layout.layers), rows.levels, self.leaf(values))
 
     def leaf(self, values: Block) -> Leaf:
         """The leaf of `values`, which are indices into the dictionary, if there is one."""

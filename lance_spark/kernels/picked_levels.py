@@ -1,0 +1,147 @@
+"""The levels of single rows of lists, out of packed chunks.
+
+Each chunk is unpacked into memory that stays in the cache, and only the levels of the wanted rows are kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.bitpack import unpack_chunk
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u16
+from lance_spark.kernels.levels import BLOCK, count_equal, count_up_to
+
+LEVEL_BITS = 16
+
+MAX_CHUNK_LEVELS = 1 << 16
+"""More levels than a chunk can count."""
+
+SCRATCH_LEVELS = MAX_CHUNK_LEVELS + 1024
+"""Levels that `pick_levels` needs room for, of each kind: a block of 1024 is unpacked completely."""
+
+_NO_LEVEL = 0xFFFF
+
+
+@inlined
+def _bits_equal(levels, level):
+    bits = np.uint64(0)
+    for k in range(BLOCK):
+        bits |= np.uint64(levels[k] == level) << np.uint64(k)
+    return bits
+
+
+@inlined
+def _bits_up_to(levels, bound):
+    bits = np.uint64(0)
+    for k in range(BLOCK):
+        bits |= np.uint64(levels[k] <= bound) << np.uint64(k)
+    return bits
+
+
+@inlined
+def _num_ones(word):
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@inlined
+def _unpack_levels(data, chunks, num_chunks, chunk, count, width, scratch):
+    """Unpacks the levels of a chunk, and ends them by a block of levels that none has; False if it is too short."""
+    if count < 0 or count >= MAX_CHUNK_LEVELS:
+        return False
+    table = pointer_i64(chunks)
+    if not unpack_chunk(data + table[chunk], table[num_chunks + chunk], count, LEVEL_BITS, width, scratch):
+        return False
+    after = pointer_u16(scratch + 2 * count)
+    for k in range(BLOCK):
+        after[k] = _NO_LEVEL
+    return True
+
+
+@inlined
+def _keep(scratch, start, stop, has_definition, reps, defs, picked):
+    """Copies both levels of slots from `start` to `stop` behind those that are picked; returns how many are then."""
+    num_bytes = 2 * (stop - start)
+    copy_bytes(reps + 2 * picked, scratch + 2 * start, num_bytes)
+    if has_definition:
+        copy_bytes(defs + 2 * picked, scratch + 2 * (SCRATCH_LEVELS + start), num_bytes)
+    return picked + stop - start
+
+
+@kernel(
+    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, "
+    "int64, int64)"
+)
+def pick_levels(
+    data, repetition, rep_width, definition, def_width, num_slots, first_values, num_chunks, max_rep, max_visible,
+    chunks, ordinals, num_bounds, scratch, reps, defs, values,
+):  # fmt: skip
+    """Copies the levels of rows out of chunks that need not begin or end with a row, and counts values up to them.
+
+    Args:
+        data: the bytes of the chunks.
+        repetition, definition: ``int64[2, num_chunks]``: start in `data` and size of the levels of each chunk, packed
+            out of line to `rep_width` and `def_width` bits; `definition` = 0: all slots have values.
+        num_slots: ``int64[num_chunks]``.
+        first_values: ``int64[num_chunks + 1]``: the values before each chunk, and before the end.
+        chunks, ordinals: ``int64[num_bounds]``, as for `find_rows`: a start and an end of each range of rows.
+        scratch: ``uint16[2, SCRATCH_LEVELS]``.
+        reps, defs: uint16, get the levels of the rows; with room for those of all slots.
+        values: ``int64[num_bounds]``, gets the number of values before each bound.
+
+    Returns:
+        The number of levels; negative if a chunk is too short, or a bound is not in its chunk.
+    """
+    slots_of = pointer_i64(num_slots)
+    first_value = pointer_i64(first_values)
+    chunk_of = pointer_i64(chunks)
+    ordinal = pointer_i64(ordinals)
+    out = pointer_i64(values)
+    has_definition = definition != 0
+    def_scratch = scratch + 2 * SCRATCH_LEVELS
+    row = np.uint16(max_rep)
+    bound = np.uint16(max_visible)
+    picked = i = np.int64(0)
+    for chunk in range(num_chunks):
+        count = slots_of[chunk]
+        if not _unpack_levels(data, repetition, num_chunks, chunk, count, rep_width, scratch):
+            return -1
+        if has_definition and not _unpack_levels(
+            data, definition, num_chunks, chunk, count, def_width, def_scratch
+        ):  # fmt: skip
+            return -1
+        block = begun = visible = opened = np.int64(0)
+        while i < num_bounds and chunk_of[i] == chunk:
+            while block + BLOCK < count:
+                seen = count_equal(pointer_u16(scratch + 2 * block), row)
+                if begun + seen > ordinal[i]:
+                    break
+                begun += seen
+                if has_definition:
+                    visible += count_up_to(pointer_u16(def_scratch + 2 * block), bound)
+                block += BLOCK
+            starts = _bits_equal(pointer_u16(scratch + 2 * block), row)
+            before = ordinal[i] - begun
+            if before < 0 or before > _num_ones(starts):
+                return -1
+            for _ in range(before):
+                starts &= starts - np.uint64(1)
+            # The row begins at the lowest bit left; without one the range ends with the chunk.
+            below = (starts & (~starts + np.uint64(1))) - np.uint64(1)
+            slot = block + _num_ones(below) if starts != 0 else count
+            found = slot
+            if has_definition:
+                found = visible + _num_ones(_bits_up_to(pointer_u16(def_scratch + 2 * block), bound) & below)
+            out[i] = first_value[chunk] + found
+            is_start = i % 2 == 0
+            if slot < opened or slot > count or out[i] > first_value[chunk + 1] or (is_start and starts == 0):
+                return -1
+            if not is_start:
+                picked = _keep(scratch, opened, slot, has_definition, reps, defs, picked)
+            opened = slot
+            i += 1
+        if i % 2 == 1:
+            picked = _keep(scratch, opened, count, has_definition, reps, defs, picked)
+    return picked if i == num_bounds else np.int64(-1)
