@@ -152,6 +152,54 @@ def ranges_of_bits(data, first_bit, num_bits, starts, stops):
     return np.int64(begun)
 
 
+@inlined
+def num_ones(word):
+    """The number of bits of a word of 64 bits that are set."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def count_ranges(data, first_bit, num_bits, span):
+    """The number of ranges of bits that are set.
+
+    Args:
+        data: bits, of which `num_bits` from bit `first_bit` (0 to 7) on count.
+        span: int64[2], gets the first bit of the first range, and the end of the last one, counted from `first_bit`; if
+            there are any.
+    """
+    words = pointer_u64(data)
+    octets = pointer_u8(data)
+    out = pointer_i64(span)
+    end = first_bit + num_bits
+    every = np.uint64(0xFFFFFFFFFFFFFFFF)
+    before = np.uint64(0)
+    total = np.int64(0)
+    for number in range((end + 63) >> 6):
+        place = np.int64(number) << 6
+        if place + 64 <= end:
+            word = words[number]
+        else:
+            word = np.uint64(0)
+            for k in range((end - place + 7) >> 3):
+                word |= np.uint64(octets[(place >> 3) + k]) << np.uint64(8 * k)
+            word &= every >> np.uint64(place + 64 - end)
+        if place == 0:
+            word &= every << np.uint64(first_bit)
+        if word != 0:
+            if total == 0:
+                out[0] = place + num_ones((word & (~word + np.uint64(1))) - np.uint64(1)) - first_bit
+            below = word
+            for shift in (1, 2, 4, 8, 16, 32):
+                below |= below >> np.uint64(shift)
+            out[1] = place + num_ones(below) - first_bit
+        total += num_ones(word & ~(word << np.uint64(1) | before))
+        before = word >> np.uint64(63)
+    return total
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def bits_of_ranges(starts, stops, num_ranges, first, num_bits, target):
     """Sets the bits of ranges, which ascend and are counted from `first`.

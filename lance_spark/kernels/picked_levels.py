@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.bitpack import unpack_chunk
+from lance_spark.kernels.bits import num_ones
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u16
 from lance_spark.kernels.levels import BLOCK, count_equal, count_up_to
 
@@ -36,14 +37,6 @@ def _bits_up_to(levels, bound):
     for k in range(BLOCK):
         bits |= np.uint64(levels[k] <= bound) << np.uint64(k)
     return bits
-
-
-@inlined
-def _num_ones(word):
-    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @inlined
@@ -124,16 +117,16 @@ def pick_levels(
                 block += BLOCK
             starts = _bits_equal(pointer_u16(scratch + 2 * block), row)
             before = ordinal[i] - begun
-            if before < 0 or before > _num_ones(starts):
+            if before < 0 or before > num_ones(starts):
                 return -1
             for _ in range(before):
                 starts &= starts - np.uint64(1)
             # The row begins at the lowest bit left; without one the range ends with the chunk.
             below = (starts & (~starts + np.uint64(1))) - np.uint64(1)
-            slot = block + _num_ones(below) if starts != 0 else count
+            slot = block + num_ones(below) if starts != 0 else count
             found = slot
             if has_definition:
-                found = visible + _num_ones(_bits_up_to(pointer_u16(def_scratch + 2 * block), bound) & below)
+                found = visible + num_ones(_bits_up_to(pointer_u16(def_scratch + 2 * block), bound) & below)
             out[i] = first_value[chunk] + found
             is_start = i % 2 == 0
             if slot < opened or slot > count or out[i] > first_value[chunk + 1] or (is_start and starts == 0):

@@ -73,18 +73,18 @@ def _filter_plain(array: pa.Array, keep: pa.BooleanArray) -> pa.Array:
         return pa.Array.from_buffers(array.type, count, [valid, _kept_bits(data, array.offset, keep, count)])
     width = array.type.bit_width // 8
     target = pa.allocate_buffer((count + 1) * width)
-    keep_words(data.address + array.offset * width, width, *_bits_of(keep), target.address)
+    keep_words(data.address + array.offset * width, width, *bits_of(keep), target.address)
     return pa.Array.from_buffers(array.type, count, [valid, target.slice(0, count * width)])
 
 
 def _kept_bits(data: pa.Buffer, offset: int, keep: pa.BooleanArray, count: int) -> pa.Buffer:
     target = pa.allocate_buffer(8 * (count // 64 + 1))
-    keep_bits(data.address, offset, *_bits_of(keep), target.address)
+    keep_bits(data.address, offset, *bits_of(keep), target.address)
     return target
 
 
-def _bits_of(keep: pa.BooleanArray) -> tuple[int, int, int]:
-    """(address of the byte with the first bit, the place of the bit in it, number of bits)."""
+def bits_of(keep: pa.BooleanArray) -> tuple[int, int, int]:
+    """Of values without nulls: (address of the byte with the first bit, the place of the bit in it, number of bits)."""
     return keep.buffers()[1].address + (keep.offset >> 3), keep.offset & 7, len(keep)
 
 

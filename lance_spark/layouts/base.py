@@ -215,6 +215,16 @@ class RowRanges:
             object.__setattr__(self, "_num_rows", int((self.stops - self.starts).sum()))
         return self._num_rows
 
+    @property
+    def num_ranges(self) -> int:
+        """The number of ranges."""
+        return len(self.starts)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the first range begins and the last one ends. There is at least one."""
+        return int(self.starts[0]), int(self.stops[-1])
+
     def is_all(self, num_rows: int) -> bool:
         """True if these are exactly the rows 0..num_rows."""
         return len(self.starts) == 1 and int(self.starts[0]) == 0 and int(self.stops[0]) == num_rows
@@ -237,7 +247,8 @@ class RowRanges:
 
     def mask(self) -> pa.BooleanArray:
         """bool[stops[-1] - starts[0]]: which rows from the first to the last one these are. There is at least one."""
-        first, num_bits = int(self.starts[0]), int(self.stops[-1] - self.starts[0])
+        first, stop = self.span
+        num_bits = stop - first
         starts, stops = np.ascontiguousarray(self.starts), np.ascontiguousarray(self.stops)
         bits = np.zeros(num_bits // 64 + 1, np.uint64)
         ranges = address_of(starts), address_of(stops), len(starts)

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from lance_spark.kernels.bits import (
     bits_of_ranges,
     concatenate_bits,
+    count_ranges,
     keep_bits,
     mark_ranges,
     ranges_of_bits,
     split_bits,
 )
 from lance_spark.kernels.jit import address_of
+from tests.support.guarded_memory import guarded
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,6 +82,19 @@ def test_ranges_of_set_bits(runs: list[tuple[bool, int]], first: int) -> None:
     # One more than there are ranges is written at most.
     assert starts[count + 1 :].tolist() == [-7] * (len(starts) - count - 1)
     assert stops[count + 1 :].tolist() == [-7] * (len(stops) - count - 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 90)), max_size=12), st.integers(0, 7))
+def test_ranges_of_set_bits_are_counted(runs: list[tuple[bool, int]], first: int) -> None:
+    bits = [bit for bit, length in runs for _ in range(length)]
+    octets = np.packbits(np.array([True] * first + bits + [True] * 9), bitorder="little").tobytes()
+    data = guarded(octets[: (first + len(bits) + 7) // 8])
+    span = np.array([-7, -7], np.int64)
+    edges = np.diff(np.array([False, *bits, False]).astype(np.int64))
+    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    assert count_ranges(data.address, first, len(bits), address_of(span)) == len(starts)
+    assert span.tolist() == ([starts[0], stops[-1]] if len(starts) else [-7, -7])
 
 
 @settings(max_examples=200, deadline=None)

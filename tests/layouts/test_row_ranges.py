@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.mini_block.chunks import moved_ranges, touched_by_values
+from lance_spark.layouts.row_bits import RowBits
 from lance_spark.layouts.row_selection import take_ranges
 from lance_spark.table.reading.fragment_reader import row_ranges
 
@@ -96,3 +97,19 @@ def test_rows_within_a_stretch(count: int, longest: int) -> None:
         expected = [row - start for row in rows.indices().tolist() if start <= row < stop]
         assert inside.indices().tolist() == expected
         assert bool((inside.starts < inside.stops).all())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.booleans(), max_size=300), st.integers(0, 9), st.integers(0, 500))
+def test_rows_of_bits_are_those_of_their_ranges(bits: list[bool], offset: int, first_row: int) -> None:
+    keep = pa.array([True] * offset + bits + [True]).slice(offset, len(bits))
+    rows = RowBits(keep, first_row, sum(bits))
+    same = row_ranges(np.flatnonzero(np.array(bits, np.bool_)) + first_row)
+    assert (rows.num_ranges, rows.num_rows) == (same.num_ranges, same.num_rows)
+    assert [rows.starts.tolist(), rows.stops.tolist()] == [same.starts.tolist(), same.stops.tolist()]
+    assert rows.indices().tolist() == same.indices().tolist()
+    if same.num_ranges:
+        assert rows.span == same.span
+        assert rows.mask().equals(same.mask())
+        inside, expected = (each.within(first_row + 3, first_row + 90) for each in (rows, same))
+        assert inside.indices().tolist() == expected.indices().tolist()

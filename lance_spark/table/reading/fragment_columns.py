@@ -94,8 +94,7 @@ class FragmentColumns:
             return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
         if _touch_every_chunk(rows):
             # Decoding all of a window is cheaper than skipping the others.
-            first = int(rows.starts[0])
-            whole = self._read(RowRanges.of(first, int(rows.stops[-1])))
+            whole = self._read(RowRanges.of(*rows.span))
             keep = pa.chunked_array([rows.mask()])
             return [filter_chunked(column, keep) for column in whole]
         return self._read(rows)
@@ -132,7 +131,8 @@ class FragmentColumns:
 
 def _touch_every_chunk(rows: RowRanges) -> bool:
     """Whether nearly all chunks from the first to the last of `rows` have to be decoded."""
-    num_ranges, span = len(rows.starts), int(rows.stops[-1]) - int(rows.starts[0])
+    num_ranges, (first, stop) = rows.num_ranges, rows.span
+    span = stop - first
     if num_ranges <= _FEW_RANGES:
         return False
     return rows.num_rows * 2 > span or (rows.num_rows * 4 > span and num_ranges * _CLOSE > span)

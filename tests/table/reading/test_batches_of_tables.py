@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_spark
@@ -55,3 +57,26 @@ def test_kept_rows_are_decoded_in_larger_windows(tmp_path: Path) -> None:
     assert chosen.column("c0").num_chunks > 1
     assert chosen.equals(rows)
     assert len(list(table.scan())) > 1
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_rows_of_a_filter_that_keeps_many_are_no_ranges(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(11)
+    count = 40_000
+    numbers = pa.array(rng.integers(-(2**62), 2**62, count), mask=rng.random(count) < 0.1)
+    texts = pa.array([f"text {value}" for value in rng.integers(0, 10**6, count).tolist()])
+    table = pa.table({"k": rng.integers(0, 100, count), "v": numbers, "s": texts})
+    uri = str(tmp_path / "t")
+    lance_spark.write(table, uri, max_rows_per_file=15_000, file_format_version=version)
+    dataset = lance_spark.open(uri)
+
+    def refused(*arguments: int) -> int:
+        raise AssertionError("ranges were made of bits")
+
+    for share in (30, 50, 97):
+        expected = table.filter(pc.less(table["k"], share)).select(["s", "v"])
+        with monkeypatch.context() as patched:
+            patched.setattr("lance_spark.layouts.row_bits.ranges_of_bits", refused)
+            assert dataset.to_table(["s", "v"], filter=f"k < {share}").equals(expected)

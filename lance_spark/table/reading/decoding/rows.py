@@ -11,10 +11,9 @@ import pyarrow as pa
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.nodes import Expr, referenced_columns
-from lance_spark.kernels.bits import ranges_of_bits
-from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.row_bits import RowBits
 from lance_spark.schema.field import Field
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_columns import FragmentColumns
@@ -182,14 +181,7 @@ def _kept_rows(rows: RowRanges, keep: pa.ChunkedArray, num_kept: int) -> RowRang
         return rows
     if keep.num_chunks > 1 or len(rows.starts) > 1:
         return row_ranges(rows.numbers(np.flatnonzero(keep.to_numpy())))
-    # The same ranges, without the number of each row.
-    truth = keep.chunk(0)
-    bits = truth.buffers()[1]
-    starts, stops = np.empty((2, min(num_kept, len(truth) // 2 + 1) + 1), np.int64)
-    first = bits.address + (truth.offset >> 3)
-    count = ranges_of_bits(first, truth.offset & 7, len(truth), address_of(starts), address_of(stops))
-    first_row = rows.starts[0]
-    return RowRanges(starts[:count] + first_row, stops[:count] + first_row, num_kept)
+    return RowBits(keep.chunk(0), int(rows.starts[0]), num_kept)
 
 
 def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
