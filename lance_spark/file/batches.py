@@ -21,7 +21,7 @@ class BatchChecker:
     def __init__(self, schema: LanceSchema, version: FileVersion) -> None:
         self._version = version
         self._fields = schema.fields
-        self._names = set(schema.names())
+        self._names = list(schema.names())
         self._types = [to_arrow_type(top) for top in schema.fields]
         self._unchecked = [_is_unchecked(top) for top in schema.fields]
 
@@ -31,10 +31,9 @@ class BatchChecker:
         Raises:
             InvalidInputError: a column is missing, unknown, of another type, or null where the schema forbids it.
         """
-        self._check_names(batch.schema.names)
         result = []
-        for field, dtype, unchecked in zip(self._fields, self._types, self._unchecked, strict=True):
-            column = batch.column(field.name)
+        in_order = zip(self._fields, self._types, self._unchecked, self._in_order(batch), strict=True)
+        for field, dtype, unchecked, column in in_order:
             arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             arrays = [_in_type(array, dtype, field.name) for array in arrays if len(array)]
             if unchecked:
@@ -49,11 +48,16 @@ class BatchChecker:
             result.append(arrays)
         return result
 
-    def _check_names(self, names: list[str]) -> None:
+    def _in_order(self, batch: pa.RecordBatch | pa.Table) -> list[pa.Array | pa.ChunkedArray]:
+        """The columns in the order of the schema, which has exactly these."""
+        names = batch.schema.names
+        if names == self._names:
+            found: list[pa.Array | pa.ChunkedArray] = batch.columns
+            return found
         if sorted(names) == sorted(self._names):
-            return
-        missing = sorted(self._names - set(names))
-        unknown = sorted(set(names) - self._names)
+            return [batch.column(name) for name in self._names]
+        missing = sorted(set(self._names) - set(names))
+        unknown = sorted(set(names) - set(self._names))
         parts = [f"it has no column {', '.join(map(repr, missing))}"] if missing else []
         parts += [f"the file has no column {', '.join(map(repr, unknown))}"] if unknown else []
         parts = parts or ["a column is in it twice"]

@@ -68,9 +68,10 @@ class ColumnWriter:
         if not bits or num_bytes >= self._page_bytes or num_rows > MAX_PAGE_ROWS:
             return False
         if len(array):
-            self._pieces.append(shred(array, ()))
+            # A copy, as `_detach` makes one.
+            self._pieces.append(shred(pa.concat_arrays([array]), ()))
             self._gathered_bytes, self._gathered_rows = num_bytes, num_rows
-            self._detach()
+            self._join_many()
         return True
 
     def _detach(self) -> None:
@@ -84,6 +85,9 @@ class ColumnWriter:
             self._pieces[-1] = Shredded(
                 last.lists, last.present, last.num_rows, last.num_items, last.reps, last.codes, values
             )
+        self._join_many()
+
+    def _join_many(self) -> None:
         if len(self._pieces) >= MAX_PIECES:
             self._pieces = _joined(self._pieces)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
@@ -9,6 +11,7 @@ from lance_spark.schema import logical_type as lt
 from lance_spark.schema.blob import BlobSizes, is_blob_v2
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.remembered import Remembered
 
 WRITABLE_VERSIONS = (FileVersion.V2_0, FileVersion.V2_1, FileVersion.V2_2)
 """The versions of data files that can be written, oldest first."""
@@ -22,8 +25,17 @@ def require_writable(schema: LanceSchema, version: FileVersion) -> None:
     """
     if version not in WRITABLE_VERSIONS:
         raise UnsupportedFeatureError(_refusal(version), feature="file version", version=version.value)
-    for top in schema.fields:
+    _checked((schema.fields,), version, lambda: _check_all(schema.fields, version))
+
+
+_checked: Remembered[bool] = Remembered()
+"""The fields of a table that is written to again are the same object, mostly."""
+
+
+def _check_all(fields: Sequence[Field], version: FileVersion) -> bool:
+    for top in fields:
         _check(top, (), version)
+    return True
 
 
 _VARIABLE = ("string", "binary", "large_string", "large_binary")

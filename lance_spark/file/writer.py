@@ -36,7 +36,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.layouts.page_bytes import PageBytes, PageDescription
 from lance_spark.layouts.registry import PAGE_LAYOUT_URL
 from lance_spark.layouts.v2_0.registry import ARRAY_ENCODING_URL
-from lance_spark.schema.blob import has_blobs, stored
+from lance_spark.schema.blob import blob_columns, stored
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.wire import schema_to_proto
@@ -120,7 +120,7 @@ class FileWriter:
         self._sidecars = Sidecars(store, path)
         self._blobs: BlobColumns | None = None
         self._schema = schema
-        if any(has_blobs(field) for field in schema.fields):
+        if blob_columns(schema.fields):
             self._blobs = BlobColumns(schema.fields, self._sidecars, self._write_blob, blob_source)
             schema = replace(schema, fields=tuple(stored(field) for field in schema.fields))
             if version is FileVersion.V2_2:
@@ -233,29 +233,31 @@ class FileWriter:
             )
 
     def _write_page(self, column: _Column, page: PageBytes) -> None:
+        sizes = [buffer.size for buffer in page.buffers]
         metadata = file2_pb2.ColumnMetadata.Page(
             length=page.num_rows,
             priority=column.num_rows,
-            buffer_offsets=self._write_buffers(page.buffers),
-            buffer_sizes=[buffer.size for buffer in page.buffers],
+            buffer_offsets=self._write_buffers(page.buffers, sizes),
+            buffer_sizes=sizes,
             encoding=_page_encoding(self._page_url, page.layout),
         )
         column.pages.append(metadata)
         rows = page.file_rows
         column.num_rows += page.num_rows // column.writer.slots_per_row if rows is None else rows
 
-    def _write_buffers(self, buffers: Sequence[pa.Buffer]) -> list[int]:
-        """Writes the buffers of a page; returns their positions."""
-        if sum(buffer.size for buffer in buffers) > _SMALL_PAGE_BYTES:
+    def _write_buffers(self, buffers: Sequence[pa.Buffer], sizes: Sequence[int]) -> list[int]:
+        """Writes the buffers of a page, which have `sizes`; returns their positions."""
+        if sum(sizes) > _SMALL_PAGE_BYTES:
             return [self._write_aligned(buffer) for buffer in buffers]
         # One call for a small page: the buffers of a wide table are thousands.
         end = self._output.tell()
         positions: list[int] = []
-        parts: list[bytes | memoryview] = []
-        for buffer in buffers:
-            parts += (_PADDINGS[-end % ALIGNMENT], memoryview(buffer))
-            positions.append(end + -end % ALIGNMENT)
-            end = positions[-1] + buffer.size
+        parts: list[bytes | pa.Buffer] = []
+        for buffer, size in zip(buffers, sizes, strict=True):
+            missing = -end % ALIGNMENT
+            parts += (_PADDINGS[missing], buffer)
+            positions.append(end + missing)
+            end += missing + size
         self._output.write(b"".join(parts))
         return positions
 

@@ -42,7 +42,19 @@ class Conformer:
         UnsupportedFeatureError: a CHECK constraint of the table cannot be enforced.
     """
 
+    @classmethod
+    def of(cls, table: LanceSchema, given: pa.Schema) -> Conformer:
+        """One for these schemas: a recent one, if the columns and the metadata of both are equal to those of that."""
+        global _recent
+        for kept in _recent:
+            if kept._is_for(table, given):
+                return kept
+        made = cls(table, given)
+        _recent = (*_recent[1 - _MAX_RECENT :], made)
+        return made
+
     def __init__(self, table: LanceSchema, given: pa.Schema) -> None:
+        self._table = table
         _check_names(table.names(), given.names, "")
         fields = {field.name: field for field in table.fields}
         present = set(given.names)
@@ -64,6 +76,11 @@ class Conformer:
             pa.schema(self._targets, metadata=given.metadata), check_metadata=True
         )
         """Whether batches are as they are written."""
+
+    def _is_for(self, table: LanceSchema, given: pa.Schema) -> bool:
+        # Versions with equal columns have the same tuple of them.
+        is_same_table = self._table.fields is table.fields and self._table.metadata == table.metadata
+        return is_same_table and bool(self._given.equals(given, check_metadata=True))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the table's types, columns in the table's order.
@@ -103,6 +120,11 @@ class Conformer:
                     return False
                 _check_type(field.type, targets[field.name], field.name)
         return True
+
+
+_MAX_RECENT = 8
+_recent: tuple[Conformer, ...] = ()
+"""Those of the last appends, the newest last: looking at each column again is a tenth of an append to a wide table."""
 
 
 def same_columns(left: LanceSchema, right: LanceSchema) -> bool:

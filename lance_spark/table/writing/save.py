@@ -127,7 +127,7 @@ def plan_write(
     asked = None if file_format_version is None else FileVersion.parse(file_format_version)
     if mode == APPEND and base is not None:
         evolved = None if merge_schema is None else evolved_schema(merge_schema, base, source.schema)
-        conform = Conformer(evolved or base.schema, source.schema)
+        conform = Conformer.of(evolved or base.schema, source.schema)
         file_version = asked or data_format(base) or DEFAULT_FILE_VERSION
         plan = WritePlan(base, True, conform.schema, file_version, conform, evolved)
     else:

@@ -16,7 +16,7 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.file.blob_writer import BlobSource, copied_bytes
 from lance_spark.file.writer import FileWriter, WrittenFile
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.blob import has_blobs
+from lance_spark.schema.blob import blob_columns
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
@@ -71,7 +71,7 @@ class FragmentWriter:
         blob_source: BlobSource | None = None,
     ) -> None:
         self._blob_source = blob_source
-        self._blob_columns = tuple(field for field in schema.fields if has_blobs(field))
+        self._blob_columns = blob_columns(schema.fields)
         self._targets = cycle(targets or (DataTarget(store, f"{DATA}/"),))
         self._target = next(self._targets)
         self._published: list[tuple[ObjectStore, str]] = []

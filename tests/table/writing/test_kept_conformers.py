@@ -1,0 +1,66 @@
+"""Appends to a table find again what was checked for the last one, unless the table or the rows differ."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import InvalidInputError
+from lance_spark.schema.arrow import from_arrow_schema
+from lance_spark.schema.check import CHECK_PREFIX
+from lance_spark.schema.field import LanceSchema
+from lance_spark.table.columns.check_constraints import add_check
+from lance_spark.table.writing import conform
+from lance_spark.table.writing.conform import Conformer
+
+GIVEN = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
+
+
+def test_the_same_columns_and_an_equal_schema() -> None:
+    table = from_arrow_schema(GIVEN)
+    made = Conformer.of(table, GIVEN)
+    assert Conformer.of(LanceSchema(table.fields, {}), pa.schema(list(GIVEN))) is made
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pa.schema([GIVEN.field("s"), GIVEN.field("a")]),
+        pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.large_string())]),
+        pa.schema([pa.field("a", pa.int64(), nullable=False), GIVEN.field("s")]),
+        pa.schema([pa.field("a", pa.int64(), metadata={"k": "v"}), GIVEN.field("s")]),
+        GIVEN.with_metadata({"k": "v"}),
+    ],
+)
+def test_another_schema_of_the_rows(given: pa.Schema) -> None:
+    table = from_arrow_schema(GIVEN)
+    assert Conformer.of(table, GIVEN) is not Conformer.of(table, given)
+
+
+def test_another_table() -> None:
+    table = from_arrow_schema(GIVEN)
+    made = Conformer.of(table, GIVEN)
+    assert Conformer.of(from_arrow_schema(GIVEN), GIVEN) is not made
+    assert Conformer.of(LanceSchema(table.fields, {f"{CHECK_PREFIX}c": b"a > 0"}), GIVEN) is not made
+
+
+def test_only_the_last_ones_are_kept() -> None:
+    for number in range(20):
+        given = pa.schema([pa.field(f"c{number}", pa.int64())])
+        Conformer.of(from_arrow_schema(given), given)
+    assert len(conform._recent) <= 8
+
+
+def test_a_constraint_counts_from_the_next_append_on() -> None:
+    uri = "memory://kept-conformers"
+    rows = pa.table({"a": [1, -1]})
+    lance_spark.write(rows, uri)
+    lance_spark.write(rows, uri, mode="append")
+    lance_spark.write(rows, uri, mode="append")
+    lance_spark.open(uri).delete("a < 0")
+    dataset = lance_spark.open(uri)
+    add_check(dataset.location, dataset.manifest, "positive", "a > 0")
+    with pytest.raises(InvalidInputError, match="positive"):
+        lance_spark.write(rows, uri, mode="append")
+    assert lance_spark.open(uri).count_rows() == 3
