@@ -127,12 +127,17 @@ class Page:
         num_rows: `Page.length` of the wire format.
         path: the path from the top-level field to the leaf of this column.
         kept: buffers that its layout keeps for later reads, by their numbers.
+        num_bytes: the sum of `buffer_sizes`.
     """
 
     buffer_sizes: tuple[int, ...]
     num_rows: int
     path: LeafPath
     kept: dict[int, pa.Buffer] = field(default_factory=dict, repr=False, compare=False)
+    num_bytes: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_bytes", sum(self.buffer_sizes))
 
     def whole(self, buffer: int, page: int = 0) -> BufferSlice:
         """A complete buffer; `EncodedPage.locate` raises if there is no such buffer."""
@@ -159,6 +164,14 @@ class PageLayout(ABC):
     def to_proto(self) -> Any:
         """The complete `PageLayout` message, including the oneof."""
 
+    def join_key(self, wanted: int, num_rows: int) -> Hashable:
+        """Pages of a `JoinablePageLayout` with equal keys can be read together; None if this one is better read alone.
+
+        Args:
+            wanted: rows that are read of a page of `num_rows` rows.
+        """
+        return None
+
     @abstractmethod
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
         """The path array of `rows` of the page, of length ``rows.num_rows``.
@@ -170,14 +183,6 @@ class PageLayout(ABC):
 
 class JoinablePageLayout(PageLayout):
     """A layout whose pages can be decoded together."""
-
-    @abstractmethod
-    def join_key(self, wanted: int, num_rows: int) -> Hashable:
-        """Pages whose layouts have equal keys can be read together; None if this one is better read alone.
-
-        Args:
-            wanted: rows that are read of a page of `num_rows` rows.
-        """
 
     @abstractmethod
     def read_run(self, layouts: Sequence[PageLayout], pages: Sequence[Page], rows: RowRanges) -> Reads[pa.Array]:

@@ -87,7 +87,7 @@ class Leaf:
 
     @cached_property
     def sizes(self) -> Int64Array:
-        return np.array([sum(page.buffer_sizes) for page in self.pages], np.int64)
+        return np.array([page.num_bytes for page in self.pages], np.int64)
 
     def layout(self, number: int) -> PageLayout:
         """The layout of a page.
@@ -207,7 +207,7 @@ def _runs(file: Selection, column: int, wanted: int) -> Iterator[_Run]:
 
 
 def _key(path: LeafPath, layout: PageLayout, num_wanted: int, num_rows: int) -> Hashable:
-    if path.shape is None or not isinstance(layout, JoinablePageLayout):
+    if path.shape is None:
         return None
     key = layout.join_key(num_wanted, num_rows)
     return None if key is None else (path.shape, key)
@@ -269,7 +269,7 @@ def _rows_within(leaf: Leaf, rows: RowRanges, touched: _Touched, run: slice, num
 
 def _needed(page: Page, wanted: int, num_ranges: int) -> int:
     """About how many bytes of a page have to be decoded for some of its rows; not more than it has."""
-    size = sum(page.buffer_sizes)
+    size = page.num_bytes
     return min(size, size * wanted // max(page.num_rows, 1) + num_ranges * CHUNK_BYTES)
 
 

@@ -177,7 +177,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     has_lists = layout.has_lists
     is_whole = rows.is_all(num_rows)
     every_chunk = is_whole or path.slots_per_row > 1 or (has_lists and layout.repetition_index_depth == 0)
-    at_once = every_chunk or sum([sum(page.buffer_sizes) for page in pages]) <= SMALL_BYTES * len(pages)
+    at_once = every_chunk or sum([page.num_bytes for page in pages]) <= SMALL_BYTES * len(pages)
     wanted = [_WORDS] if layout.dictionary is None else [_WORDS, 2]
     if has_lists and not every_chunk:
         wanted.append(2 if layout.dictionary is None else 3)
