@@ -18,7 +18,6 @@ from lance_spark.index.text.items import check_lists
 from lance_spark.index.text.merge import old_documents
 from lance_spark.index.text.segment import TextSegment, granularity_of
 
-
 _DOCUMENTS = "lance_tokenizer"
 """The parameter that follows from the type of the column."""
 
