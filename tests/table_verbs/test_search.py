@@ -111,3 +111,21 @@ def test_text_index_covers_new_rows_and_partitions(dataset: Any) -> None:
         assert sorted(optimized.search(words)["id"].to_pylist()) == ids
         assert sorted(optimized.to_table(["id"], f"lance_match(title, '{words}')")["id"].to_pylist()) == ids
     assert optimized.drop_index("words").list_indices() == []
+
+
+def test_partition_without_an_index_is_searched_as_the_others_are() -> None:
+    rows = pa.table({"p": [1, 1], "id": [0, 1], "text": ["dogs run", "a dog"], "items": [["fox dog", "fox"], ["dog"]]})
+    later = pa.table({"p": [2, 2], "id": [2, 3], "text": ["dogs", "dog"], "items": [["cat", "the fox"], None]})
+    root = f"memory://{uuid.uuid4()}"
+    table = create_partitioned_dataset(root, rows.schema, [PartitionBy("p", ("p",), Identity())]).append(rows)
+    table = table.create_scalar_index("text", "INVERTED", stem=False)
+    table = table.create_scalar_index("items", "INVERTED", document_granularity="LIST_ELEMENT").append(later)
+    for searched in (table, table.optimize_indices()):
+        assert sorted(searched.search("dogs", ["id"], search_columns=["text"])["id"].to_pylist()) == [0, 2]
+        for use_index in (True, False):
+            found = searched.search("fox", ["id"], search_columns=["items"], use_index=use_index)
+            assert sorted(zip(found["id"].to_pylist(), found["_doc_index"].to_pylist(), strict=True)) == [
+                (0, [0]),
+                (0, [1]),
+                (2, [1]),
+            ]

@@ -62,6 +62,7 @@ class TextColumns:
         self._finder = FieldFinder(schema)
         self._indexes = TextIndexes(manifest, bases)
         self._made: dict[tuple[str, bool, str | None], TextColumn] = {}
+        self.shared = SharedAnalyses([self])
 
     @property
     def has_index(self) -> bool:
@@ -135,13 +136,12 @@ class TextColumns:
         if not (is_text(dtype) or is_json):
             raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings, lists of strings or JSON")
         names = tuple(field.name for field in path)
-        documents = self._granularity(path, granularity)
+        documents = Granularity.of(granularity) if granularity is not None else self.shared.granularity(name)
         if documents is Granularity.LIST_ELEMENT:
             check_lists(dtype)
         found = self._indexes.segments(path, documents)
-        # Without an index of this granularity rows are analyzed as for the other one.
-        same = found or self._indexes.segments(path, documents.other)
-        parameters = same[-1].segment.parameters if same else TextParameters(lance_tokenizer=JSON if is_json else TEXT)
+        parameters = self.own_parameters(name, documents) or self.shared.parameters(name, documents)
+        parameters = parameters or TextParameters(lance_tokenizer=JSON if is_json else TEXT)
         if self._use_index:
             # Segments of other analyses cannot answer the same words.
             used = [
@@ -156,15 +156,15 @@ class TextColumns:
         others = [] if is_enough else [item for item in self._manifest.fragments if item.id not in covered]
         return _Covered(names, parameters, used, others, documents)
 
-    def _granularity(self, path: Sequence[Field], wanted: str | None) -> Granularity:
-        if wanted is not None:
-            return Granularity.of(wanted)
-        found = self._indexes.granularities(path)
-        if len(found) > 1:
-            raise InvalidInputError(
-                f"column {path[-1].name!r} has text indexes of rows and of items; set document_granularity in the query"
-            )
-        return next(iter(found), Granularity.ROW)
+    def own_granularities(self, name: str) -> set[Granularity]:
+        """What the documents of the indexes of a column are."""
+        return self._indexes.granularities(self._finder.find(self._finder.names(name)))
+
+    def own_parameters(self, name: str, documents: Granularity) -> TextParameters | None:
+        """The analysis of the index of a column, if there is one; one of this granularity comes first."""
+        path = self._finder.find(self._finder.names(name))
+        found = self._indexes.segments(path, documents) or self._indexes.segments(path, documents.other)
+        return found[-1].segment.parameters if found else None
 
     def _analyzed(
         self,
@@ -275,6 +275,38 @@ def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> 
         except CorruptFileError as error:
             if not any(part.leave_out(error) for part in columns):
                 raise
+
+
+class SharedAnalyses:
+    """How columns are searched in partitions that have no index, when others have one."""
+
+    def __init__(self, parts: Sequence[TextColumns]) -> None:
+        self._parts = parts
+        self._granularities: dict[str, Granularity] = {}
+        self._parameters: dict[tuple[str, Granularity], TextParameters | None] = {}
+
+    def granularity(self, name: str) -> Granularity:
+        """What a document of a column is.
+
+        Raises:
+            InvalidInputError: there are indexes of both granularities.
+        """
+        if name not in self._granularities:
+            found = {granularity for part in self._parts for granularity in part.own_granularities(name)}
+            if len(found) > 1:
+                raise InvalidInputError(
+                    f"column {name!r} has text indexes of rows and of items; set document_granularity in the query"
+                )
+            self._granularities[name] = next(iter(found), Granularity.ROW)
+        return self._granularities[name]
+
+    def parameters(self, name: str, documents: Granularity) -> TextParameters | None:
+        """The analysis of the first index of a column; None if there is none."""
+        key = (name, documents)
+        if key not in self._parameters:
+            all_of_them = (part.own_parameters(name, documents) for part in self._parts)
+            self._parameters[key] = next((found for found in all_of_them if found is not None), None)
+        return self._parameters[key]
 
 
 class JoinedColumns:

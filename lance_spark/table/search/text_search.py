@@ -20,7 +20,7 @@ from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.locate import by_fragment
-from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, TextColumns, without_damage
+from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, SharedAnalyses, TextColumns, without_damage
 
 SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
@@ -194,6 +194,9 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
         )
         for part in parts
     ]
+    shared = SharedAnalyses(columns)
+    for column in columns:
+        column.shared = shared
     query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
     if not parts:
         return columns, query

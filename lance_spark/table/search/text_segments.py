@@ -105,6 +105,7 @@ class TextIndexes:
         try:
             return cached_part(self._manifest, ("text segment", index.uuid), make)
         except LanceError as error:
+            self._damaged.add(index.uuid)
             warn_unused(index.name, index.uuid, error)
             return []
 
