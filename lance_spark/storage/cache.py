@@ -19,7 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from lance_spark.storage.base import ObjectStore
 
@@ -58,6 +58,7 @@ class Identified(Protocol):
 class _Kept:
     value: object
     num_bytes: int
+    owner: object = None
 
 
 class Cache:
@@ -110,14 +111,18 @@ class Cache:
                     self._kept.move_to_end(key)
         return [None if kept is None else kept.value for kept in found]
 
-    def put(self, key: Hashable, value: object, num_bytes: int) -> None:
-        """Caches `value`, unless it alone would take more than three quarters of the capacity."""
+    def put(self, key: Hashable, value: object, num_bytes: int, owner: object = None) -> None:
+        """Caches `value`, unless it alone would take more than three quarters of the capacity.
+
+        Args:
+            owner: stays in memory with the value, so that no other object can have its identity, which `key` holds.
+        """
         with self._lock:
             old = self._kept.pop(key, None)
             self._num_bytes -= old.num_bytes if old is not None else 0
             if num_bytes > self._max_bytes * 3 // 4:
                 return
-            self._kept[key] = _Kept(value, num_bytes)
+            self._kept[key] = _Kept(value, num_bytes, owner)
             self._num_bytes += num_bytes
             self._shrink()
 
@@ -203,14 +208,14 @@ def cached_part(owner: object, part: Hashable, make: Callable[[], tuple[Value, i
         owner: the object; parts of another one, equal or not, are others.
         part: which part.
     """
-    return _kept((_Same(owner), part), make)
+    return _kept((id(owner), part), make, owner)
 
 
 def cached_parts(
     owner: object, kind: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
 ) -> list[Value]:
     """`cached_part` of some numbered parts of a kind at once; `make` gets the numbers that are missing."""
-    return _kept_parts((_Same(owner), kind), numbers, make)
+    return _kept_parts((id(owner), kind), numbers, make, owner)
 
 
 def cached_by_etag(
@@ -233,27 +238,13 @@ def put_by_etag(store: ObjectStore, kind: str, path: str, etag: Hashable, value:
         shared.put((kind, store.identity, path, etag), value, num_bytes)
 
 
-class _Same:
-    """A key that is equal for one object only, which it keeps alive, so that no other can have its identity."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: object) -> None:
-        self._owner = owner
-
-    def __hash__(self) -> int:
-        return id(self._owner)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other._owner is self._owner
-
-
-def _kept(key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
-    found = shared.get(key)
+def _kept(key: Hashable, make: Callable[[], tuple[Value, int]], owner: object = None) -> Value:
+    found: Any = shared.get(key)
     if found is not None:
-        return cast(Value, found)
+        kept: Value = found
+        return kept
     value, num_bytes = make()
-    shared.put(key, value, num_bytes)
+    shared.put(key, value, num_bytes, owner)
     return value
 
 
@@ -261,13 +252,14 @@ def _kept_parts(
     key: tuple[Hashable, ...],
     numbers: Sequence[int],
     make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]],
+    owner: object = None,
 ) -> list[Value]:
     keys = [(*key, number) for number in numbers]
-    found = shared.get_all(keys)
+    found: list[Any] = shared.get_all(keys)
     missing = [place for place, value in enumerate(found) if value is None]
     if missing:
         made = make([numbers[place] for place in missing])
         for place, (value, num_bytes) in zip(missing, made, strict=True):
-            shared.put(keys[place], value, num_bytes)
+            shared.put(keys[place], value, num_bytes, owner)
             found[place] = value
-    return cast(list[Value], found)
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from google.protobuf.message import DecodeError
 from lance_spark._proto import index_details_pb2
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles
-from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, distances
+from lance_spark.index.vector.metrics import Block, Float32Array, Metric, Vectors, block_of, distances_of_block
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -74,10 +75,14 @@ class IvfModel:
             raise file.damaged(f"{centroids.size} values are no centroids of {dimension} values")
         return cls(kind, Metric.named(metric), centroids.reshape(-1, dimension))
 
+    @cached_property
+    def _block(self) -> Block:
+        return block_of(self.centroids)
+
     def distances(self, query: Vectors) -> Float32Array:
         """float32[p]: from the query (normalized for cosine) to each centroid."""
         metric = Metric.L2 if self.metric is Metric.COSINE else self.metric
-        return distances(metric, self.centroids, query.astype(self.centroids.dtype))
+        return distances_of_block(metric, self._block, query.astype(self.centroids.dtype, copy=False))
 
 
 @dataclass(frozen=True)

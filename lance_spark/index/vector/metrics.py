@@ -30,6 +30,7 @@ from lance_spark.kernels.vector.distances import (
 
 Vectors = npt.NDArray[Any]
 Float32Array = npt.NDArray[np.float32]
+Int64Array = npt.NDArray[np.int64]
 
 
 class Metric(str, Enum):
@@ -60,8 +61,6 @@ class Metric(str, Enum):
         return cls.L2 if folded == "euclidean" else next((metric for metric in cls if metric.value == folded), None)
 
 
-Int64Array = npt.NDArray[np.int64]
-
 _KERNELS = {
     (Metric.L2, 4): squared_l2_f32,
     (Metric.L2, 8): squared_l2_f64,
@@ -79,8 +78,23 @@ def distances(metric: Metric, vectors: Vectors, query: Vectors) -> Float32Array:
         vectors: [n, d] of float16, float32 or float64; of uint8 for hamming.
         query: [d] of the same type.
     """
+    return distances_of_block(metric, block_of(vectors), query)
+
+
+Block = tuple[Vectors, Int64Array, Int64Array]
+"""Vectors as kernels compare them; the arrays of their address and number."""
+
+
+def block_of(vectors: Vectors) -> Block:
+    """[n, d] of vectors, prepared for `distances_of_block`."""
     rows = np.ascontiguousarray(vectors, computed_type(vectors.dtype))
-    return distances_of_parts(metric, np.array([address_of(rows)]), np.array([len(rows)]), query.astype(rows.dtype))
+    return rows, np.array([address_of(rows)]), np.array([len(rows)])
+
+
+def distances_of_block(metric: Metric, block: Block, query: Vectors) -> Float32Array:
+    """As `distances`."""
+    rows, address, number = block
+    return distances_of_parts(metric, address, number, query.astype(rows.dtype, copy=False))
 
 
 def computed_type(dtype: npt.DTypeLike) -> npt.DTypeLike:
@@ -98,7 +112,7 @@ def distances_of_parts(metric: Metric, parts: Int64Array, lengths: Int64Array, q
         query: [d] of a type that `computed_type` returns.
     """
     wanted = np.ascontiguousarray(query)
-    out = _empty(metric, int(lengths.sum()), wanted.dtype)
+    out = _empty(metric, int(np.add.reduce(lengths)), wanted.dtype)
     run = hamming_u8 if metric is Metric.HAMMING else _KERNELS[metric, wanted.dtype.itemsize]
     run(address_of(parts), address_of(lengths), len(parts), len(wanted), address_of(wanted), address_of(out))
     return _distances(metric, out)

@@ -31,6 +31,9 @@ class Hits:
     addresses: UInt64Array
 
 
+NO_HITS = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
 @dataclass(frozen=True, slots=True)
 class DistanceRange:
     """The distances that count: from `lower` on, below `upper`."""
@@ -75,7 +78,7 @@ class NearestRows:
     def __init__(self, k: int, within: DistanceRange) -> None:
         self._k = k
         self._within = within
-        self._hits = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
+        self._hits = NO_HITS
 
     @property
     def bound(self) -> float:
@@ -92,18 +95,20 @@ class NearestRows:
         kept = self._within.keeps(distances)
         if len(self._hits.distances) == self._k:
             kept &= distances <= self._hits.distances[-1]
-        chosen = np.flatnonzero(kept)
+        (chosen,) = kept.nonzero()
         if len(chosen) > self._k:
             # Cut before sorting, with all rows as near as the last one: row ids decide among them.
             near = distances[chosen]
             chosen = chosen[near <= bound_of_least(near, self._k)[0]]
         if not len(chosen):
             return
-        merged = Hits(
-            np.concatenate([self._hits.distances, distances[chosen]]),
-            np.concatenate([self._hits.row_ids, row_ids[chosen]]),
-            np.concatenate([self._hits.addresses, addresses[chosen]]),
-        )
+        merged = Hits(distances[chosen], row_ids[chosen], addresses[chosen])
+        if len(self._hits.distances):
+            merged = Hits(
+                np.concatenate([self._hits.distances, merged.distances]),
+                np.concatenate([self._hits.row_ids, merged.row_ids]),
+                np.concatenate([self._hits.addresses, merged.addresses]),
+            )
         order = np.lexsort((merged.row_ids, merged.distances))[: self._k]
         self._hits = Hits(merged.distances[order], merged.row_ids[order], merged.addresses[order])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.ivf import MODEL_FILE, STORAGE_FILE, IvfModel
+from lance_spark.index.vector.metrics import Metric
 from lance_spark.index.vector.storage import ScalarStorage, VectorStorage
 from lance_spark.index.vector.stored.flat import FlatStorage
 from lance_spark.index.vector.stored.graph import Graphs
@@ -35,10 +37,20 @@ class OpenedSegment:
     storage: VectorStorage
     graphs: Graphs | None
 
-    @property
+    @cached_property
     def model(self) -> IvfModel:
         """The centroids and the metric."""
         return self.storage.model
+
+    @cached_property
+    def has_exact_order(self) -> bool:
+        """Whether its distances put rows in the right order."""
+        return self.model.kind.endswith("_FLAT")
+
+    @cached_property
+    def has_exact_distances(self) -> bool:
+        """Whether its distances are those of the table's own vectors, to the last bit."""
+        return self.has_exact_order and self.model.metric is not Metric.COSINE
 
 
 def open_segment(files: IndexFiles, dimension: int) -> OpenedSegment:

@@ -67,7 +67,7 @@ class Probing:
         Args:
             distances: float32[p], of the query to the centroids.
         """
-        order = np.argsort(distances, kind="stable")
+        order = distances.argsort(kind="stable")
         limit = len(order) if self.maximum is None else min(self.maximum, len(order))
         wanted = _automatic(distances[order], k, metric) if self.minimum is None else self.minimum
         return order[:limit], min(wanted, limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -12,14 +13,13 @@ import pyroaring
 
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances
-from lance_spark.index.vector.nearest import Hits
+from lance_spark.index.vector.nearest import NO_HITS, Hits
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.storage import Partition, Parts, Scorer
 from lance_spark.index.vector.stored.graph import Graphs
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.vector_codes import nearest_rows
-from lance_spark.storage.cache import cached_part
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -32,9 +32,6 @@ _SCANNED_SHARE = 0.1
 
 _BATCH_BYTES = 64 << 20
 """About how many bytes of vectors are in memory at a time beside those that are cached."""
-
-_METRIC_BYTES = 64
-"""What a cached metric takes, with its key."""
 
 
 class LiveRows(Protocol):
@@ -149,30 +146,17 @@ class VectorSegment:
         """
         return open_segment(self.files, self.dimension)
 
-    @property
+    @cached_property
     def metric(self) -> Metric:
         """Its metric, which is read from its files once. Raises as `opened`."""
-
-        def read() -> tuple[Metric, int]:
-            return self.opened().model.metric, _METRIC_BYTES
-
-        return cached_part(self, "metric", read)
-
-
-def has_exact_distances(opened: OpenedSegment) -> bool:
-    """Whether the distances of a segment are those of the table's own vectors, to the last bit."""
-    return opened.model.kind.endswith("_FLAT") and opened.model.metric is not Metric.COSINE
-
-
-def has_exact_order(opened: OpenedSegment) -> bool:
-    """Whether the distances of a segment put rows in the right order."""
-    return opened.model.kind.endswith("_FLAT")
+        return self.opened().model.metric
 
 
 def nearest_of_segment(
     opened: OpenedSegment, query: Vectors, effort: Effort, live: LiveRows, probed: Probed | None = None
 ) -> Hits:
-    """About the `effort.count` nearest rows of a segment; their distances are estimates unless `has_exact_distances`.
+    """About the `effort.count` nearest rows of a segment; their distances are estimates unless
+    `OpenedSegment.has_exact_distances`.
 
     Args:
         query: [d].
@@ -187,11 +171,11 @@ def nearest_of_segment(
     if model.metric is Metric.COSINE:
         length = np.linalg.norm(wanted.astype(np.float64))
         if not length > 0:
-            return _NO_HITS
+            return NO_HITS
         wanted = (wanted / length).astype(np.float32)
     order, least = effort.probing.order(model.distances(wanted), effort.k, model.metric)
     search = _PartitionSearch(opened, opened.storage.scorer(wanted), wanted, effort, live)
-    found = _NO_HITS
+    found = NO_HITS
     place = 0
     while place < len(order):
         stop = min(max(least, 2 * place), len(order))
@@ -208,15 +192,12 @@ def nearest_of_segment(
     return found
 
 
-_NO_HITS = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
-
-
 def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
     """The partitions of `order` that have rows, as many at a time as fit into memory."""
     lengths = opened.storage.partitions.lengths[order]
     filled, lengths = order[lengths > 0], lengths[lengths > 0]
     most = max(1, _BATCH_BYTES // opened.model.centroids[0].nbytes)
-    if int(lengths.sum()) <= most:
+    if int(np.add.reduce(lengths)) <= most:
         if len(filled):
             yield filled.tolist()
         return
@@ -237,8 +218,7 @@ class _PartitionSearch:
         self._live = live
         self._looked_at = 2 * effort.count if live.may_exclude else effort.count
         self._compared: list[list[int]] = []
-        self._found: list[_Found] = []
-        self.num_rows = 0
+        self._found = _Found()
 
     def add(self, numbers: list[int]) -> None:
         """Searches some partitions."""
@@ -253,9 +233,9 @@ class _PartitionSearch:
     def _compare(self, numbers: list[int], partitions: list[Partition], count: int | None) -> None:
         parts = Parts.of(numbers, partitions)
         estimates = self._scorer.distances(parts, count)
-        starts = address_of(estimates) + (np.cumsum(parts.lengths) - parts.lengths) * estimates.itemsize
-        ids = np.array([rows.ids_address for rows in partitions], np.int64)
-        self._take(_Found(starts, ids, parts.lengths, (estimates, partitions)))
+        starts = address_of(estimates) + (parts.lengths.cumsum() - parts.lengths) * estimates.itemsize
+        ids = [rows.ids_address for rows in partitions]
+        self._found.add(starts.tolist(), ids, parts.lengths.tolist(), (estimates, partitions))
 
     def _walk(self, graphs: Graphs, number: int, rows: Partition) -> None:
         row_ids = rows.row_ids
@@ -263,34 +243,38 @@ class _PartitionSearch:
             self._compare([number], [rows], None)
             return
         returned = self._live(row_ids)[1] if self._live.may_exclude else None
-        if returned is not None and int(returned.sum()) <= max(self._effort.nodes, _SCANNED_SHARE * len(row_ids)):
+        if returned is not None and np.count_nonzero(returned) <= max(
+            self._effort.nodes, _SCANNED_SHARE * len(row_ids)
+        ):
             estimates = self._scorer.distances(Parts.of([number], [rows]))
-            self._take(_Found.of(estimates[returned], row_ids[returned]))
+            self._found.add_block(estimates[returned], row_ids[returned])
             return
         nodes = self._scorer.nodes(number, rows)
         found = graphs.graph(number, len(row_ids)).nearest(nodes, self._effort.nodes, returned)
         if found is None:
             raise graphs.file.damaged(f"an edge of the graph of partition {number} leads nowhere")
         estimates, places = found
-        if has_exact_distances(self._opened):
+        if self._opened.has_exact_distances:
             vectors = rows.payload[places]
             estimates = distances(self._opened.storage.metric, vectors, self._query.astype(vectors.dtype, copy=False))
-        self._take(_Found.of(estimates, row_ids[places]))
+        self._found.add_block(estimates, row_ids[places])
 
-    def _take(self, found: _Found) -> None:
-        self._found.append(found)
-        self.num_rows += int(found.lengths.sum())
+    @property
+    def num_rows(self) -> int:
+        """Rows that were compared."""
+        return self._found.num_rows
 
     def nearest(self) -> Hits:
         """The nearest ones of the rows that a search may return, at most `effort.count`."""
         if not self.num_rows:
-            return _NO_HITS
+            return NO_HITS
         count = self._effort.count
         while True:
-            estimates, row_ids = self._first(min(self._looked_at, self.num_rows))
+            estimates, row_ids = self._found.first(self._looked_at)
             addresses, is_live = self._live(row_ids)
-            if len(row_ids) < self._looked_at or int(is_live.sum()) >= count:
-                if not is_live.all():
+            num_live = np.count_nonzero(is_live)
+            if len(row_ids) < self._looked_at or num_live >= count:
+                if num_live < len(row_ids):
                     estimates, row_ids, addresses = estimates[is_live], row_ids[is_live], addresses[is_live]
                 return Hits(estimates[:count], row_ids[:count], addresses[:count])
             self._look_at_more()
@@ -299,49 +283,47 @@ class _PartitionSearch:
         """Looks at more rows: too few of the nearest may be returned, and distances of others may not be known."""
         self._looked_at *= 8
         if self._opened.graphs is None:
-            self._found.clear()
-            self.num_rows = 0
+            self._found = _Found()
             for numbers in self._compared:
                 self._compare(numbers, self._opened.storage.rows(numbers), self._looked_at)
 
-    def _first(self, count: int) -> tuple[Float32Array, UInt64Array]:
-        """(estimates, row ids) of the `count` nearest rows, nearest first, then by row id."""
-        starts, ids, lengths = (
-            np.concatenate(arrays)
-            for arrays in zip(*((found.estimates, found.row_ids, found.lengths) for found in self._found), strict=True)
-        )
-        keys, rows = np.empty(count, np.float32), np.empty(count, np.uint64)
+
+class _Found:
+    """Rows that were compared, in blocks: the addresses of their distances and row ids, and how many they are."""
+
+    def __init__(self) -> None:
+        self.num_rows = 0
+        self._estimates: list[int] = []
+        self._row_ids: list[int] = []
+        self._lengths: list[int] = []
+        # What the addresses lead to.
+        self._kept: list[object] = []
+
+    def add(self, estimates: list[int], row_ids: list[int], lengths: list[int], kept: object) -> None:
+        """Adds blocks, which stay in memory with `kept`."""
+        self._estimates += estimates
+        self._row_ids += row_ids
+        self._lengths += lengths
+        self._kept.append(kept)
+        self.num_rows += sum(lengths)
+
+    def add_block(self, estimates: Float32Array, row_ids: UInt64Array) -> None:
+        """Adds one block of contiguous arrays."""
+        self.add([address_of(estimates)], [address_of(row_ids)], [len(row_ids)], (estimates, row_ids))
+
+    def first(self, count: int) -> tuple[Float32Array, UInt64Array]:
+        """(distances, row ids) of the `count` nearest rows at most, nearest first, then by row id."""
+        room = min(count, self.num_rows)
+        keys, rows = np.empty(room, np.float32), np.empty(room, np.uint64)
+        blocks = np.array([self._estimates, self._row_ids, self._lengths], np.int64)
+        start = address_of(blocks)
         number = nearest_rows(
-            address_of(starts),
-            address_of(ids),
-            address_of(lengths),
-            len(lengths),
-            count,
+            start,
+            start + blocks.strides[0],
+            start + 2 * blocks.strides[0],
+            blocks.shape[1],
+            room,
             address_of(keys),
             address_of(rows),
         )
         return keys[:number], rows[:number]
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Rows that were compared, in blocks.
-
-    Attributes:
-        estimates: int64[p]: the address of the distances of each block.
-        row_ids: int64[p]: the address of its row ids.
-        lengths: int64[p]: its rows.
-        kept: what these addresses lead to.
-    """
-
-    estimates: Int64Array
-    row_ids: Int64Array
-    lengths: Int64Array
-    kept: object
-
-    @classmethod
-    def of(cls, estimates: Float32Array, row_ids: UInt64Array) -> _Found:
-        """One block."""
-        keys, ids = np.ascontiguousarray(estimates, np.float32), np.ascontiguousarray(row_ids)
-        starts, id_starts, lengths = (np.array([n], np.int64) for n in (address_of(keys), address_of(ids), len(ids)))
-        return cls(starts, id_starts, lengths, (keys, ids))

@@ -94,7 +94,7 @@ class Parts:
     @property
     def num_rows(self) -> int:
         """Rows of all partitions."""
-        return int(self.lengths.sum())
+        return int(np.add.reduce(self.lengths))
 
     def each(self, values: Vectors) -> Vectors:
         """[n]: for each row, the one of `values` ([p]) of its partition."""
@@ -179,7 +179,7 @@ class VectorStorage(ABC):
         """Bytes that it holds beside the partitions."""
         return self.partitions.offsets.nbytes + self.partitions.lengths.nbytes
 
-    @property
+    @cached_property
     def metric(self) -> Metric:
         """The metric by which payloads are compared: normalized vectors by l2."""
         return Metric.L2 if self.model.metric is Metric.COSINE else self.model.metric

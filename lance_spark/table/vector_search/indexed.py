@@ -23,8 +23,6 @@ from lance_spark.index.vector.segment import (
     LiveRows,
     Probed,
     VectorSegment,
-    has_exact_distances,
-    has_exact_order,
     nearest_of_segment,
 )
 from lance_spark.schema.field import LanceSchema
@@ -107,7 +105,7 @@ def nearest_hits(
     """
     segments = chosen_segments(scan, manifest, query, use_index=use.answers(query))
     if query.metric_is_default and segments:
-        query = replace(query, metric=segments[0][0].metric, metric_is_default=False)
+        query = query.with_metric(segments[0][0].metric)
     search = ExactSearch(scan, query)
     covered = pyroaring.BitMap()
     for segment, its_ids in segments:
@@ -129,8 +127,9 @@ def nearest_hits(
             use.probed.indexes.append(segment.name)
     if not use.fast_search or not segments:
         searched = manifest.fragments.ids if fragment_ids is None else fragment_ids
-        others = [*manifest.fragments.with_ids(searched - covered)]
-        search.read_fragments(manifest, others, use_scalar_index=use_scalar_index)
+        if others := searched - covered:
+            fragments = [*manifest.fragments.with_ids(others)]
+            search.read_fragments(manifest, fragments, use_scalar_index=use_scalar_index)
     use.probed.compared += search.num_rows
     return search.hits()
 
@@ -157,12 +156,13 @@ class _Rows:
     def of(cls, found: Sequence[Hits]) -> _Rows:
         """The rows that were found for some query."""
         addresses = np.concatenate([hits.addresses for hits in found])
-        order = np.argsort(addresses, kind="stable")
-        ascending = addresses[order]
-        is_first = np.ones(len(order), np.bool_)
-        np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
-        row_ids = np.concatenate([hits.row_ids for hits in found])[order]
-        return cls(ascending[is_first], row_ids[is_first])
+        order = addresses.argsort(kind="stable")
+        ascending, row_ids = addresses[order], np.concatenate([hits.row_ids for hits in found])[order]
+        is_next = ascending[1:] != ascending[:-1]
+        if np.count_nonzero(is_next) < len(is_next):
+            (firsts,) = np.concatenate([[True], is_next]).nonzero()
+            ascending, row_ids = ascending[firsts], row_ids[firsts]
+        return cls(ascending, row_ids)
 
 
 @dataclass(frozen=True)
@@ -192,12 +192,12 @@ class _SegmentSearch:
         if allowed is not None and len(allowed) <= max(_MAX_FILTERED_ROWS, query.k):
             return _Rows(allowed, None)
         live = live_rows(self.manifest, self.fragment_ids, segment, self.scan, allowed)
-        factor = self.use.refine_factor or (1 if has_exact_order(opened) else _REFINE_FACTOR)
+        factor = self.use.refine_factor or (1 if opened.has_exact_order else _REFINE_FACTOR)
         effort = Effort(query.k, query.k * factor, self.use.probing, self.use.ef)
         if query.column.is_multivector:
             return self._rows_of_vectors(opened, live)
         found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
-        return found if has_exact_distances(opened) else _Rows.of(found)
+        return found if opened.has_exact_distances else _Rows.of(found)
 
     def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _Rows:
         """Candidates for a query of several vectors: the rows that have one of the nearest vectors to one of them.

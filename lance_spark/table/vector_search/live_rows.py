@@ -94,18 +94,20 @@ class _LiveRows:
         return self.ids.nbytes + self.num_rows.nbytes + self.deleted.nbytes + row_ids
 
     def __call__(self, row_ids: UInt64Array, /) -> tuple[UInt64Array, npt.NDArray[np.bool_]]:
+        known: npt.NDArray[np.bool_] | None
         if self.row_ids is not None:
             addresses, known = self.row_ids.located(row_ids)
         elif self.reuse is not None:
             addresses, known = self.reuse.moved_each(row_ids)
         else:
-            addresses, known = row_ids, np.ones(len(row_ids), np.bool_)
+            addresses, known = row_ids, None
         if not len(self.ids):
             return addresses, np.zeros(len(row_ids), np.bool_)
         starts, lengths = self._spans
-        places = np.searchsorted(starts, addresses, side="right") - 1
+        places = starts.searchsorted(addresses, side="right") - 1
         # Of an address before the first fragment the last one is taken off: it wraps around, beyond all lengths.
-        known &= addresses - starts[places] < lengths[places]
+        inside = addresses - starts[places] < lengths[places]
+        known = inside if known is None else known & inside
         if len(self.deleted):
             known &= ~_is_in(addresses, self.deleted)
         return addresses, known

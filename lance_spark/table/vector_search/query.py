@@ -92,8 +92,11 @@ class VectorColumn:
             )
         if self.is_bits and not bool(((rows >= 0) & (rows <= 255)).all()):
             raise InvalidInputError(f"column {self.name} has uint8 vectors; the query has values outside 0 to 255")
+        is_batch = values.ndim == 2 and not self.is_multivector
+        if rows.dtype == self.dtype and rows.flags.carray:
+            return rows, is_batch
         with np.errstate(over="ignore", invalid="ignore"):
-            return rows.astype(self.dtype), values.ndim == 2 and not self.is_multivector
+            return rows.astype(self.dtype), is_batch
 
 
 def _numbers(query: Any) -> npt.NDArray[Any]:
@@ -157,6 +160,10 @@ class VectorQuery:
         vectors, is_batch = column.vectors(query)
         within = DistanceRange(*distance_range) if distance_range is not None else DistanceRange()
         return cls(column, vectors, is_batch, int(k), column.metric(metric), within, metric is None)
+
+    def with_metric(self, metric: Metric) -> VectorQuery:
+        """The same search by a metric that was chosen."""
+        return VectorQuery(self.column, self.vectors, self.is_batch, self.k, metric, self.within, False)
 
     @property
     def queries(self) -> list[Vectors]:

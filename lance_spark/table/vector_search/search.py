@@ -14,7 +14,7 @@ import pyroaring
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import Expr
-from lance_spark.index.vector.nearest import Hits, NearestRows
+from lance_spark.index.vector.nearest import NO_HITS, Hits, NearestRows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.projection import parse_path
 from lance_spark.table.manifests.manifest import Manifest
@@ -153,7 +153,7 @@ class Search:
 
     @property
     def _nothing(self) -> list[Hits]:
-        return [_NO_HITS] * len(self.query.queries)
+        return [NO_HITS] * len(self.query.queries)
 
     def _query_with_metric(self, parts: Sequence[Part], scans: Sequence[Scan]) -> VectorQuery:
         if not self.query.metric_is_default:
@@ -163,7 +163,7 @@ class Search:
             for part, scan in zip(parts, scans, strict=True)
         )
         metric = next((metric for metric in found if metric is not None), self.query.metric)
-        return replace(self.query, metric=metric, metric_is_default=False)
+        return self.query.with_metric(metric)
 
     def _rows(self, hits: list[Hits], plan: Scan, manifest: Manifest) -> pa.Table | None:
         addresses = np.concatenate([hit.addresses for hit in hits])
@@ -217,9 +217,6 @@ class Search:
             added = rest[-1:] == [ROW_ID] and ROW_ID not in (self.columns or ())
             place = len(rest) - int(added)
         return [*rest[:place], DISTANCE, *rest[place:]]
-
-
-_NO_HITS = Hits(np.empty(0, np.float32), np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
 def searched_column(name: str, schema: pa.Schema) -> VectorColumn:

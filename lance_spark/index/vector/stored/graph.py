@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,11 @@ class Graph:
     edges: npt.NDArray[np.uint32]
     entry: int
 
+    @cached_property
+    def _addresses(self) -> tuple[int, ...]:
+        """Of the ids, levels, ends and edges."""
+        return tuple(address_of(array) for array in (self.ids, self.levels, self.ends, self.edges))
+
     def nearest(
         self, nodes: GraphNodes, effort: int, returned: npt.NDArray[np.bool_] | None
     ) -> tuple[Float32Array, Int64Array] | None:
@@ -54,17 +60,18 @@ class Graph:
         visited = np.zeros(num_nodes, np.uint8)
         open_keys, open_nodes = np.empty(num_nodes, np.float32), np.empty(num_nodes, np.int64)
         keys, found = np.empty(room, np.float32), np.empty(room, np.int64)
+        ids, levels, ends, edges = self._addresses
         count = nearest_nodes(
             nodes.kind,
             address_of(nodes.payload),
             nodes.width,
             address_of(nodes.query),
             num_nodes,
-            address_of(self.ids),
-            address_of(self.levels),
+            ids,
+            levels,
             len(self.levels) - 1,
-            address_of(self.ends),
-            address_of(self.edges),
+            ends,
+            edges,
             len(self.edges),
             self.entry,
             room,
