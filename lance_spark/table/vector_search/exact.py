@@ -71,7 +71,7 @@ class ExactSearch:
         stored = StoredVectors(self.scan, manifest, self._query.column)
         start = 0
         for group in stored.groups(wanted):
-            stop = start + sum(len(offsets) for _, offsets in group)
+            stop = start + sum([len(offsets) for _, offsets in group])
             self._compare_stored(group, stored.read(group), ids[start:stop], addresses[start:stop])
             start = stop
 
@@ -83,10 +83,9 @@ class ExactSearch:
         addresses: UInt64Array,
     ) -> None:
         """Compares rows whose vectors were found; the others are scanned."""
-        others = [item for item, vectors in zip(group, found, strict=True) if vectors is None]
-        if others:
-            self._scan_rows(others)
         known = [vectors for vectors in found if vectors is not None]
+        if len(known) < len(found):
+            self._scan_rows([item for item, vectors in zip(group, found, strict=True) if vectors is None])
         if not known:
             return
         if len(known) < len(found):
@@ -94,7 +93,7 @@ class ExactSearch:
             places = np.flatnonzero(np.concatenate(was_found))
             row_ids, addresses = row_ids[places], addresses[places]
         values = known[0].values if len(known) == 1 else np.concatenate([vectors.values for vectors in known])
-        is_null = np.concatenate([vectors.is_null for vectors in known])
+        is_null = known[0].is_null if len(known) == 1 else np.concatenate([vectors.is_null for vectors in known])
         self.num_rows += len(values)
         self._compare(values, is_null, row_ids, addresses)
 

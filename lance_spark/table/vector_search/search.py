@@ -17,6 +17,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.vector.nearest import NO_HITS, Hits, NearestRows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.projection import parse_path
+from lance_spark.schema.remembered import Remembered
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
@@ -24,6 +25,9 @@ from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
+
+_results: Remembered[tuple[pa.Schema, int]] = Remembered()
+_searched: Remembered[VectorColumn] = Remembered()
 
 
 class MakeScan(Protocol):
@@ -98,7 +102,10 @@ class Search:
             empty: reads `data_columns` of no row: it has the schema of the result.
         """
         found = self.found(parts)
-        return self._named(self._nothing, empty.arrow_schema.empty_table()) if found is None else found
+        if found is not None:
+            return found
+        schema = empty.arrow_schema
+        return self._named(self._nothing, schema.empty_table().columns, schema)
 
     def found(self, parts: Sequence[Part]) -> pa.Table | None:
         """As `run`; None if no row is found."""
@@ -169,11 +176,9 @@ class Search:
         addresses = np.concatenate([hit.addresses for hit in hits])
         if not len(addresses):
             return None
-        if set(plan.output) <= {ROW_ID} and plan.filter is None:
-            ids = np.concatenate([hit.row_ids for hit in hits])
-            columns = [pa.array(ids) for _ in plan.output]
-            rows = pa.table(columns, schema=plan.arrow_schema) if columns else plan.arrow_schema.empty_table()
-            return self._named(hits, rows)
+        if plan.output in ((), (ROW_ID,)) and plan.filter is None:
+            ids = [pa.array(np.concatenate([hit.row_ids for hit in hits]))] if plan.output else []
+            return self._named(hits, ids, plan.arrow_schema)
         wanted = distinct(addresses)
         if plan.filter is None:
             table, kept = _rows_at(wanted, plan.as_decoded, manifest), wanted
@@ -187,36 +192,41 @@ class Search:
         if not passed.all():
             hits, places = _filtered(hits, passed), places[passed]
         taken = [take_chunked(table.column(name), places) for name in plan.output]
-        return self._named(hits, pa.table(taken, schema=plan.arrow_schema))
+        return self._named(hits, taken, plan.arrow_schema)
 
-    def _named(self, hits: Sequence[Hits], rows: pa.Table) -> pa.Table:
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
-        fields: dict[str, pa.Field] = {}
+    def _named(
+        self, hits: Sequence[Hits], columns: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema
+    ) -> pa.Table:
+        """The rows of some hits, of which `columns` with a `schema` are known, with their distances."""
+        named = None if self.columns is None else tuple(self.columns)
+        result, place = _results((schema,), (self.query.is_batch, named), lambda: self._result(schema))
+        owners: list[pa.Array | pa.ChunkedArray] = []
         if self.query.is_batch:
-            if QUERY_INDEX in rows.column_names:
+            lengths = [len(hit.distances) for hit in hits]
+            owners.append(pa.array(np.repeat(np.arange(len(hits), dtype=np.int32), lengths)))
+        arrays = [*owners, *columns]
+        arrays.insert(place, pa.array(np.concatenate([hit.distances for hit in hits]), pa.float32()))
+        return pa.Table.from_arrays(arrays, schema=result)
+
+    def _result(self, schema: pa.Schema) -> tuple[pa.Schema, int]:
+        """(the schema of a result whose other columns have `schema`, the place of ``_distance`` in it: where the user
+        put it, else after the columns that he named)."""
+        fields = [*schema]
+        if self.query.is_batch:
+            if QUERY_INDEX in schema.names:
                 raise InvalidInputError(
                     f"the result of several queries has a column {QUERY_INDEX}, and so has the table: rename its own"
                 )
-            owners = np.repeat(np.arange(len(hits), dtype=np.int32), [len(hit.distances) for hit in hits])
-            columns[QUERY_INDEX], fields[QUERY_INDEX] = pa.array(owners), pa.field(QUERY_INDEX, pa.int32(), False)
-        for described in rows.schema:
-            columns[described.name], fields[described.name] = rows.column(described.name), described
-        distances = pa.array(np.concatenate([hit.distances for hit in hits]), pa.float32())
-        columns[DISTANCE], fields[DISTANCE] = distances, pa.field(DISTANCE, pa.float32())
-        order = self._order(list(columns))
-        schema = pa.schema([fields[name] for name in order], metadata=rows.schema.metadata)
-        return pa.table([columns[name] for name in order], schema=schema)
-
-    def _order(self, names: list[str]) -> list[str]:
-        """``_distance`` where the user put it, else after the columns that he named."""
-        rest = [name for name in names if name != DISTANCE]
+            fields.insert(0, pa.field(QUERY_INDEX, pa.int32(), False))
+        names = [field.name for field in fields]
         if self.columns is not None and DISTANCE in self.columns:
-            before = [name for name in self.columns[: list(self.columns).index(DISTANCE)] if name in rest]
-            place = rest.index(before[-1]) + 1 if before else int(self.query.is_batch)
+            before = [name for name in self.columns[: list(self.columns).index(DISTANCE)] if name in names]
+            place = names.index(before[-1]) + 1 if before else int(self.query.is_batch)
         else:
-            added = rest[-1:] == [ROW_ID] and ROW_ID not in (self.columns or ())
-            place = len(rest) - int(added)
-        return [*rest[:place], DISTANCE, *rest[place:]]
+            is_id_added = names[-1:] == [ROW_ID] and ROW_ID not in (self.columns or ())
+            place = len(names) - int(is_id_added)
+        fields.insert(place, pa.field(DISTANCE, pa.float32()))
+        return pa.schema(fields, metadata=schema.metadata), place
 
 
 def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
@@ -226,13 +236,19 @@ def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
         NotFoundError: there is no such column.
         InvalidInputError: it has no vectors, or the table has columns of the names that a result gets.
     """
-    path = resolve_names(schema, parse_path(name))
-    found = schema.field(path[0])
-    for inner in path[1:]:
-        found = found.type.field(inner)
-    if DISTANCE in schema.names:
-        raise InvalidInputError(f"the result of a search has a column {DISTANCE}, and so has the table: rename its own")
-    return VectorColumn.of(name, found.type)
+
+    def find() -> VectorColumn:
+        path = resolve_names(schema, parse_path(name))
+        found = schema.field(path[0])
+        for inner in path[1:]:
+            found = found.type.field(inner)
+        if DISTANCE in schema.names:
+            raise InvalidInputError(
+                f"the result of a search has a column {DISTANCE}, and so has the table: rename its own"
+            )
+        return VectorColumn.of(name, found.type)
+
+    return _searched((schema,), name, find)
 
 
 def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,11 @@ class _Places:
     width: int
     mapped: pa.Buffer | None
 
+    @cached_property
+    def _first_rows(self) -> Int64Array:
+        """int64[p]: the first row of each page."""
+        return np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
+
     def read(self, rows: Int64Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
         """(uint8[n, width]: the vectors of `rows`; bool[n]: which of them are null).
 
@@ -71,13 +77,13 @@ class _Places:
         Raises:
             StorageError: the store failed.
         """
-        pages = np.searchsorted(self.ends, rows, side="right")
+        pages = self.ends.searchsorted(rows, side="right")
         control = self.control[pages]
-        first_rows = np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])[pages]
-        data, places = self._located(self.starts[pages] + (rows - first_rows) * (control + self.width), control)
+        offsets = (rows - self._first_rows[pages]) * (control + self.width)
+        data, places = self._located(self.starts[pages] + offsets, control)
         values = gathered(data, places + control, np.full(len(rows), self.width, np.int64))
         is_null = np.zeros(len(rows), np.bool_)
-        words = np.flatnonzero(control)
+        (words,) = control.nonzero()
         if len(words):
             # Any level other than 0 says that the vector, or a struct around it, is null.
             sizes = control[words]
@@ -127,7 +133,7 @@ class StoredVectors:
     def groups(self, wanted: Sequence[FragmentRows]) -> Iterator[list[FragmentRows]]:
         """`wanted`, in order, in groups of rows that fit into memory together."""
         most = max(1, _GROUP_BYTES // (self._dimension * self._dtype.itemsize))
-        if sum(len(rows) for _, rows in wanted) <= most:
+        if sum([len(rows) for _, rows in wanted]) <= most:
             yield [*wanted]
             return
         for fragment, rows in wanted:
@@ -141,6 +147,8 @@ class StoredVectors:
             LanceError: a file is missing or contradicts the format.
         """
         with self._scan.bases.reading():
+            if len(wanted) == 1:
+                return [self._read(wanted[0])]
             return overlapped(self._read, wanted, self._scan.bases.reads_at_once)
 
     def _read(self, item: FragmentRows) -> RowVectors | None:
@@ -149,8 +157,9 @@ class StoredVectors:
         if places is None or int(rows[-1]) >= int(places.ends[-1]):
             return None
         values, is_null = places.read(rows)
-        # A vector behind a control word can begin at any byte.
-        return RowVectors(np.require(values.view(self._dtype), requirements=["ALIGNED"]), is_null)
+        vectors = values.view(self._dtype)
+        # A single vector is a view, and behind a control word it can begin at any byte.
+        return RowVectors(vectors if vectors.flags.aligned else vectors.copy(), is_null)
 
     def _places(self, fragment: DataFragment) -> _Places | None:
         width = self._dimension * self._dtype.itemsize

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.table.reading.json_text import shown_table
+from lance_spark.table.reading.json_text import shown_schema, shown_table
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.vector_search.query import DEFAULT_K
 from lance_spark.table.vector_search.request import NearestRequest
@@ -120,7 +121,7 @@ class VectorVerbs(ABC):
             use_scalar_index=use_scalar_index,
             ef=ef,
         )
-        return shown_table(self.searched(self.plan_nearest(request)))
+        return self._shown_result(request)
 
     def to_table_of_nearest(
         self, nearest: Mapping[str, Any], *, with_row_address: bool = False, **arguments: Any
@@ -137,7 +138,16 @@ class VectorVerbs(ABC):
         """
         if with_row_address:
             raise InvalidInputError("the result of a vector search has no _rowaddr; ask for with_row_id")
-        return shown_table(self.searched(self.plan_nearest(NearestRequest.of_reference(nearest, **arguments))))
+        return self._shown_result(NearestRequest.of_reference(nearest, **arguments))
+
+    def _shown_result(self, request: NearestRequest) -> pa.Table:
+        rows = self.searched(self.plan_nearest(request))
+        return shown_table(rows) if self._has_json else rows
+
+    @cached_property
+    def _has_json(self) -> bool:
+        schema = self.stored_schema
+        return shown_schema(schema) is not schema
 
     def searched(self, search: Search) -> pa.Table:
         """The result of a search, in the form in which columns are stored. Raises as `nearest`."""
