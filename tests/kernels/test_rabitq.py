@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lance_spark.index.vector.rotation import random_signs, rotated, sign_flips
-from lance_spark.index.vector.stored.rabit_codes import sign_panels
+from lance_spark.index.vector.stored.rabit_codes import magnitude_bytes, sign_panels, sign_rows, unpacked_codes
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.rabitq import code_distances, encode
 
@@ -146,3 +146,32 @@ def test_magnitudes_are_near_the_vectors(num_bits: int) -> None:
     best = np.min([losses(np.minimum(np.floor(scale * sizes), limit) + 0.5) for scale in scales], axis=0)
     own = losses(np.where(np.signbit(values), ~codes & limit, codes) + 0.5)
     assert own.mean() <= best.mean() * 1.1
+
+
+@pytest.mark.parametrize("num_rows", [1, 31, 32, 100])
+def test_packed_signs_are_those_of_rows(num_rows: int) -> None:
+    rows = np.random.default_rng(num_rows).integers(0, 256, (num_rows, 5), dtype=np.uint8)
+    order, stored = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15], []
+    for start in range(0, num_rows // 32 * 32, 32):
+        for byte in rows[start : start + 32].T:
+            stored += [byte[row] & 15 | (byte[row + 16] & 15) << 4 for row in order]
+            stored += [byte[row] >> 4 | byte[row + 16] & 240 for row in order]
+    stored += rows[num_rows // 32 * 32 :].T.ravel().tolist()
+    packed = np.array(stored, np.uint8).reshape(rows.shape)
+    assert sign_rows(packed, packed=True).tolist() == rows.tolist()
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+@pytest.mark.parametrize("dimension", [8, 64, 104, 136])
+def test_codes_of_five_bits_are_those_of_each_dimension(dimension: int, shift: int) -> None:
+    random, num_rows, width = np.random.default_rng(dimension), 7, magnitude_bytes(dimension, 5)
+    signs = random.integers(0, 256, (num_rows, dimension // 8), dtype=np.uint8)
+    kept = random.integers(0, 256, shift + num_rows * width, dtype=np.uint8)
+    magnitudes = kept[shift:].reshape(num_rows, width)
+    found = unpacked_codes(signs, magnitudes, 5)
+    assert found.shape == (num_rows, dimension)
+    for row in range(num_rows):
+        for j in range(dimension):
+            byte = magnitudes[row, j // 16 * 8 + j % 8]
+            sign = signs[row, j // 8] >> j % 8 & 1
+            assert found[row, j] == sign * 16 + (byte >> 4 * (j // 8 % 2) & 15)

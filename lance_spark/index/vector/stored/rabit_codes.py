@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.rabitq import PANEL_ROWS
+from lance_spark.kernels.vector.rabitq_unpack import codes_of_five_bits, rows_of_blocks
 
-_BLOCK_ROWS = 32
 _BLOCK_DIMENSIONS = 64
-_ROW_ORDER = np.array([0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15])
 MAX_BITS = 9
+_USUAL_BITS = 5
+"""What the reference library takes unless it is told otherwise; a kernel unpacks such codes."""
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -61,6 +63,8 @@ def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.
         rows: [n, d / 8]: sign bits.
         magnitudes: [n, `magnitude_bytes`]; None with one bit.
     """
+    if num_bits == _USUAL_BITS and magnitudes is not None:
+        return _codes_of_five_bits(rows, magnitudes)
     # All rows as one, and products in place of shifts: numpy needs a third and a tenth of the time.
     bits = np.unpackbits(rows.ravel(), bitorder="little").reshape(len(rows), -1)
     if magnitudes is None:
@@ -74,22 +78,23 @@ def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.
 
 
 def _rows_of_blocks(stored: Bytes) -> Bytes:
-    num_rows, width = stored.shape
-    flat = stored.ravel()
-    num_blocks = num_rows // _BLOCK_ROWS
-    inside = num_blocks * _BLOCK_ROWS
-    out = np.empty_like(stored)
-    halves = flat[: inside * width].reshape(num_blocks, width, 2, _BLOCK_ROWS // 2)
-    low, high = halves[:, :, 0], halves[:, :, 1]
-    blocks = out[:inside].reshape(num_blocks, _BLOCK_ROWS, width)
-    blocks[:, _ROW_ORDER] = ((low & 15) | (high << 4)).transpose(0, 2, 1)
-    blocks[:, _ROW_ORDER + 16] = ((low >> 4) | (high & 0xF0)).transpose(0, 2, 1)
-    out[inside:] = flat[inside * width :].reshape(width, num_rows - inside).T
-    return out
+    found, (num_rows, width) = np.ascontiguousarray(stored), stored.shape
+    rows = np.empty((num_rows, width), np.uint8)
+    rows_of_blocks(address_of(found), num_rows, width, address_of(rows))
+    return rows
+
+
+def _codes_of_five_bits(rows: Bytes, magnitudes: Bytes) -> Bytes:
+    (num_rows, num_words), signs, found = rows.shape, np.ascontiguousarray(rows), np.ascontiguousarray(magnitudes)
+    if address_of(found) % 8:
+        found = found.copy()
+    codes = np.empty((num_rows, 8 * num_words), np.uint8)
+    codes_of_five_bits(address_of(signs), address_of(found), num_rows, num_words, address_of(codes))
+    return codes
 
 
 def _unpacked_blocks(blocks: Bytes, num_bits: int) -> Bytes:
-    """uint8[n, b, 64] of [n, b, 8 * num_bits]."""
+    """uint8[n, b, 64] of [n, b, 8 * num_bits]; not of four bits."""
     if num_bits == 8:
         return blocks
     if num_bits == 1:
@@ -99,8 +104,6 @@ def _unpacked_blocks(blocks: Bytes, num_bits: int) -> Bytes:
         below = _pairs_of_runs if num_bits == 5 else partial(_unpacked_blocks, num_bits=num_bits - 1)
         top: Bytes = _top_plane(blocks[:, :, lower:]) << np.uint8(num_bits - 1)
         return below(blocks[:, :, :lower]) | top
-    if num_bits == 4:
-        return _nibbles(blocks)
     out = np.empty((*blocks.shape[:2], 4, 16), np.uint8)
     if num_bits == 2:
         for run in range(4):
@@ -110,15 +113,6 @@ def _unpacked_blocks(blocks: Bytes, num_bits: int) -> Bytes:
         out[:, :, :3] = triples & 63
         out[:, :, 3] = triples[:, :, 0] >> 6 | triples[:, :, 1] >> 6 << 2 | triples[:, :, 2] >> 6 << 4
     return out.reshape(*blocks.shape[:2], _BLOCK_DIMENSIONS)
-
-
-def _nibbles(blocks: Bytes) -> Bytes:
-    """Four bits: of each eight bytes the lower halves, then the upper ones."""
-    # Eight bytes at a time: numpy needs as long for a word as for a byte.
-    words, halves = np.ascontiguousarray(blocks).view(np.uint64).ravel(), np.uint64(0x0F0F0F0F0F0F0F0F)
-    out = np.empty((len(words), 2), np.uint64)
-    out[:, 0], out[:, 1] = words & halves, words >> np.uint64(4) & halves
-    return out.view(np.uint8).reshape(*blocks.shape[:2], _BLOCK_DIMENSIONS)
 
 
 def _pairs_of_runs(blocks: Bytes) -> Bytes:
