@@ -8,12 +8,13 @@ from functools import cached_property
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.ivf import MODEL_FILE, STORAGE_FILE, IvfModel
 from lance_spark.index.vector.metrics import Metric
-from lance_spark.index.vector.storage import ScalarStorage, VectorStorage
+from lance_spark.index.vector.storage import VectorStorage
 from lance_spark.index.vector.stored.flat import FlatStorage
 from lance_spark.index.vector.stored.graph import Graphs
 from lance_spark.index.vector.stored.legacy import is_legacy, open_legacy
 from lance_spark.index.vector.stored.product import ProductStorage
 from lance_spark.index.vector.stored.rabit import RabitStorage
+from lance_spark.index.vector.stored.scalar import ScalarStorage
 
 _TRAILER_BYTES = 16
 

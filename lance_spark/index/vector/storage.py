@@ -16,11 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
-from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
+from lance_spark.index.vector.ivf import IvfModel, Partitions
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors
-from lance_spark.kernels.jit import Kernel, address_of
-from lance_spark.kernels.vector.vector_codes import dot_u8, squared_l2_u8
-from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
+from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import cached_parts
 
@@ -222,86 +220,9 @@ class VectorStorage(ABC):
         return columns
 
 
-def compared_codes(kernel: Kernel, parts: Parts, query: Float32Array) -> Float32Array:
-    """float32[n]: what a kernel of codes of one byte a dimension says of some partitions."""
-    out = np.empty(parts.num_rows, np.float32)
-    kernel(
-        address_of(parts.addresses),
-        address_of(parts.lengths),
-        len(parts.lengths),
-        len(query),
-        address_of(query),
-        address_of(out),
-    )
-    return out
-
-
 def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:
     """[n, w]: the values of an array of lists without nulls."""
     width = array.type.list_size
     values = array.values.slice(array.offset * width, len(array) * width)
     found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
     return found
-
-
-@dataclass(frozen=True)
-class ScalarStorage(VectorStorage):
-    """SQ: each value as a byte between two bounds that all dimensions share.
-
-    Attributes:
-        low: the value of the code 0.
-        step: the difference between two codes.
-    """
-
-    low: float = 0.0
-    step: float = 0.0
-
-    @classmethod
-    def of(cls, file: IndexFile, model: IvfModel) -> VectorStorage:
-        bounds: Any = storage_metadata(file).get("bounds")
-        try:
-            low, high = float(bounds["start"]), float(bounds["end"])
-        except (TypeError, KeyError, ValueError) as error:
-            raise file.damaged("a scalar quantizer has no bounds") from error
-        step = (high - low) / 255
-        if not np.isfinite(low) or not np.isfinite(step) or step < 0:
-            raise file.damaged(f"a scalar quantizer has the bounds {low} and {high}")
-        return cls(file, model, Partitions.read(file, len(model.centroids)), low=low, step=step)
-
-    def column_types(self) -> dict[str, pa.DataType]:
-        return {"__sq_code": pa.list_(pa.uint8(), self.model.centroids.shape[1])}
-
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        return Partition(row_ids, np.ascontiguousarray(matrix(columns[0])))
-
-    def scorer(self, query: Vectors) -> Scorer:
-        if self.metric is Metric.DOT or not self.step:
-            return _ScalarScorer(self, query.astype(np.float32))
-        # Codes are rounded down: a value lies half a step above its code in the mean.
-        return _ScalarScorer(self, ((query.astype(np.float64) - self.low) / self.step - 0.5).astype(np.float32))
-
-
-@dataclass(frozen=True)
-class _ScalarScorer(Scorer):
-    """The query is compared in the scale of the codes."""
-
-    storage: ScalarStorage
-    query: Float32Array
-
-    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
-        is_dot = self.storage.metric is Metric.DOT
-        out = compared_codes(dot_u8 if is_dot else squared_l2_u8, parts, self.query)
-        step = self.storage.step
-        if is_dot:
-            out = out * np.float32(-step) + np.float32(1 - self.storage.low * float(self.query.sum()))
-        else:
-            out *= np.float32(step * step)
-        return out
-
-    def nodes(self, number: int, rows: Partition) -> GraphNodes:
-        codes = rows.payload
-        step, width = self.storage.step, codes.shape[1]
-        if self.storage.metric is Metric.DOT:
-            offset = 1 - self.storage.low * float(self.query.sum())
-            return GraphNodes(CODES_DOT, codes, width, self.query, step, offset)
-        return GraphNodes(CODES_SQUARED_L2, codes, width, self.query, step * step)

@@ -48,7 +48,7 @@ def _margin(dimension):
 
 
 @inlined
-def _num_pairs(dimension):
+def num_pairs_of(dimension):
     return (dimension + 7) // 8 * 4
 
 
@@ -90,7 +90,7 @@ def _code_row(value, start, dimension, center, low, step, code):
 
 
 @inlined
-def _put_in_panel(pairs, num_pairs, row, panels):
+def put_in_panel(pairs, num_pairs, row, panels):
     first = (row // PANEL_ROWS) * num_pairs * PANEL_ROWS + row % PANEL_ROWS
     for pair in range(num_pairs):
         panels[first + pair * PANEL_ROWS] = pairs[pair]
@@ -111,7 +111,7 @@ def copy_in_bytes(vectors, num_rows, dimension, center, panels, squares, errors,
     """
     value, middle, room = pointer_f32(vectors), pointer_f32(center), np.zeros(dimension + 8, np.float32)
     square, error, kind = pointer_i32(squares), pointer_f32(errors), pointer_i32(errors)
-    num_pairs, widest, result = _num_pairs(dimension), np.int32(0), pointer_f64(scale)
+    num_pairs, widest, result = num_pairs_of(dimension), np.int32(0), pointer_f64(scale)
     for i in range(num_rows):
         kind[i] = _widest_of_row(value, i * dimension, dimension, middle, room.ctypes.data)
         if kind[i] < _INFINITY:
@@ -129,7 +129,7 @@ def copy_in_bytes(vectors, num_rows, dimension, center, panels, squares, errors,
             continue
         code = room.ctypes.data
         rest, length, square[i] = _code_row(value, i * dimension, dimension, middle, low, step, pointer_u8(code))
-        _put_in_panel(pointer_u16(code), num_pairs, i, pointer_u16(panels))
+        put_in_panel(pointer_u16(code), num_pairs, i, pointer_u16(panels))
         length = np.sqrt(np.float64(length)) * (1 + margin)
         # Each term is off by the rounding of its parts; squares below the least normal number are lost.
         rounding = (length + far) * 2.0**-20 + 1e-18 * np.sqrt(np.float64(dimension))
@@ -152,7 +152,7 @@ def _limit(dimension):
 
 
 @inlined
-def _in_words(values, dimension, words):
+def in_words(values, dimension, words):
     """Writes float64 values as words; returns (the value of a word, the length of the error)."""
     greatest, error, limit = 0.0, 0.0, _limit(dimension)
     for j in range(dimension):
@@ -175,7 +175,7 @@ def _terms_of_differences(query, center, scale, dimension, values, words):
     low, step = scale[0], scale[1]
     for j in range(dimension):
         values[j] = (np.float64(query[j]) - np.float64(center[j]) - low) / step
-    share, error = _in_words(values, dimension, words)
+    share, error = in_words(values, dimension, words)
     length, root = share * _length(words, dimension), np.sqrt(np.float64(dimension))
     far = _length(query, dimension) + _length(center, dimension) + abs(low) * root
     # Products and lengths are near to each other where the distance is small: the root of their rounding counts.
@@ -195,7 +195,7 @@ def _terms_of_products(query, center, scale, dimension, values, words):
         value = np.float64(center[j]) + low
         base += value * values[j]
         length += value * value
-    share, error = _in_words(values, dimension, words)
+    share, error = in_words(values, dimension, words)
     widest = 255 * step * np.sqrt(np.float64(dimension))
     reach = _length(query, dimension) * (scale[2] + widest + np.sqrt(length))
     # The distance is 1 - product, which is rounded once more.
@@ -246,7 +246,7 @@ def near_by_bytes(vectors, copies, lengths, num_parts, dimension, query, is_dot,
         addresses: int64[n], written: their addresses.
     """
     block, copy, length, wanted = pointer_i64(vectors), pointer_i64(copies), pointer_i64(lengths), pointer_f32(query)
-    num_pairs = _num_pairs(dimension)
+    num_pairs = num_pairs_of(dimension)
     values, words, heap = np.empty(dimension), np.zeros(num_pairs * 2, np.int16), np.empty(count, np.float32)
     products, highs = np.empty(_BLOCK_ROWS, np.int32), np.empty(_BLOCK_ROWS, np.float32)
     size, done, bound = 0, 0, np.float32(np.inf)

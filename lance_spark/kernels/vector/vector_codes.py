@@ -13,54 +13,6 @@ _BLOCK_ROWS = 4096
 
 
 @inlined_sum
-def _squared_l2_u8(values, num_rows, dimension, wanted, results):
-    for i in range(num_rows):
-        start = i * dimension
-        total = np.float32(0)
-        for j in range(dimension):
-            difference = np.float32(values[start + j]) - wanted[j]
-            total += difference * difference
-        results[i] = total
-    return 0
-
-
-@inlined_sum
-def _dot_u8(values, num_rows, dimension, wanted, results):
-    for i in range(num_rows):
-        start = i * dimension
-        total = np.float32(0)
-        for j in range(dimension):
-            total += np.float32(values[start + j]) * wanted[j]
-        results[i] = total
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def squared_l2_u8(parts, lengths, num_parts, dimension, query, out):
-    """out[i] = sum over j of (codes[i, j] - query[j]) ** 2; codes are uint8, query and out float32.
-
-    Arguments are as in `kernels.vector.distances`.
-    """
-    block, length, done = pointer_i64(parts), pointer_i64(lengths), 0
-    for part in range(num_parts):
-        _squared_l2_u8(
-            pointer_u8(block[part]), length[part], dimension, pointer_f32(query), pointer_f32(out + done * 4)
-        )
-        done += length[part]
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def dot_u8(parts, lengths, num_parts, dimension, query, out):
-    """out[i] = sum over j of codes[i, j] * query[j]; types as `squared_l2_u8`."""
-    block, length, done = pointer_i64(parts), pointer_i64(lengths), 0
-    for part in range(num_parts):
-        _dot_u8(pointer_u8(block[part]), length[part], dimension, pointer_f32(query), pointer_f32(out + done * 4))
-        done += length[part]
-    return 0
-
-
-@inlined_sum
 def _codeword_table(wanted, centroid, words, num_sub_vectors, num_codewords, width, is_dot, results):
     """results[j, c] = what codeword c of sub-vector j adds; `words` are [num_sub_vectors, width, num_codewords]."""
     for place in range(num_sub_vectors * num_codewords):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, matrix
+from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
 from lance_spark.kernels.vector.vector_graph import CODES_SQUARED_L2, DOT, SQUARED_L2
-from lance_spark.storage.cache import cached_parts, shared
-
-_MAX_DIMENSION = 1 << 15
-"""Sums of squared bytes of more values would leave 32 bits."""
 
 _MIN_VALUES = 1 << 19
 """Fewer values are compared in less time than it takes to find out which of them have to be."""
@@ -30,14 +25,11 @@ _NEAR_SHARE = 0.1
 _BYTES_OF_VALUE = 5
 """Of a vector and its copy."""
 
-_NO_COPY = (0,) * 5
+_ARRAYS_OF_COPY = 5
 
 
-class ByteCopy(NamedTuple):
+class ByteCopy(Copy):
     """A copy of a partition with a byte a value: the arrays of `copy_in_bytes` and their addresses."""
-
-    arrays: tuple[npt.NDArray[Any], ...]
-    addresses: tuple[int, ...]
 
     @classmethod
     def of(cls, rows: Partition, center: Float32Array) -> ByteCopy:
@@ -50,21 +42,10 @@ class ByteCopy(NamedTuple):
         copy_in_bytes(rows.address, num_rows, dimension, addresses[4], *addresses[:4])
         return cls(arrays, addresses)
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of its arrays."""
-        return sum(array.nbytes for array in self.arrays)
-
 
 @dataclass(frozen=True)
-class FlatStorage(VectorStorage):
-    """The vectors themselves, normalized for cosine.
-
-    Attributes:
-        _scanned: numbers of the partitions that were compared before.
-    """
-
-    _scanned: set[int] = field(default_factory=set, repr=False, compare=False)
+class FlatStorage(CopiedStorage):
+    """The vectors themselves, normalized for cosine."""
 
     def column_types(self) -> dict[str, pa.DataType]:
         centroids = self.model.centroids
@@ -74,29 +55,12 @@ class FlatStorage(VectorStorage):
         found = matrix(columns[0])
         return Partition(row_ids, np.ascontiguousarray(found, computed_type(found.dtype)))
 
-    def copies(self, parts: Parts) -> list[ByteCopy | None]:
-        """The copies of partitions that were compared before; None for the others, whose copies may never be needed."""
+    @property
+    def bytes_of_value(self) -> int:
+        return _BYTES_OF_VALUE if computed_type(self.model.centroids.dtype) == np.float32 else 0
 
-        def make(missing: Sequence[int]) -> list[tuple[ByteCopy | None, int]]:
-            rows = dict(zip(parts.numbers, parts.partitions, strict=True))
-            return [self._copy(number, rows[number]) for number in missing]
-
-        return cached_parts(self._owner, "copies", parts.numbers, make)
-
-    def _copy(self, number: int, rows: Partition) -> tuple[ByteCopy | None, int]:
-        if number not in self._scanned:
-            self._scanned.add(number)
-            return None, 0
-        copy = ByteCopy.of(rows, self.model.centroids[number].astype(np.float32))
-        return copy, copy.num_bytes
-
-    @cached_property
-    def has_copies(self) -> bool:
-        """Whether there are copies: of vectors of float32, if the cache has room for all of them and their copies."""
-        centroids = self.model.centroids
-        num_values, dimension = int(self.partitions.lengths.sum()) * centroids.shape[1], centroids.shape[1]
-        fits = dimension <= _MAX_DIMENSION and _BYTES_OF_VALUE * num_values <= 3 * shared.max_bytes // 4
-        return fits and computed_type(centroids.dtype) == np.float32
+    def copied(self, number: int, rows: Partition) -> ByteCopy:
+        return ByteCopy.of(rows, self.model.centroids[number].astype(np.float32))
 
     def scorer(self, query: Vectors) -> Scorer:
         return _FlatScorer(self, query)
@@ -111,22 +75,19 @@ class _FlatScorer(Scorer):
         wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
         num_rows = parts.num_rows
         if count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(wanted) >= _MIN_VALUES:
-            copies = self.storage.copies(parts) if self.storage.has_copies else []
-            if any(copies):
+            copies = self.storage.addresses_of_copies(parts, _ARRAYS_OF_COPY)
+            if copies is not None:
                 return self._of_near(parts, copies, np.ascontiguousarray(wanted), count)
         return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
 
-    def _of_near(
-        self, parts: Parts, copies: Sequence[ByteCopy | None], wanted: Float32Array, count: int
-    ) -> Float32Array:
+    def _of_near(self, parts: Parts, copies: npt.NDArray[np.int64], wanted: Float32Array, count: int) -> Float32Array:
         """The distances of rows that can be among the `count` nearest, NaN for the others."""
         num_rows = parts.num_rows
         places, addresses = np.empty(num_rows, np.int64), np.empty(num_rows, np.int64)
-        copied = np.array([_NO_COPY if copy is None else copy.addresses for copy in copies], np.int64)
         out = np.empty(num_rows, np.float32)
         number = near_by_bytes(
             address_of(parts.addresses),
-            address_of(copied),
+            address_of(copies),
             address_of(parts.lengths),
             len(parts.lengths),
             len(wanted),

@@ -1,0 +1,114 @@
+"""SQ: each value as a byte, and in memory a copy of the codes side by side, which is compared faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.index.files import IndexFile
+from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
+from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS
+from lance_spark.kernels.vector.byte_estimates import byte_estimates, codes_in_panels
+from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
+
+_BYTES_OF_VALUE = 2
+"""Of a code and its copy."""
+
+_ARRAYS_OF_COPY = 2
+
+
+@dataclass(frozen=True)
+class ScalarStorage(CopiedStorage):
+    """SQ: each value as a byte between two bounds that all dimensions share.
+
+    Attributes:
+        low: the value of the code 0.
+        step: the difference between two codes.
+    """
+
+    low: float = 0.0
+    step: float = 0.0
+
+    @classmethod
+    def of(cls, file: IndexFile, model: IvfModel) -> VectorStorage:
+        bounds: Any = storage_metadata(file).get("bounds")
+        try:
+            low, high = float(bounds["start"]), float(bounds["end"])
+        except (TypeError, KeyError, ValueError) as error:
+            raise file.damaged("a scalar quantizer has no bounds") from error
+        step = (high - low) / 255
+        if not np.isfinite(low) or not np.isfinite(step) or step < 0:
+            raise file.damaged(f"a scalar quantizer has the bounds {low} and {high}")
+        return cls(file, model, Partitions.read(file, len(model.centroids)), low=low, step=step)
+
+    def column_types(self) -> dict[str, pa.DataType]:
+        return {"__sq_code": pa.list_(pa.uint8(), self.model.centroids.shape[1])}
+
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
+        return Partition(row_ids, np.ascontiguousarray(matrix(columns[0])))
+
+    @property
+    def bytes_of_value(self) -> int:
+        return 0 if self.model.has_graph else _BYTES_OF_VALUE
+
+    def copied(self, number: int, rows: Partition) -> Copy:
+        num_rows, dimension = rows.payload.shape
+        panels = np.zeros((-(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2), np.uint8)
+        squares = np.empty(num_rows, np.int32)
+        addresses = address_of(panels), address_of(squares)
+        codes_in_panels(rows.address, num_rows, dimension, *addresses)
+        return Copy((panels, squares), addresses)
+
+    def scorer(self, query: Vectors) -> Scorer:
+        if self.metric is Metric.DOT or not self.step:
+            return _ScalarScorer(self, query.astype(np.float32))
+        # Codes are rounded down: a value lies half a step above its code in the mean.
+        return _ScalarScorer(self, ((query.astype(np.float64) - self.low) / self.step - 0.5).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class _ScalarScorer(Scorer):
+    """The query is compared in the scale of the codes."""
+
+    storage: ScalarStorage
+    query: Float32Array
+
+    def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
+        is_dot = self.storage.metric is Metric.DOT
+        copies = self.storage.addresses_of_copies(parts, _ARRAYS_OF_COPY)
+        if copies is None:
+            copies = np.zeros((len(parts.lengths), _ARRAYS_OF_COPY), np.int64)
+        out = np.empty(parts.num_rows, np.float32)
+        byte_estimates(
+            address_of(parts.addresses),
+            address_of(copies),
+            address_of(parts.lengths),
+            len(parts.lengths),
+            len(self.query),
+            address_of(self.query),
+            is_dot,
+            address_of(out),
+        )
+        step = self.storage.step
+        if is_dot:
+            out = out * np.float32(-step) + np.float32(1 - self.storage.low * float(self.query.sum()))
+        else:
+            out *= np.float32(step * step)
+        return out
+
+    def nodes(self, number: int, rows: Partition) -> GraphNodes:
+        codes = rows.payload
+        step, width = self.storage.step, codes.shape[1]
+        if self.storage.metric is Metric.DOT:
+            offset = 1 - self.storage.low * float(self.query.sum())
+            return GraphNodes(CODES_DOT, codes, width, self.query, step, offset)
+        return GraphNodes(CODES_SQUARED_L2, codes, width, self.query, step * step)
