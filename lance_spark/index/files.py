@@ -117,6 +117,12 @@ class IndexFile:
         Raises:
             CorruptFileError: a column is missing or of another type, or its bytes contradict the format.
         """
+        return [_combined(column) for column in self.columns_in_chunks(types, rows)]
+
+    def columns_in_chunks(
+        self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None
+    ) -> list[pa.ChunkedArray]:
+        """As `columns`, in as many chunks as they were decoded in, without a copy."""
         missing = [name for name in types if name not in self._fields]
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
@@ -125,12 +131,11 @@ class IndexFile:
         except UnsupportedFeatureError as error:
             # Damaged descriptions of pages look like encodings of other releases. Either way the file has no answer.
             raise CorruptFileError(str(error), path=self._reader.path) from error
-        found = [_combined(column) for column in chunked]
-        for (name, dtype), array in zip(types.items(), found, strict=True):
-            if array.type != dtype:
-                raise CorruptFileError(f"column {name!r} is {array.type}, expected {dtype}", path=self._reader.path)
-            _validated(array, self._reader.path)
-        return found
+        for (name, dtype), column in zip(types.items(), chunked, strict=True):
+            if column.type != dtype:
+                raise CorruptFileError(f"column {name!r} is {column.type}, expected {dtype}", path=self._reader.path)
+            _validated(column, self._reader.path)
+        return chunked
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """As `IndexFiles.kept`, for this file, as long as it is kept open itself: without a look at the store."""
@@ -188,7 +193,7 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _validated(array: pa.Array, path: str) -> None:
+def _validated(array: pa.ChunkedArray, path: str) -> None:
     try:
         array.validate(full=True)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:

@@ -202,22 +202,28 @@ class VectorStorage(ABC):
         ranges = RowRanges(starts[order], starts[order] + lengths[order])
         if bool((ranges.starts[1:] < ranges.stops[:-1]).any()):
             raise self.file.damaged("two partitions of an index have the same rows")
-        ids, *columns = self._columns(ranges)
+        columns = self._columns(ranges)
         places = np.zeros(len(numbers), np.int64)
         places[order] = np.cumsum(lengths[order]) - lengths[order]
-        return [
-            self.partition(
-                ids[start : start + length].to_numpy(), [array.slice(start, length) for array in columns]
-            ).owned()
-            for start, length in zip(places.tolist(), lengths.tolist(), strict=True)
-        ]
+        made: list[Partition] = []
+        for start, length in zip(places.tolist(), lengths.tolist(), strict=True):
+            ids, *others = [_piece(column, start, length) for column in columns]
+            made.append(self.partition(ids.to_numpy(), others).owned())
+        return made
 
-    def _columns(self, rows: RowRanges) -> list[pa.Array]:
-        columns = self.file.columns({"_rowid": pa.uint64(), **self.column_types()}, rows)
+    def _columns(self, rows: RowRanges) -> list[pa.ChunkedArray]:
+        columns = self.file.columns_in_chunks({"_rowid": pa.uint64(), **self.column_types()}, rows)
         for column in columns:
-            if column.null_count or (pa.types.is_fixed_size_list(column.type) and column.values.null_count):
+            has_values = pa.types.is_fixed_size_list(column.type)
+            if column.null_count or (has_values and any(chunk.values.null_count for chunk in column.chunks)):
                 raise self.file.damaged("a vector index has nulls where it must have values")
         return columns
+
+
+def _piece(column: pa.ChunkedArray, start: int, length: int) -> pa.Array:
+    """Some rows of a column; only those that lie in several chunks are copied."""
+    piece = column.slice(start, length)
+    return piece.chunk(0) if piece.num_chunks == 1 else pa.concat_arrays(piece.chunks or [pa.array([], column.type)])
 
 
 def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:

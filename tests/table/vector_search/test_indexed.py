@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import lance
@@ -17,6 +19,7 @@ from lance_spark.index.vector.segment import VectorSegment
 from lance_spark.index.vector.storage import VectorStorage
 from lance_spark.table.reading.scan import Scan
 from tests.table.vector_search.test_exact import clustered, vectors, write
+from tests.table.vector_search.test_flat_copies import make_old
 
 KINDS: dict[str, dict[str, Any]] = {
     "IVF_FLAT": {},
@@ -207,6 +210,35 @@ def test_warm_search_plans_no_scan_again(tmp_path: Path, monkeypatch: pytest.Mon
     expected_rows = dataset.nearest("v", values[0], columns=["id"], with_row_id=True)
     monkeypatch.setattr(Scan, "of", lambda *arguments, **options: pytest.fail("planned again"))
     assert dataset.nearest("v", values[0], columns=["id"], with_row_id=True).equals(expected_rows)
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ"])
+def test_warm_search_makes_few_calls(tmp_path: Path, kind: str) -> None:
+    """Of functions of the package: what depends on the version and the arguments alone is not worked out again."""
+    uri = str(tmp_path / "t")
+    values = clustered(1000, 64, "f4")
+    write(uri, vectors(values))
+    build(uri, kind, num_partitions=1)
+    make_old(uri)
+    dataset = lance_spark.open(uri)
+    package = str(Path(lance_spark.__file__).parent)
+    calls: list[str] = []
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            calls.append(frame.f_code.co_name)
+
+    def search() -> pa.Table:
+        return dataset.nearest("v", values[0], columns=[], with_row_id=True)
+
+    expected = [search() for _ in range(3)][-1]
+    sys.setprofile(count)
+    try:
+        found = search()
+    finally:
+        sys.setprofile(None)
+    assert found.equals(expected)
+    assert len(calls) < 220, calls
 
 
 def test_broken_index_after_a_search_costs_a_warning_and_a_scan(
