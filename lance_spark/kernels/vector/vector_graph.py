@@ -226,6 +226,10 @@ def nearest_nodes(
             break
         num_open = _pop(next_keys, next_nodes, num_open, np.float32(1))
         start, stop = ends[node], ends[node + 1]
+        if num_open > 0:
+            coming_edges = edges + 4 * ends[next_nodes[0]]
+            prefetch(coming_edges)
+            prefetch(coming_edges + _LINE_BYTES)
         if start < 0 or stop > num_edges:
             return -1
         for first in range(start, stop, _EDGES_AT_ONCE):
@@ -238,6 +242,7 @@ def nearest_nodes(
                 target = coming[place]
                 distance = _distance(kind, nodes, width, query, target)
                 if num_found < effort or distance < keys[0]:
+                    prefetch(edge_ends + 8 * target)
                     num_open = _push(next_keys, next_nodes, num_open, distance, target, np.float32(1))
                     if returned == 0 or wanted[target] == 1:
                         if num_found == effort:
