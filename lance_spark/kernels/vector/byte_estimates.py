@@ -23,7 +23,7 @@ from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, in_words, num_pai
 
 _BLOCK_ROWS = 256
 _BLOCK_VALUES = 1 << 14
-"""The sum of so many squared bytes is far below 32 bits."""
+"""The sum of this many squared bytes is far below 32 bits."""
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")

@@ -19,7 +19,7 @@ from lance_spark.kernels.vector.rabitq_unpack import codes_of_five_bits, rows_of
 _BLOCK_DIMENSIONS = 64
 MAX_BITS = 9
 _USUAL_BITS = 5
-"""What the reference library takes unless it is told otherwise; a kernel unpacks such codes."""
+"""The default of the reference library; a kernel unpacks such codes."""
 
 Bytes = npt.NDArray[np.uint8]
 
