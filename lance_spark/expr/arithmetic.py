@@ -4,6 +4,7 @@
   correct number here. `/` of integers is floating point.
 - Decimals are computed exactly and then rounded, as in Spark, to at most 38 digits.
 - If one side is floating point both sides are doubles.
+- A date or timestamp plus or minus a duration is one again.
 - Overflow and division by zero are errors. A filter raises them only for rows that passed the preceding terms.
 """
 
@@ -20,6 +21,7 @@ from lance_spark.expr.casts import round_half_up
 from lance_spark.expr.comparison import integer_as_decimal_type, to_double
 from lance_spark.expr.literals import decimal_type
 from lance_spark.expr.nodes import ArithmeticOp
+from lance_spark.expr.temporal import shifted
 from lance_spark.expr.values import (
     NUMBERS,
     Family,
@@ -36,6 +38,8 @@ _SPARK_MAX_PRECISION = 38
 _SPARK_MIN_SCALE = 6
 """The minimum scale of a result that needs more than 38 digits."""
 
+_MOMENTS = (Family.DATE, Family.TIMESTAMP, Family.TIMESTAMP_NTZ)
+
 Combine = Callable[[Operand, Operand], Operand]
 
 
@@ -43,10 +47,15 @@ def combine(op: ArithmeticOp, left: Operand, right: Operand) -> Operand:
     """`left op right`; the operands are plain.
 
     Raises:
-        InvalidInputError: an operand is not a number, a result overflows, or a divisor is zero.
+        InvalidInputError: an operand is not a number, nor a date or timestamp beside a duration; a result overflows, or
+            a divisor is zero.
     """
     what = f"operator {op.value}"
     families = required_family(left, what), required_family(right, what)
+    if families[1] is Family.DURATION and families[0] in _MOMENTS and op in (ArithmeticOp.ADD, ArithmeticOp.SUBTRACT):
+        return shifted(left, right, back=op is ArithmeticOp.SUBTRACT)
+    if families[0] is Family.DURATION and families[1] in _MOMENTS and op is ArithmeticOp.ADD:
+        return shifted(right, left, back=False)
     if any(family not in (*NUMBERS, Family.NULL) for family in families):
         raise InvalidInputError(f"{what} is not defined for {left.type} and {right.type}")
     if Family.NULL in families:

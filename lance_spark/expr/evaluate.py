@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr import arithmetic, casts, functions
+from lance_spark.expr import arithmetic, casts
 from lance_spark.expr.array_match import array_contains
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
+from lance_spark.expr.function_names import FunctionName
+from lance_spark.expr.functions import registry
 from lance_spark.expr.geo.columns import intersecting, relating
 from lance_spark.expr.geo.nodes import Intersects, Related
 from lance_spark.expr.json_path.nodes import JsonValue
@@ -38,7 +40,6 @@ from lance_spark.expr.nodes import (
     Comparison,
     Expr,
     Function,
-    FunctionName,
     In,
     InArray,
     IsNan,
@@ -182,6 +183,9 @@ def _(expr: InArray, rows: Rows) -> Operand:
 
 @_evaluate.register
 def _(expr: IsNull, rows: Rows) -> Operand:
+    if isinstance(expr.value, Function) and expr.value.name is FunctionName.REGEXP_MATCH:
+        # In the reference library it is NULL where nothing matches, and yet false as a condition.
+        return pc.invert(_evaluate(expr.value, rows))
     return pc.is_null(_evaluate(expr.value, rows))
 
 
@@ -233,7 +237,7 @@ def can_fail(expr: Expr) -> bool:
     return any(
         isinstance(node, (Arithmetic, Negate, TextMatch))
         or (isinstance(node, Cast) and not node.is_try)
-        or (isinstance(node, Function) and node.name is FunctionName.ABS)
+        or (isinstance(node, Function) and node.name in registry.FALLIBLE)
         for node in expr.walk()
     )
 
@@ -340,9 +344,11 @@ def _(expr: Cast, rows: Rows) -> Operand:
 def _(expr: Function, rows: Rows) -> Operand:
     if expr.name is FunctionName.COALESCE:
         return _coalesce(expr, rows)
+    if expr.name is FunctionName.IF:
+        return _if(expr, rows)
     arguments = tuple(_evaluate(argument, rows) for argument in expr.arguments)
     with _named(expr):
-        return functions.call(expr.name, arguments, rows.time_zone)
+        return registry.call(expr.name, arguments, rows.time_zone)
 
 
 def _coalesce(expr: Function, rows: Rows) -> Operand:
@@ -353,3 +359,17 @@ def _coalesce(expr: Function, rows: Rows) -> Operand:
         with _named(expr):
             value = pc.coalesce(*same_type(value, other))
     return value
+
+
+def _if(expr: Function, rows: Rows) -> Operand:
+    """`if(condition, value, other)`; a value that can fail is evaluated only for its own rows."""
+    condition, *values = expr.arguments
+    truth = _evaluate(condition, rows)
+    with _named(condition):
+        truth = pc.fill_null(as_boolean(truth, "the condition of IF and CASE"), False)
+    value, other = (
+        _where_open(each, rows, unused) if can_fail(each) else _evaluate(each, rows)
+        for each, unused in zip(values, (pc.invert(truth), truth), strict=True)
+    )
+    with _named(expr):
+        return pc.if_else(truth, *same_type(value, other))

@@ -22,6 +22,7 @@ from enum import Enum
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.function_names import FUNCTION_ARITIES, FunctionName
 from lance_spark.text import check_text
 
 
@@ -88,25 +89,6 @@ class ArithmeticOp(str, Enum):
     MULTIPLY = "*"
     DIVIDE = "/"
     REMAINDER = "%"
-
-
-class FunctionName(str, Enum):
-    """The scalar functions of a filter, under their Spark names."""
-
-    LOWER = "lower"
-    UPPER = "upper"
-    LENGTH = "length"
-    SUBSTRING = "substring"
-    TRIM = "trim"
-    CONCAT = "concat"
-    COALESCE = "coalesce"
-    ABS = "abs"
-    YEAR = "year"
-    MONTH = "month"
-    DAY = "day"
-    HOUR = "hour"
-    MINUTE = "minute"
-    SECOND = "second"
 
 
 _RESERVED = """
@@ -501,14 +483,6 @@ class Function(Expr):
 
     def to_sql(self) -> str:
         return f"{self.name.value}({', '.join(argument.to_sql() for argument in self.arguments)})"
-
-
-FUNCTION_ARITIES: dict[FunctionName, tuple[int, int | None]] = dict.fromkeys(FunctionName, (1, 1)) | {
-    FunctionName.SUBSTRING: (2, 3),
-    FunctionName.COALESCE: (1, None),
-    FunctionName.CONCAT: (1, None),
-}
-"""Minimum and maximum number of arguments; None for no limit."""
 
 
 def conjunction(terms: tuple[Expr, ...]) -> Expr | None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import pyarrow.compute as pc
@@ -21,6 +22,10 @@ _MAX_KEPT = 64 * 1024
 """The longest text whose tree is kept for the next call."""
 
 
+_MOMENT = re.compile("now|current_|today", re.IGNORECASE)
+"""Words of a text whose tree depends on when it is parsed."""
+
+
 def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     """Parses a filter.
 
@@ -31,7 +36,9 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     Raises:
         InvalidInputError: the text is not a supported condition; the message names construct and position.
     """
-    return _parsed_once(sql, time_zone) if isinstance(sql, str) and len(sql) <= _MAX_KEPT else _parsed(sql, time_zone)
+    if not isinstance(sql, str) or len(sql) > _MAX_KEPT or _MOMENT.search(sql):
+        return _parsed(sql, time_zone)
+    return _parsed_once(sql, time_zone)
 
 
 def _parsed(sql: str, time_zone: str) -> Expr:

@@ -169,7 +169,15 @@ _MOST_DIGITS = 30
 
 
 def read_interval(text: str, unit: str) -> Literal | None:
-    """The duration of `text` units; None if the text is not a number or the duration not in integer nanoseconds."""
+    """The duration of `text` units; None if the text is not a number or the duration not in integer nanoseconds.
+
+    Without a unit the text has it, as in ``'7 days'``.
+    """
+    if not unit:
+        text, _, unit = text.strip().rpartition(" ")
+        unit = unit.upper().removesuffix("S")
+        if unit not in INTERVAL_UNITS:
+            return None
     try:
         nanos = EXACT.multiply(EXACT.create_decimal(text.strip()), decimal.Decimal(INTERVAL_UNITS[unit] * 10**9))
         if nanos and nanos.adjusted() > _MOST_DIGITS:

@@ -27,19 +27,16 @@ from sqlglot.errors import ParseError
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import nodes
-from lance_spark.expr.geo.nodes import GEO_CALLS
-from lance_spark.expr.json_path.nodes import JSON_CALLS
-from lance_spark.expr.json_path.path_tests import JSON_TESTS
+from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.literals import Literal, literal
-from lance_spark.expr.nodes import MAX_DEPTH, MAX_TREE_DEPTH, ArithmeticOp, ComparisonOp, Expr, FunctionName
-from lance_spark.expr.sql_arrays import ARRAY_CALLS
+from lance_spark.expr.nodes import MAX_DEPTH, MAX_TREE_DEPTH, ArithmeticOp, ComparisonOp, Expr
+from lance_spark.expr.sql_calls import CALLS, now_literal, today_expression
 from lance_spark.expr.sql_literals import (
     INTERVAL_UNITS,
     read_interval,
     read_number,
     read_typed,
 )
-from lance_spark.expr.sql_text import TEXT_CALLS
 from lance_spark.expr.sql_tokens import NAMES, UNSUPPORTED, FilterToken, position_text, sent_text, tokenize, unexpected
 
 # Precedence of nodes in Spark's grammar, lowest first
@@ -218,6 +215,11 @@ def _like(reader: Reader, node: exp.Like | exp.ILike, escape: str = "\\") -> Exp
     return nodes.Like(nodes.Function(FunctionName.LOWER, (value,)), pattern.lower(), escape)
 
 
+def _rlike(reader: Reader, node: exp.RegexpLike) -> Expr:
+    value, pattern = reader.expr(node.this, _COMPARISON), reader.expr(node.expression, _SUM)
+    return nodes.Function(FunctionName.REGEXP_LIKE, (value, pattern))
+
+
 def _compare(op: ComparisonOp, token: str) -> _Rule:
     def read(reader: Reader, node: Any) -> Expr:
         return nodes.Comparison(op, reader.expr(node.this, _COMPARISON), reader.expr(node.expression, _SUM))
@@ -261,7 +263,7 @@ def _literal(reader: Reader, node: exp.Literal, sign: str = "") -> Expr:
     elif token.type == "INTERVAL":
         unit = token.unit.removesuffix("S")
         problem = f"INTERVAL takes a number of one of {', '.join(INTERVAL_UNITS)}, which a filter can hold, got {{}}"
-        made = read_interval(token.text, unit) if unit in INTERVAL_UNITS else None
+        made = read_interval(token.text, unit) if unit in INTERVAL_UNITS or not unit else None
     elif token.type:
         made, problem = read_typed(token.type, token.text, reader.time_zone), f"{token.text!r} is no {token.type}"
     else:
@@ -281,10 +283,30 @@ def _column(reader: Reader, node: exp.Column | exp.Dot) -> Expr:
     if type(node) is not exp.Column or not all(type(name) is exp.Identifier for name in names):
         raise reader.refused(node, "{} is not supported in a filter: a path has names only")
     tokens = [reader.leaf(name.this) for name in reversed(names)]
+    if len(tokens) == 1 and tokens[0].word in _MOMENTS:
+        return _MOMENTS[tokens[0].word]()
     if tokens[0].word.lower() in nodes.RESERVED_WORDS:
         raise reader.refused(node, "{} is not supported here; a column of that name stands between backticks")
     reader.take("DOT " * (len(tokens) - 1))
     return nodes.Column(tuple(token.text for token in tokens))
+
+
+_MOMENTS = {"CURRENT_TIMESTAMP": now_literal, "CURRENT_DATE": today_expression}
+"""Functions that are called without parentheses."""
+
+
+def _case(reader: Reader, node: exp.Case) -> Expr:
+    branches, default = node.args["ifs"], node.args.get("default")
+    subject = None if node.this is None else reader.expr(node.this)
+    made = literal(None) if default is None else reader.expr(default)
+    reader.take("CASE END" if default is None else "CASE ELSE END")
+    for branch in reversed(branches):
+        reader.take("WHEN THEN")
+        condition, value = reader.expr(branch.this), reader.expr(branch.args["true"])
+        if subject is not None:
+            condition = nodes.Comparison(ComparisonOp.EQ, subject, condition)
+        made = nodes.Function(FunctionName.IF, (condition, value, made))
+    return made
 
 
 def _colon_cast(reader: Reader, node: exp.JSONCast, **sign: str) -> Expr:
@@ -316,7 +338,7 @@ def _type(reader: Reader, cast: exp.Cast) -> pa.DataType:
 
 def _call(reader: Reader, node: exp.Anonymous) -> Expr:
     token = reader.leaf(node.this)
-    count, call = _CALLS.get(token.word.lower(), (0, None))
+    count, call = CALLS.get(token.word.lower(), (0, None))
     if call is None:
         raise reader.refused(node, f"function {token.text} is not supported in a filter")
     reader.take_list(len(node.expressions))
@@ -348,6 +370,7 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Escape: _Rule(_PREDICATE, "ESCAPE", "this expression", _escape),
     exp.Like: _Rule(_PREDICATE, "LIKE", "this expression negate", _like),
     exp.ILike: _Rule(_PREDICATE, "ILIKE", "this expression negate", _like),
+    exp.RegexpLike: _Rule(_PREDICATE, "RLIKE", "this expression negate", _rlike),
     exp.EQ: _compare(ComparisonOp.EQ, "EQ"),
     exp.NEQ: _compare(ComparisonOp.NE, "NEQ"),
     exp.LT: _compare(ComparisonOp.LT, "LT"),
@@ -369,54 +392,6 @@ _RULES: dict[type[exp.Expr], _Rule] = {
     exp.Dot: _Rule(_TERM, "", "this expression", _column),
     exp.JSONCast: _Rule(_TERM, "DOTCOLON", "this to", _colon_cast),
     exp.TryCast: _Rule(_TERM, "ALIAS L_PAREN R_PAREN", "this to safe", _cast),
+    exp.Case: _Rule(_TERM, "", "this ifs default", _case),
     exp.Anonymous: _Rule(_TERM, "", "this expressions", _call),
 }
-
-
-def _string_match(name: str, values: tuple[Expr, ...]) -> Expr:
-    value, text = values
-    if not (isinstance(text, Literal) and isinstance(text.value, str)):
-        raise InvalidInputError(f"what {name} looks for must be a string constant, got {text}")
-    return nodes.StringMatch(nodes.StringMatchOp(name), value, text.value)
-
-
-def _type_call(name: str, values: tuple[Expr, ...]) -> Expr:
-    """`double(x)`, an alternative to CAST; with 'NaN' and the infinities it is their literal."""
-    (value,), type_ = values, nodes.CAST_TYPES[name.upper()]
-    if pa.types.is_floating(type_) and isinstance(value, Literal) and value.value in ("NaN", "Infinity", "-Infinity"):
-        return Literal(float(str(value.value)), type_)
-    return nodes.Cast(value, type_)
-
-
-_SYNONYMS = {
-    "lcase": "lower",
-    "ucase": "upper",
-    "substr": "substring",
-    "dayofmonth": "day",
-    **dict.fromkeys(("char_length", "character_length", "len"), "length"),
-    **dict.fromkeys(("ifnull", "nvl"), "coalesce"),
-}
-
-
-def _function(name: str, values: tuple[Expr, ...]) -> Expr:
-    return nodes.Function(FunctionName(_SYNONYMS.get(name, name)), values)
-
-
-_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
-    **dict.fromkeys([*(name.value for name in FunctionName), *_SYNONYMS], (None, _function)),
-    **dict.fromkeys((name.lower() for name in nodes.CAST_TYPES), (1, _type_call)),
-    **dict.fromkeys((op.value for op in nodes.StringMatchOp), (2, _string_match)),
-    # As the reference library spells them.
-    "starts_with": (2, lambda _, values: _string_match("startswith", values)),
-    "ends_with": (2, lambda _, values: _string_match("endswith", values)),
-    "isnan": (1, lambda _, values: nodes.IsNan(*values)),
-    "isnull": (1, lambda _, values: nodes.IsNull(*values)),
-    "isnotnull": (1, lambda _, values: nodes.Not(nodes.IsNull(*values))),
-    **ARRAY_CALLS,
-    **GEO_CALLS,
-    **JSON_CALLS,
-    **JSON_TESTS,
-    **TEXT_CALLS,
-    "mod": (2, lambda _, values: nodes.Arithmetic(ArithmeticOp.REMAINDER, *values)),
-}
-"""The number of arguments, unless the node checks it, and the constructor of the node from name and arguments."""

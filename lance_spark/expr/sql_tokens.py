@@ -15,7 +15,9 @@ from lance_spark.expr import nodes
 from lance_spark.expr.nodes import MAX_DEPTH
 from lance_spark.expr.sql_literals import NUMBER, STRING, TYPED_LITERALS, read_string
 
-_WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NULL", "TRUE", "FALSE")
+_CASE_KINDS = {word: TokenType[word] for word in ("WHEN", "THEN", "ELSE", "END")}
+"""Names, unless a CASE is open."""
+_WORDS = ("AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "NULL", "TRUE", "FALSE")
 _SIGNS = ("==", "<>", "!=", "<=", ">=", "<=>", "::", "||")
 _KEYWORDS = {word: Spark.Tokenizer.KEYWORDS[word] for word in (*_WORDS, *_SIGNS)} | {
     # `::` gets another node than CAST, one that sqlglot's Spark dialect does not use otherwise.
@@ -28,16 +30,29 @@ _PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS)
 
 _CAST_WORDS = {*nodes.CAST_TYPES, "DECIMAL", "DEC", "NUMERIC", "BYTE", "SHORT", "INTEGER", "LONG", "REAL"}
 _CAST_TOKENS = {word: Spark.Tokenizer.KEYWORDS[word] for word in _CAST_WORDS}
-_VALUE_ENDS = _TEXTS | {TokenType.R_PAREN, TokenType.NULL, TokenType.TRUE, TokenType.FALSE, *_CAST_TOKENS.values()}
+_VALUE_ENDS = _TEXTS | {
+    TokenType.R_PAREN,
+    TokenType.NULL,
+    TokenType.TRUE,
+    TokenType.FALSE,
+    TokenType.END,
+    *_CAST_TOKENS.values(),
+}
 
 _BLANK = re.compile(r"(?:\s|--(?:[^\r\n]*[^\r\n\\])?(?=[\r\n]|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*")
 _NAME = re.compile(r"[^\W\d]\w*")
 _QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
-_OPERATORS = {"DIV", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "AT", *"&|^~"}
+_HAS_UNIT = re.compile(r"[0-9]\s+[A-Za-z]+\s*\Z")
+"""The text of an interval such as '7 days'."""
+_OPERATORS = {"DIV", "REGEXP", "SIMILAR", "COLLATE", "AT", *"&|^~"}
 UNSUPPORTED = {
-    **{word: word.upper() for word in ("case", "exists", "select", "with")},
+    **{word: word.upper() for word in ("exists", "select", "with")},
     **{"[": "an element of an array or map", "?": "a parameter", ":": "a parameter or path with :"},
 }
+
+
+_FIELD, _FIELD_END = "[field", "field]"
+"""After the bracket before the name of a field, and after the name."""
 
 
 class _Tokenizer(Spark.Tokenizer):
@@ -124,6 +139,8 @@ def tokenize(sql: str) -> list[FilterToken]:
             for name, text in _parts(sql, start, stop, kind, opened, made):
                 _add(made, sql, FilterToken(name, text, start, stop))
         end = stop
+    if opened[-1:] in ([_FIELD], [_FIELD_END]):
+        raise unexpected(sql, len(sql), len(sql))
     _check_nesting(sql, made)
     return made
 
@@ -135,8 +152,24 @@ def _parts(
 
     Args:
         opened: the brackets and parentheses around the token; those of this token are added or removed.
-        made: the tokens before it. After a value a bracket is that of an element, which is refused.
+        made: the tokens before it. After a name a text in brackets is a field of a struct; numbers are refused.
     """
+    if opened[-1:] == [_FIELD]:
+        if kind is not TokenType.STRING:
+            raise InvalidInputError(
+                f"items of lists are counted from 1 by the reference library and from 0 by Spark; write "
+                f"array_element(x, 1) for the first one, {position_text(sql, start)}"
+            )
+        opened[-1] = _FIELD_END
+        return [(TokenType.IDENTIFIER, _kind_and_text(sql, start, end, kind)[1])]
+    if opened[-1:] == [_FIELD_END]:
+        if kind is not TokenType.R_BRACKET:
+            raise unexpected(sql, start, end)
+        opened.pop()
+        return []
+    if kind is TokenType.L_BRACKET and made and made[-1].kind in NAMES:
+        opened.append(_FIELD)
+        return [(TokenType.DOT, ".")]
     if kind is TokenType.L_BRACKET and not (made and made[-1].kind in _VALUE_ENDS):
         opened.append("[")
         return [(TokenType.VAR, "array"), (TokenType.L_PAREN, "(")]
@@ -173,7 +206,7 @@ def _add(tokens: list[FilterToken], sql: str, token: FilterToken) -> None:
     if kind is TokenType.STRING and (last.word in TYPED_LITERALS or last.word == "INTERVAL"):
         last.kind, last.text, last.end, last.type = kind, token.text, token.end, last.word
         return
-    if word and last.type == "INTERVAL" and not last.unit:
+    if word and last.type == "INTERVAL" and not last.unit and not _HAS_UNIT.search(last.text):
         last.end, last.unit = token.end, word
         return
     if (before is kind is TokenType.STRING and not last.unit) or (
@@ -185,6 +218,10 @@ def _add(tokens: list[FilterToken], sql: str, token: FilterToken) -> None:
         last.kept = last.word
     elif word == "AS" and before in _VALUE_ENDS:
         token.kind = TokenType.ALIAS
+    elif word == "CASE":
+        token.kind = TokenType.CASE
+    elif word in _CASE_KINDS and _is_in_case(tokens):
+        token.kind = _CASE_KINDS[word]
     elif word == "ESCAPE" and before is TokenType.STRING:
         token.kind = TokenType.ESCAPE
     elif word and before in (TokenType.ALIAS, TokenType.DOTCOLON):
@@ -198,15 +235,24 @@ def _add(tokens: list[FilterToken], sql: str, token: FilterToken) -> None:
     tokens.append(token)
 
 
+def _is_in_case(tokens: list[FilterToken]) -> bool:
+    kinds = [token.kind for token in tokens]
+    return kinds.count(TokenType.CASE) > kinds.count(TokenType.END)
+
+
+_COMMA_WORDS = {"SUBSTRING": ["FROM", "FOR"], "SUBSTR": ["FROM", "FOR"], "EXTRACT": ["FROM"]}
+"""The words that stand for the commas of a call."""
+
+
 def _check_nesting(sql: str, tokens: list[FilterToken]) -> None:
-    """Checks that parentheses match and do not nest too deep. FROM and FOR replace the commas of substring."""
+    """Checks that parentheses match and do not nest too deep. Words replace the commas of some calls."""
     levels: list[tuple[int, list[str]]] = []
     prefixes = 0
     for before, token in zip([FilterToken(TokenType.COMMA, "", 0, 0), *tokens], tokens, strict=False):
         if levels and token.word in levels[-1][1][:1] and before.kind in _VALUE_ENDS and not token.kept:
             token.kind = TokenType.COMMA
         if token.kind is TokenType.L_PAREN:
-            levels.append((prefixes + 1, ["FROM", "FOR"] if before.word in ("SUBSTRING", "SUBSTR") else []))
+            levels.append((prefixes + 1, _COMMA_WORDS.get(before.word, [])[:]))
         elif token.kind is TokenType.COMMA and levels:
             del levels[-1][1][:1]
         elif token.kind is TokenType.R_PAREN:

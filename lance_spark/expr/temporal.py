@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import NANOS_PER_UNIT, is_utc
-from lance_spark.expr.values import Operand
+from lance_spark.expr.values import Operand, as_array
 
 _FIRST, _LAST = -(2**63), 2**63 - 1
 
@@ -73,6 +74,41 @@ def to_unit(values: pa.Array, type_: pa.DataType) -> pa.Array:
     else:
         ticks = _floor_divide(ticks, target // source)
     return ticks.cast(pa.int64() if type_.bit_width == 64 else pa.int32()).cast(type_)
+
+
+_DAY_NANOS = 86_400 * 10**9
+
+
+def shifted(moments: Operand, durations: Operand, *, back: bool) -> Operand:
+    """Dates or timestamps plus durations, or minus them with `back`.
+
+    A date moved by a constant number of days stays a date; else it becomes a timestamp without a zone.
+
+    Raises:
+        InvalidInputError: a result is beyond 64 bits.
+    """
+    if isinstance(moments, pa.Scalar) and isinstance(durations, pa.Scalar):
+        return shifted(pa.repeat(moments, 1), durations, back=back)[0]
+    rows = len(durations if isinstance(moments, pa.Scalar) else moments)
+    moments, lengths = as_array(moments, rows), as_array(durations, rows)
+    is_date = pa.types.is_date(moments.type)
+    ticks = date_to_timestamp(moments) if is_date else moments
+    # The unit of the finer one; seconds would lose parts of a duration.
+    unit = min("us", ticks.type.unit, durations.type.unit, key=NANOS_PER_UNIT.__getitem__)
+    type_ = pa.timestamp(unit, ticks.type.tz)
+    ticks, steps = to_unit(ticks, type_), to_unit(lengths, pa.duration(unit)).cast(pa.int64())
+    if ticks.null_count > moments.null_count or steps.null_count > lengths.null_count:
+        raise InvalidInputError(f"a moment or a duration does not fit 64 bits of {unit}")
+    try:
+        moved = (pc.subtract_checked if back else pc.add_checked)(ticks.cast(pa.int64()), steps).cast(type_)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"a moment moved by a duration is out of range: {error}") from error
+    whole_days = isinstance(durations, pa.Scalar) and _nanos(durations) % _DAY_NANOS == 0
+    return moved.cast(pa.date32()) if is_date and whole_days else moved
+
+
+def _nanos(duration: pa.Scalar) -> int:
+    return 0 if not duration.is_valid else int(duration.value) * NANOS_PER_UNIT[duration.type.unit]
 
 
 def _floor_divide(values: pa.Array, divisor: int) -> pa.Array:

@@ -138,6 +138,30 @@ _EXTREMES = [
     "INTERVAL '106751991' DAY > INTERVAL '1' SECOND", "INTERVAL '-106751991' DAY < INTERVAL '1' SECOND",
 ]  # fmt: skip
 
+_CALLS = [
+    "octet_length(s) = 7", "bit_length(s) = 24", "octet_length(v) = 3", "left(s, 2) = 'ab'", "right(s, 2) = 'bc'", "left(s, 0) = ''", "right(s, 0) = ''", "right(s, 100) = s",
+    "ltrim(num) = '2 '", "rtrim(num) = ' 2'", "btrim(num) = '2'", "btrim(s, 'ac') = 'b'", "btrim(s, '') = s", "lpad(s, 5, 'x') = 'xxabc'", "rpad(s, 5, 'x') = 'abcxx'", "lpad(s, 2) = 'ab'", "rpad(s, 2) = 'st'", "lpad(s, 3) = '  5'", "lpad(s, 0) = ''",
+    "repeat(s, 2) = '55'", "repeat(s, 0) = ''", "repeat(s, -1) = ''", "reverse(s) = 'eßarts'", "reverse(s) = 'cba'", "replace(s, 'a', 'xy') = 'xybc'", "replace(s, 'ß', 'ss') = 'strasse'", "replace(s, 'a', '') = 'bc'",
+    "instr(s, 'c') = 3", "instr(s, 'e') = 6", "instr(s, '') = 1", "instr(s, 'z') = 0", "locate('c', s) = 3", "position('c', s) = 3", "instr(s, NULL) IS NULL",
+    "split_part(s, '_', 1) = 'a'", "split_part(s, '_', 2) = 'c'", "split_part(s, '_', -1) = 'c'", "split_part(s, '_', 9) = ''", "split_part(s, '', 1) = s", "split_part(s, '', 2) = ''", "split_part(s, 'a', 1) = ''", "split_part(s, 'a', 0) = ''",
+    "concat_ws('-', s, num) = 'abc-1'", "concat_ws('-', s, NULL) = 'abc'", "concat_ws('-', s) = ''", "concat_ws(NULL, s, num) IS NULL", "s || num = 'abc1'", "concat(s, num) IS NULL",
+    "regexp_like(s, '^a')", "regexp_like(s, 'b$')", "regexp_like(s, '^a.c$')", "NOT regexp_like(s, '[0-9]')", "regexp_like(s, '(?i)^A')", "regexp_like(s, '')", "regexp_like(s, 'ß|É')", "s RLIKE '^a'", "s NOT RLIKE '^a'",
+    "if(i > 0, i, 0) = 5", "if(i > 0, s, num) = 'abc'", "if(i IS NULL, TRUE, FALSE)", "CASE WHEN i > 1 THEN 'a' WHEN i < 0 THEN 'b' END = 'b'", "CASE i WHEN 1 THEN 10 WHEN 5 THEN 50 ELSE 0 END = 0", "CASE WHEN i > 1 THEN 'a' END IS NULL", "CASE WHEN i = 0 THEN 0 ELSE 10 / i END = 2",
+    "CASE WHEN o THEN i ELSE b END > 0", "CASE WHEN i > 1 THEN 1.5 ELSE 2 END = 1.5", "nullif(i, 1) IS NULL", "nullif(i, 1) = 0", "nullif(x, double('NaN')) IS NULL", "nullif(s, '') IS NULL", "nvl2(i, 1, 2) = 2", "nanvl(x, 7) = 7", "nanvl(x, i) = 1", "nanvl(x, 7) IS NULL",
+    "greatest(i, t) = 127", "greatest(x, f) > 1e300", "isnan(greatest(x, 1))", "isnan(least(x, f))", "least(x, 1) = 1", "least(i, 0) = 0", "least(i, NULL) = 5", "greatest(s, 'b') = 'b'", "least(s, num) = '1'", "greatest(day, DATE '2024-06-01') = DATE '2024-06-01'", "greatest(d, 2) = 2.5", "greatest(o, FALSE)",
+    "sign(i) = -1", "signum(x) = 0", "sign(d) = -1", "isnan(sign(x))", "round(x) = 3", "round(d) = 3", "round(d, 1) = -2.3", "round(d, 5) = 1.5", "round(i, -2) = 100", "round(i, 2) = 7", "round(x) IS NULL", "round(-2.5) = -3", "round(2.5D) = 3",
+    "floor(CAST(d AS DOUBLE)) = -3", "ceil(CAST(d AS DOUBLE)) = 4", "ceiling(d) = 4", "floor(d) = -3", "ceil(d) = -2", "floor(i) = 7", "x < 100 AND x > -100 AND floor(x) = 2",
+    "sqrt(i) = 10", "sqrt(x) IS NULL", "isnan(sqrt(i))", "exp(x) = 1", "exp(x) > 10", "power(i, 2) = 25", "pow(x, 0.5) > 1", "power(i, -1) = 0.2", "power(x, 0) = 1",
+    "quarter(day) = 4", "weekofyear(day) = 1", "weekofyear(day) = 52", "dayofyear(day) = 366", "dayofweek(day) = 2", "dayofweek(ts) = 1", "dayofyear(ts) = 1", "quarter(ntz) = 1", "weekofyear(ts) = 44",
+    "date_part('year', day) = 2024", "date_part('month', ts) = 12", "date_part('week', day) = 1", "date_part('doy', day) = 366", "date_part('QUARTER', ntz) = 1", "date_part('hour', ntz) = 2", "date_part('minute', ts) = 30", "date_part('day', ts) = 31",
+    "extract(year FROM day) = 2024", "extract(MONTH FROM ts) = 12", "extract(hour FROM ntz) = 2", "extract(week FROM day) = 1",
+    "date_trunc('month', ts) = TIMESTAMP '2024-03-01'", "date_trunc('MONTH', ts) = TIMESTAMP '2024-10-01 00:00:00'", "date_trunc('year', day) = TIMESTAMP '2024-01-01'", "date_trunc('week', ts) = TIMESTAMP '2024-01-01'", "date_trunc('day', ts) = ts", "date_trunc('hour', ts) = TIMESTAMP '2024-03-31 01:00:00Z'",
+    "date_trunc('quarter', ts) = TIMESTAMP '2024-10-01'", "date_trunc('second', ts) = TIMESTAMP '2024-01-01 00:00:00Z'", "date_trunc('minute', ntz) = TIMESTAMP '2024-12-31 23:30:00'",
+    "to_date('2024-01-01') = day", "to_timestamp('2024-01-01 00:00:00') = ts", "current_date > day", "current_timestamp() > ts", "now() > ts", "current_timestamp > TIMESTAMP '2020-01-01'",
+    "day + INTERVAL '1' DAY = DATE '2024-01-02'", "day - INTERVAL '1' DAY < DATE '2000-01-01'", "ts + INTERVAL '1' HOUR > TIMESTAMP '2024-12-31 12:00:00Z'", "ntz - INTERVAL '30' MINUTE = TIMESTAMP_NTZ '2024-03-31 02:00:00'", "INTERVAL '1' DAY + ts > TIMESTAMP '2024-12-31 23:00:00Z'", "ts + INTERVAL '12' HOUR = TIMESTAMP '2024-03-31 14:30:00Z'",
+]  # fmt: skip
+
+
 _POSITIONS = (0, 1, 2, -2, 2**31 - 1, 1 - 2**31, -(2**31))
 _LENGTHS = (None, 0, 2, -1, 2**31 - 1, -(2**31))
 
@@ -156,7 +180,7 @@ def _substrings() -> list[str]:
 def filters() -> list[str]:
     """All filters of the comparison."""
     pairs = [f"{left} {op} {right}" for left, rights in _COMPARED.items() for right in rights for op in _OPERATORS]
-    return [*pairs, *_OTHERS, *_EXTREMES, *_substrings()]
+    return [*pairs, *_OTHERS, *_CALLS, *_EXTREMES, *_substrings()]
 
 
 def main() -> None:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.datetime_text import is_utc
+from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.literals import FALSE, literal
-from lance_spark.expr.nodes import Arithmetic, ArithmeticOp, Column, ComparisonOp, Expr, Function, FunctionName
+from lance_spark.expr.nodes import Arithmetic, ArithmeticOp, Column, ComparisonOp, Expr, Function
 from lance_spark.expr.values import Family, family_of, plain
 from lance_spark.partitioned.transforms.base import Source, Transform
 from lance_spark.partitioned.transforms.calendar import (

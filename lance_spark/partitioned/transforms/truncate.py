@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.grid import exact_value, grid_of
 from lance_spark.expr.literals import literal
-from lance_spark.expr.nodes import Column, Expr, Function, FunctionName
+from lance_spark.expr.nodes import Column, Expr, Function
 from lance_spark.expr.values import Family, family_of, plain
 from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform, integer_parameter
 from lance_spark.partitioned.transforms.identity import in_value_set, one_zero_one_nan, value_type

@@ -22,6 +22,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.comparison import align, scalar_as_double
 from lance_spark.expr.datetime_text import is_utc
 from lance_spark.expr.evaluate import constant_value
+from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.grid import grid_of
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import (
@@ -31,7 +32,6 @@ from lance_spark.expr.nodes import (
     ComparisonOp,
     Expr,
     Function,
-    FunctionName,
     In,
     IsNan,
     IsNull,
