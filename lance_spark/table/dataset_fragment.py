@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -63,27 +63,36 @@ class DatasetFragment:
         return self._rows.count_rows(filter)
 
     def scanner(
-        self, columns: Sequence[str] | None = None, filter: str | Expr | None = None, **options: Any
+        self,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        filter: str | Expr | None = None,
+        **options: Any,
     ) -> Scanner:
         """A read that has not begun. Arguments and errors as `Dataset.scanner`."""
         return self._rows.scanner(columns, filter, **options)
 
     def to_table(
-        self, columns: Sequence[str] | None = None, filter: str | Expr | None = None, **options: Any
+        self,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        filter: str | Expr | None = None,
+        **options: Any,
     ) -> pa.Table:
         """The rows in memory. Arguments and errors as `Dataset.to_table`."""
         return self._rows.to_table(columns, filter, **options)
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, filter: str | Expr | None = None, **options: Any
+        self,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        filter: str | Expr | None = None,
+        **options: Any,
     ) -> Iterator[pa.RecordBatch]:
         """The rows as batches. Arguments and errors as `Dataset.to_batches`."""
         return self._rows.to_batches(columns, filter, **options)
 
-    def head(self, num_rows: int, columns: Sequence[str] | None = None) -> pa.Table:
+    def head(self, num_rows: int, columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
         """The first rows. Errors as `Dataset.head`."""
         return self._rows.head(num_rows, columns)
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
         """Rows by their place among those that are not deleted. Errors as `Dataset.take`."""
         return self._rows.take(indices, columns)

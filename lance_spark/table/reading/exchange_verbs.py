@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
 from lance_spark.table.reading.read_verbs import ReadVerbs
+from lance_spark.table.reading.reference_options import REFUSED_OPTIONS, SEARCH_OPTIONS, known_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from lance_spark.table.reading.arrow_dataset import ArrowDataset
 
 
+_READ_OPTIONS = (
+    *("batch_size", "with_row_id", "with_row_address", "use_scalar_index", "blob_handling", "allow_external_blobs"),
+    *("order_by", *SEARCH_OPTIONS, *REFUSED_OPTIONS),
+)
+
+
 class ExchangeVerbs(ReadVerbs):
     """Reads as the scientific libraries of Python expect it."""
 
     def scanner(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -34,33 +41,44 @@ class ExchangeVerbs(ReadVerbs):
         with_row_id: bool = False,
         with_row_address: bool = False,
         use_scalar_index: bool = True,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
+        order_by: Sequence[Any] | None = None,
         **search: Any,
     ) -> Scanner:
         """A read that has not begun; arguments as `scan`, whose errors come with its schema or its rows.
 
         Args:
             search: `nearest`, `full_text_query`, `prefilter` and `fast_search`, as `to_table` has them.
+
+        Raises:
+            UnsupportedFeatureError: another option of the reference library's reads.
+            InvalidInputError: an unknown option.
         """
         chosen = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, "batch_size": batch_size}
         flags = {"with_row_id": with_row_id, "with_row_address": with_row_address, "use_scalar_index": use_scalar_index}
-        return Scanner(self, {**chosen, **flags, **search}, is_search=bool(search))
+        blobs = {"blob_handling": blob_handling, "allow_external_blobs": allow_external_blobs}
+        search = known_options(search, SEARCH_OPTIONS)
+        return Scanner(self, {**chosen, **flags, **blobs, "order_by": order_by, **search}, is_search=bool(search))
 
     def to_batches(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
         batch_size: int | None = None,
         with_row_id: bool = False,
         with_row_address: bool = False,
+        **options: Any,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as batches; arguments and errors as `scan`."""
-        return self.scan(columns, filter, limit, offset, batch_size, with_row_id, with_row_address)
+        """The rows as batches; arguments and errors as `scanner`."""
+        shape = (columns, filter, limit, offset, batch_size, with_row_id, with_row_address)
+        return self.scanner(*shape, **options).to_batches()
 
     def to_pandas(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -69,9 +87,10 @@ class ExchangeVerbs(ReadVerbs):
         """The rows as a `pandas.DataFrame`; arguments and errors as `to_table`.
 
         Args:
-            options: of `pyarrow.Table.to_pandas`, such as ``types_mapper``.
+            options: of `to_table`, and of `pyarrow.Table.to_pandas`, such as ``types_mapper``.
         """
-        frame: pd.DataFrame = self.to_table(columns, filter, limit, offset).to_pandas(**options)
+        read = {name: options.pop(name) for name in _READ_OPTIONS if name in options}
+        frame: pd.DataFrame = self.to_table(columns, filter, limit, offset, **read).to_pandas(**options)
         return frame
 
     def to_arrow_dataset(self) -> ArrowDataset:
@@ -96,7 +115,7 @@ class ExchangeVerbs(ReadVerbs):
         frame: pl.LazyFrame = pl.scan_pyarrow_dataset(self.to_arrow_dataset())
         return frame
 
-    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None) -> pa.Table:
+    def head(self, num_rows: int = 5, columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
         """The first rows in the order of the table; all if it has fewer. Errors as `to_table`."""
         return self.to_table(columns, limit=num_rows)
 

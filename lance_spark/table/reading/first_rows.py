@@ -141,18 +141,7 @@ class FirstRows:
         return replace(self.scan, projection=projection, output=output, batch_rows=_KEY_BATCH_ROWS)
 
     def _sortable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns: dict[str, pa.Array] = {}
-        for index, key in enumerate(self.keys):
-            values = column_values(batch, key.path)
-            if key.distance is not None:
-                values = key.distance.values(values)
-            null = values.is_null()
-            columns[f"null{index}"] = null.cast(pa.int8())
-            if pt.is_floating(values.type):
-                nan = pc.fill_null(pc.is_nan(values), False)
-                columns[f"nan{index}"] = nan.cast(pa.int8())
-                values = pc.if_else(nan, None, values)
-            columns[f"value{index}"] = values
+        columns = _sort_columns(batch, self.keys)
         columns[ROW_ADDRESS] = batch.column(batch.num_columns - 1)
         return pa.RecordBatch.from_pydict(columns)
 
@@ -162,14 +151,7 @@ class FirstRows:
 
     def _first(self, kept: list[pa.RecordBatch]) -> pa.Table:
         table = pa.Table.from_batches(kept)
-        order = []
-        for index, key in enumerate(self.keys):
-            direction = "descending" if key.descending else "ascending"
-            order.append((f"null{index}", "descending" if key.nulls_first else "ascending"))
-            if f"nan{index}" in table.column_names:
-                order.append((f"nan{index}", direction))
-            order.append((f"value{index}", direction))
-        return table.take(pc.sort_indices(table, sort_keys=order)[: self.limit])
+        return table.take(_sorted_places(table, self.keys)[: self.limit])
 
     def _rows(self, fragment: DataFragment, offsets: Int64Array) -> Iterator[pa.RecordBatch]:
         yield from self.scan.read_rows(fragment, self._positions(fragment, offsets)).to_batches()
@@ -177,3 +159,40 @@ class FirstRows:
     def _positions(self, fragment: DataFragment, offsets: Int64Array) -> Int64Array:
         deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
         return offsets - np.searchsorted(deleted, offsets)
+
+
+def first_rows(rows: pa.Table, keys: Sequence[SortKey], most: int | None) -> pa.Table:
+    """The first `most` rows in the order of the keys, all for None; equal ones in the order that they have."""
+    columns = [_sort_columns(batch, keys) for batch in rows.to_batches()]
+    if not columns:
+        return rows
+    sortable = pa.Table.from_batches([pa.RecordBatch.from_pydict(each) for each in columns])
+    return rows.take(_sorted_places(sortable, keys)[:most])
+
+
+def _sort_columns(batch: pa.RecordBatch, keys: Sequence[SortKey]) -> dict[str, pa.Array]:
+    """The columns by which Arrow sorts: of key i `null{i}`, `nan{i}` if there may be any, and `value{i}`."""
+    columns: dict[str, pa.Array] = {}
+    for index, key in enumerate(keys):
+        values = column_values(batch, key.path)
+        if key.distance is not None:
+            values = key.distance.values(values)
+        null = values.is_null()
+        columns[f"null{index}"] = null.cast(pa.int8())
+        if pt.is_floating(values.type):
+            nan = pc.fill_null(pc.is_nan(values), False)
+            columns[f"nan{index}"] = nan.cast(pa.int8())
+            values = pc.if_else(nan, None, values)
+        columns[f"value{index}"] = values
+    return columns
+
+
+def _sorted_places(sortable: pa.Table, keys: Sequence[SortKey]) -> pa.Array:
+    order = []
+    for index, key in enumerate(keys):
+        direction = "descending" if key.descending else "ascending"
+        order.append((f"null{index}", "descending" if key.nulls_first else "ascending"))
+        if f"nan{index}" in sortable.column_names:
+            order.append((f"nan{index}", direction))
+        order.append((f"value{index}", direction))
+    return pc.sort_indices(sortable, sort_keys=order)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.json_text import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.limit import limited_splits
+from lance_spark.table.reading.read_shape import ReadShape
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.take import take_of_splits
 
@@ -80,7 +82,7 @@ class ReadVerbs(ABC):
 
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -90,11 +92,13 @@ class ReadVerbs(ABC):
         use_scalar_index: bool = True,
         blob_handling: str | None = None,
         allow_external_blobs: bool = False,
+        order_by: Sequence[Any] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows as batches, in the order of the table. JSON columns are text (`arrow.json`).
 
         Args:
-            columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns.
+            columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns. Of
+                a mapping the names of the result, each with the expression of its values, such as ``{"b": "a * 2"}``.
             filter: a condition as after WHERE; only rows for which it is true are returned.
             limit: at most this many rows.
             offset: after leaving out this many of them.
@@ -105,11 +109,20 @@ class ReadVerbs(ABC):
             blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
                 "blobs_descriptions", or None, for where they are.
             allow_external_blobs: whether blobs that are references to objects outside of the table are read.
+            order_by: columns of the table to order the rows by, before the limit: names, for ascending order with nulls
+                last; ``(name, "descending")``; or objects with `column_name`, `ascending` and `nulls_first`. NaN is
+                greater than all numbers. Without a limit all rows are in memory.
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: an argument is invalid, or the filter fails on a value.
+            InvalidInputError: an argument is invalid, or the filter or an expression fails on a value.
         """
+        if order_by or isinstance(columns, Mapping):
+            flags = (with_row_id, with_row_address, use_scalar_index)
+            system = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+            shape = ReadShape.of(columns, order_by, self.stored_schema, **system)
+            blobs = (blob_handling, allow_external_blobs)
+            return shown_batches(self._shaped(shape, filter, limit, offset, batch_size, flags, blobs)[1])
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         _, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
         if wants_bytes(blob_handling):
@@ -119,9 +132,43 @@ class ReadVerbs(ABC):
             batches = with_bytes(batches, blob_reader(parts, allow_external=allow_external_blobs))
         return shown_batches(batches)
 
+    def _shaped(
+        self,
+        shape: ReadShape,
+        filter: str | Expr | None,
+        limit: int | None,
+        offset: int | None,
+        batch_size: int | None,
+        flags: tuple[bool, bool, bool],
+        blobs: tuple[str | None, bool],
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """(schema, batches in the form in which they are stored) of a read with computed columns or an order.
+
+        Args:
+            flags: `with_row_id`, `with_row_address` and `use_scalar_index` of `scan`.
+            blobs: its `blob_handling` and `allow_external_blobs`.
+        """
+        with_row_id, with_row_address, use_scalar_index = flags
+        options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+        plan, parts = self._planned(shape.read, filter, batch_rows=batch_size, **options)
+        reads_bytes = wants_bytes(blobs[0])
+        if reads_bytes:
+            plan = with_sources(plan, self._schema_with_sources)
+            parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
+        schema = plan.arrow_schema
+        if shape.keys:
+            rows = shape.rows(parts, schema, limit, offset, use_scalar_index=use_scalar_index)
+            batches = iter(rows.to_batches(batch_size))
+        else:
+            batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
+        if reads_bytes:
+            schema = binary_schema(schema)
+            batches = with_bytes(batches, blob_reader(parts, allow_external=blobs[1]))
+        return shape.shaped_schema(schema), shape.all_shaped(batches)
+
     def to_table(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -131,8 +178,16 @@ class ReadVerbs(ABC):
         use_scalar_index: bool = True,
         blob_handling: str | None = None,
         allow_external_blobs: bool = False,
+        order_by: Sequence[Any] | None = None,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`."""
+        if order_by or isinstance(columns, Mapping):
+            flags = (with_row_id, with_row_address, use_scalar_index)
+            system = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+            shape = ReadShape.of(columns, order_by, self.stored_schema, **system)
+            blobs = (blob_handling, allow_external_blobs)
+            schema, shaped = self._shaped(shape, filter, limit, offset, batch_size, flags, blobs)
+            return shown_table(pa.Table.from_batches(shaped, schema=schema if schema.names else None))
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
@@ -176,15 +231,21 @@ class ReadVerbs(ABC):
             for scan, manifest in parts
         )
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
 
         Raises:
             InvalidInputError: a position that the table does not have.
             NotFoundError: no such column.
         """
+        if isinstance(columns, Mapping):
+            shape = ReadShape.of(columns, None, self.stored_schema)
+            return shown_table(shape.shaped_table(self._taken(indices, shape.read)))
+        return shown_table(self._taken(indices, columns))
+
+    def _taken(self, indices: Sequence[int], columns: Sequence[str] | None) -> pa.Table:
         plan, parts = self._planned(columns)
-        return shown_table(take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices))
+        return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
 
 
 def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:

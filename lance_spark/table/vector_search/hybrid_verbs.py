@@ -13,6 +13,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.read_verbs import ReadVerbs
+from lance_spark.table.reading.reference_options import known_options
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchedPart
 from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema
@@ -26,7 +27,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
 
     def to_table(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
         filter: Expr | str | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -36,11 +37,13 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         use_scalar_index: bool = True,
         blob_handling: str | None = None,
         allow_external_blobs: bool = False,
+        order_by: Sequence[Any] | None = None,
         *,
         nearest: Mapping[str, Any] | None = None,
         full_text_query: str | TextQuery | Mapping[str, Any] | None = None,
         prefilter: bool | None = None,
         fast_search: bool | None = None,
+        **others: Any,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`.
 
@@ -53,14 +56,26 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             prefilter: whether the filter chooses the rows that `nearest` searches; False, as without it, filters what
                 the search has found.
             fast_search: leaves out rows that the index does not cover.
+            others: options of the reference library's reads, which are refused unless they change nothing.
 
         Raises:
             InvalidInputError: both searches, or an argument of a search without one; and as `scan`.
+            UnsupportedFeatureError: one of the other options.
         """
+        known_options(others, ())
         options = {"prefilter": prefilter, "fast_search": fast_search}
         search = {name: value for name, value in options.items() if value is not None}
         if nearest is not None and full_text_query is not None:
             raise InvalidInputError("give one of nearest and full_text_query; hybrid_search does both")
+        if (nearest is not None or full_text_query is not None) and (order_by or isinstance(columns, Mapping)):
+            raise InvalidInputError(
+                "a search returns columns of the table, best rows first: order or compute its result"
+            )
+        is_shaped = order_by or isinstance(columns, Mapping)
+        if is_shaped and (nearest is not None or full_text_query is not None):
+            raise InvalidInputError(
+                "a search returns columns of the table, best rows first; order or compute its result"
+            )
         if nearest is not None:
             return self.to_table_of_nearest(
                 nearest,
@@ -73,7 +88,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
                 use_scalar_index=use_scalar_index,
                 **search,
             )
-        if full_text_query is not None:
+        if full_text_query is not None and not isinstance(columns, Mapping):
             query, search_columns = _text_query(full_text_query)
             return self.search(
                 query,
@@ -99,6 +114,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             use_scalar_index,
             blob_handling,
             allow_external_blobs,
+            order_by,
         )
 
     def hybrid_search(
