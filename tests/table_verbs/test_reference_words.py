@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
@@ -59,8 +59,8 @@ def test_merge_insert(table: Any) -> None:
     assert set(texts(table.newest().merge_insert("id").when_matched_delete().execute(new(0)))) == {1}
     with pytest.raises(InvalidInputError, match="nothing to do"):
         table.merge_insert("id").execute(new(1))
-    with pytest.raises(UnsupportedFeatureError, match="MERGE INTO of Spark SQL takes conditions"):
-        table.merge_insert("id").when_matched_update_all("source.id > 3")
+    some = table.newest().merge_insert("id").when_matched_update_all("source.id > 0").execute(new(0, 1))
+    assert texts(some)[1] == "new"
 
 
 def test_alter_columns(table: Any) -> None:

@@ -53,7 +53,7 @@ class ExchangeVerbs(ReadVerbs):
 
         Raises:
             UnsupportedFeatureError: another option of the reference library's reads.
-            InvalidInputError: an unknown option.
+            TypeError: an unknown option.
         """
         chosen = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, "batch_size": batch_size}
         flags = {"with_row_id": with_row_id, "with_row_address": with_row_address, "use_scalar_index": use_scalar_index}

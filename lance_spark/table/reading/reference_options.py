@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import UnsupportedFeatureError
 
 SEARCH_OPTIONS = ("nearest", "full_text_query", "prefilter", "fast_search")
 """Options of `to_table` for a search."""
@@ -34,7 +34,7 @@ def known_options(options: Mapping[str, Any], known: Collection[str]) -> dict[st
 
     Raises:
         UnsupportedFeatureError: an option of the reference library's reads.
-        InvalidInputError: an unknown option.
+        TypeError: an unknown option.
     """
     found = {name: value for name, value in options.items() if value is not None}
     if found.get("scan_in_order") is True:
@@ -45,5 +45,5 @@ def known_options(options: Mapping[str, Any], known: Collection[str]) -> dict[st
         if name in _REFUSED:
             raise UnsupportedFeatureError(f"{name} is {_REFUSED[name]}", feature=name)
         if name not in known:
-            raise InvalidInputError(f"a read has no option {name!r}")
+            raise TypeError(f"a read has no keyword argument {name!r}")
     return found

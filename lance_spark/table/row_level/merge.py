@@ -21,6 +21,9 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.expr.columns import column_values
+from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql import condition_of
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import without_checks
@@ -34,6 +37,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.key_rows import KeyRows
+from lance_spark.table.row_level.merge_conditions import MatchedCondition, matching
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.row_level.row_target import RowTarget, Version, Written
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
@@ -71,13 +75,22 @@ class MergeActions:
     matched: Matched | None
     not_matched: NotMatched | None
     not_matched_by_source: NotMatchedBySource | None
+    matched_condition: Expr | None = None
+    not_matched_by_source_condition: Expr | None = None
 
     @classmethod
-    def of(cls, matched: str | None, not_matched: str | None, not_matched_by_source: str | None) -> MergeActions:
-        """From their names.
+    def of(
+        cls,
+        matched: str | None,
+        not_matched: str | None,
+        not_matched_by_source: str | None,
+        matched_condition: str | Expr | None = None,
+        not_matched_by_source_condition: str | Expr | None = None,
+    ) -> MergeActions:
+        """From their names, and the conditions of two of them.
 
         Raises:
-            InvalidInputError: an unknown one, or none at all.
+            InvalidInputError: an unknown one, or none at all; or a condition without its action.
         """
         actions = cls(
             _action(Matched, "when_matched", matched),
@@ -86,7 +99,14 @@ class MergeActions:
         )
         if actions == cls(None, None, None):
             raise InvalidInputError("a merge without any action does nothing; name one")
-        return actions
+        conditions = (matched_condition, not_matched_by_source_condition)
+        for action, condition in zip((matched, not_matched_by_source), conditions, strict=True):
+            if condition is not None and action is None:
+                raise InvalidInputError(f"the condition {condition} belongs to an action that the merge does not do")
+        first, second = (
+            None if each is None else condition_of(each, to_match_all="leave it out") for each in conditions
+        )
+        return replace(actions, matched_condition=first, not_matched_by_source_condition=second)
 
 
 def source_rows(source: RowSource) -> pa.Table:
@@ -111,7 +131,7 @@ class _Matches:
     """The rows of one split by their keys.
 
     Attributes:
-        addresses: uint64[n], ascending: its rows that match.
+        addresses: uint64[n], ascending: its rows that match and are changed.
         source_rows: int64[n]: the row of the source that each of them matches.
         unmatched: uint64[k]: its rows that match none, if they are to be deleted.
     """
@@ -136,6 +156,10 @@ class _Merge(Generic[Version, Written]):
         self._source_fields, self._source = conformed(self._schema, rows, inserts=actions.not_matched is not None)
         if actions.matched is Matched.UPDATE:
             target.identity.check_kept(set(rows.schema.names) - {path[0] for path in self._paths})
+        condition = actions.matched_condition
+        self._condition = None if condition is None else MatchedCondition(condition, self._schema, self._source)
+        if actions.not_matched_by_source_condition is not None:
+            check_filter(actions.not_matched_by_source_condition, self._arrow_schema)
         self._index = KeyIndex(self._keys_of(self._source), self._names)
         self._seen = np.zeros(self._index.num_keys, np.bool_)
 
@@ -187,7 +211,15 @@ class _Merge(Generic[Version, Written]):
                 unmatched.append(addresses[~is_match])
         addresses, numbers = np.concatenate(matched), np.concatenate(keys)
         order = np.argsort(addresses)
-        return _Matches(addresses[order], self._index.first_rows()[numbers[order]], np.concatenate(unmatched))
+        addresses, source_rows = addresses[order], self._index.first_rows()[numbers[order]]
+        if self._condition is not None:
+            is_true = self._condition.holds(split, addresses, source_rows)
+            addresses, source_rows = addresses[is_true], source_rows[is_true]
+        rest = np.concatenate(unmatched)
+        condition = self._actions.not_matched_by_source_condition
+        if condition is not None:
+            rest = matching(self._schema, split, condition, rest)
+        return _Matches(addresses, source_rows, rest)
 
     def _inserted(self) -> Int64Array:
         """Ascending: the rows of the source that match no row of the table, if they are to be inserted."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import Expr
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -29,10 +30,16 @@ class MergeInsert(Generic[Result]):
             "when_not_matched": None,
             "when_not_matched_by_source": None,
         }
+        self._conditions: dict[str, str | Expr | None] = {}
 
-    def when_matched_update_all(self, condition: str | None = None) -> Self:
-        """Rows with a key of the source get its values. Raises `UnsupportedFeatureError` for a condition."""
-        return self._with("when_matched", "update", condition)
+    def when_matched_update_all(self, condition: str | Expr | None = None) -> Self:
+        """Rows with a key of the source get its values, if a condition is true or missing.
+
+        Args:
+            condition: on columns of the table, ``target.x``, and of the source, ``source.x``.
+        """
+        self._conditions["matched_condition"] = condition
+        return self._with("when_matched", "update")
 
     def when_matched_delete(self) -> Self:
         """Rows with a key of the source are deleted."""
@@ -42,9 +49,10 @@ class MergeInsert(Generic[Result]):
         """Rows of the source whose key no row has are inserted."""
         return self._with("when_not_matched", "insert")
 
-    def when_not_matched_by_source_delete(self, expr: str | None = None) -> Self:
-        """Rows whose key the source does not have are deleted. Raises `UnsupportedFeatureError` for a condition."""
-        return self._with("when_not_matched_by_source", "delete", expr)
+    def when_not_matched_by_source_delete(self, expr: str | Expr | None = None) -> Self:
+        """Rows whose key the source does not have are deleted, if a condition on them is true or missing."""
+        self._conditions["not_matched_by_source_condition"] = expr
+        return self._with("when_not_matched_by_source", "delete")
 
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Result:
         """The table with the rows merged into it.
@@ -60,13 +68,10 @@ class MergeInsert(Generic[Result]):
             raise InvalidInputError(
                 "nothing to do: call when_matched_update_all, when_not_matched_insert_all or another action first"
             )
-        return self._run(data_obj, schema=schema, **self._actions)
+        return self._run(data_obj, schema=schema, **self._actions, **self._conditions)
 
-    def _with(self, clause: str, action: str, condition: str | None = None) -> Self:
-        if condition is not None:
-            raise UnsupportedFeatureError(
-                f"{clause} with the condition {condition!r} is not supported; MERGE INTO of Spark SQL takes conditions",
-                feature="conditions of merge_insert",
-            )
+    def _with(self, clause: str, action: str) -> Self:
         self._actions[clause] = action
+        if clause == "when_matched" and action == "delete":
+            self._conditions.pop("matched_condition", None)
         return self

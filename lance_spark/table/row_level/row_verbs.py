@@ -100,6 +100,8 @@ class RowVerbs(ABC):
         when_matched: str | None = "update",
         when_not_matched: str | None = "insert",
         when_not_matched_by_source: str | None = None,
+        matched_condition: str | Expr | None = None,
+        not_matched_by_source_condition: str | Expr | None = None,
         schema: pa.Schema | None = None,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
@@ -117,19 +119,23 @@ class RowVerbs(ABC):
                 "delete" removes them.
             when_not_matched: "insert" adds rows of the source that match none; columns that it lacks are null.
             when_not_matched_by_source: "delete" removes rows of the table that match none.
+            matched_condition: matching rows for which it is not true stay as they are; columns of the table are written
+                ``target.x``, those of the source ``source.x``.
+            not_matched_by_source_condition: on columns of the table; rows for which it is not true stay.
             schema: of a source that is an iterable and may be empty.
             commit_message, transaction_properties: kept with the version.
 
         Raises:
-            InvalidInputError: several rows of the source match one row of the table, or the source does not fit the
-                table. Nothing was changed.
-            NotFoundError: there is no such key column.
+            InvalidInputError: several rows of the source match one row of the table, the source does not fit the
+                table, or a condition is invalid or fails on a value. Nothing was changed.
+            NotFoundError: there is no such key column, or no such column of a condition.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
-        actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source)
+        conditions = (matched_condition, not_matched_by_source_condition)
+        actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source, *conditions)
         options = CommitOptions(commit_message, transaction_properties)
         rows = source_rows(RowSource.of(source, schema))
         return self._change_rows(lambda target: merge_once(target, rows, on, actions), options)
