@@ -329,8 +329,8 @@ def open_partitioned_dataset(
 
 def open_table(
     uri: UriOrPath,
+    version: int | str | None = None,
     *,
-    version: int | None = None,
     tag: str | None = None,
     branch: str | None = None,
     timestamp: datetime | None = None,
@@ -340,7 +340,7 @@ def open_table(
 
     Args:
         uri: a URI, or a local path as a string or a `pathlib.Path`.
-        version: its number.
+        version: its number, or the name of a tag.
         tag: a tag; it determines the branch.
         branch: the branch of the version; None is the main one.
         timestamp: the newest version committed at or before this time.
@@ -352,6 +352,10 @@ def open_table(
         UnsupportedFeatureError: the table needs a feature that this release does not read, or a branch of a
             partitioned table is asked for.
     """
+    if isinstance(version, str):
+        if tag is not None:
+            raise InvalidInputError("give one of version and tag")
+        version, tag = None, version
     try:
         return open_dataset(
             uri, version=version, tag=tag, branch=branch, timestamp=timestamp, storage_options=storage_options

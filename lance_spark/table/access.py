@@ -15,6 +15,7 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.paths import TREE
+from lance_spark.table.reference_names import refuse_write_options
 from lance_spark.table.writing.base_selection import checked_bases
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CREATE, CommitOptions, save
@@ -102,6 +103,7 @@ def write_dataset(
     merge_schema: bool = False,
     initial_bases: Sequence[BasePath] = (),
     target_bases: Sequence[str] = (),
+    **others: Any,
 ) -> Dataset:
     """Writes rows into the table at `uri` and commits them as one version.
 
@@ -120,6 +122,7 @@ def write_dataset(
         merge_schema: whether an append adds new columns to the table; they are null in existing rows.
         initial_bases: additional roots for files of a new table; `Dataset.add_bases` adds some later.
         target_bases: names of the base paths that get the data files in turn; none for the table's own root.
+        others: keyword arguments of the reference library, which are refused with what to write instead.
 
     Raises:
         NotFoundError: there is no base path with one of the names.
@@ -129,6 +132,7 @@ def write_dataset(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: the table, or the columns, need a feature that this release does not write.
     """
+    refuse_write_options(others)
     location = located(uri, storage_options, branch)
     options = CommitOptions(
         message=commit_message,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,6 +11,9 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs, Scanner
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFile, DataFragment, DeletionFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class DatasetFragment:
@@ -88,6 +91,15 @@ class DatasetFragment:
     ) -> Iterator[pa.RecordBatch]:
         """The rows as batches. Arguments and errors as `Dataset.to_batches`."""
         return self._rows.to_batches(columns, filter, **options)
+
+    def to_pandas(
+        self,
+        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        filter: str | Expr | None = None,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """The rows as a `pandas.DataFrame`. Arguments and errors as `Dataset.to_pandas`."""
+        return self._rows.to_pandas(columns, filter, **options)
 
     def head(self, num_rows: int, columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
         """The first rows. Errors as `Dataset.head`."""

@@ -13,6 +13,7 @@ from lance_spark.table.cleanup.cleanup import CleanupStats
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
+from lance_spark.table.reference_names import MISSING_VERBS
 from lance_spark.table.row_level.merge_insert import MergeInsert
 from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.versions.tag_verbs import TagVerbs
@@ -30,6 +31,12 @@ class ReferenceVerbs(RowVerbs, WriteVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
 
     A dataset of the reference library changes when it is written to; these verbs return the new version, as all do.
     """
+
+    if not TYPE_CHECKING:  # Type checkers are to find unknown names by themselves.
+
+        def __getattr__(self, name: str) -> Any:
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(f"{what}; here: {MISSING_VERBS[name]}" if name in MISSING_VERBS else what)
 
     def insert(self, data: Any, *, mode: str = "append", **options: Any) -> Self:
         """The table with new rows.

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.reference_names import MISSING_VERBS
 
 ROWS = pa.table({"id": pa.array(range(6), pa.int64()), "p": [0, 1] * 3, "text": ["sea", "lake", "the sea"] * 2})
 
@@ -61,6 +62,38 @@ def test_merge_insert(table: Any) -> None:
         table.merge_insert("id").execute(new(1))
     some = table.newest().merge_insert("id").when_matched_update_all("source.id > 0").execute(new(0, 1))
     assert texts(some)[1] == "new"
+
+
+def test_names_that_are_called_otherwise(table: Any) -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'sort_by'; here: to_table\(order_by"):
+        table.sort_by("id")
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        table.nonsense()
+    assert not hasattr(table, "sql")
+    # What is missing here is there in the reference library, and the other way round.
+    assert all(hasattr(lance.LanceDataset, name) and not hasattr(table, name) for name in MISSING_VERBS)
+    with pytest.raises(InvalidInputError, match="call build_index_segment"):
+        table.create_scalar_index("id", "BTREE", fragment_ids=[0])
+    with pytest.raises(InvalidInputError, match="leave it out"):
+        table.create_index("id", "BTREE", accelerator="cuda")
+    indexed = table.create_scalar_index("id", index_type="BITMAP")
+    assert {index["type"] for index in indexed.list_indices()} == {"Bitmap"}
+
+
+def test_writes_and_opens_in_the_reference_librarys_words(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="data_storage_version is not an option here; write file_format"):
+        lance_spark.write(ROWS, tmp_path / "t", data_storage_version="2.1")
+    with pytest.raises(TypeError, match="no keyword argument 'nonsense'"):
+        lance_spark.write(ROWS, tmp_path / "t", nonsense=1)
+    assert not (tmp_path / "t").exists()
+    table = lance_spark.write(ROWS, tmp_path / "t", enable_v2_manifest_paths=True, progress=None)
+    table.create_tag("first", 1)
+    table.append(new(7))
+    assert lance_spark.open(tmp_path / "t", 1).count_rows() == 6
+    assert lance_spark.open(tmp_path / "t", "first").version == 1
+    with pytest.raises(InvalidInputError, match="one of version and tag"):
+        lance_spark.open(tmp_path / "t", "first", tag="first")
+    assert table.get_fragments()[0].to_pandas(["id"], "id > 3")["id"].tolist() == [4, 5]
 
 
 def test_alter_columns(table: Any) -> None:

@@ -44,6 +44,8 @@ class IndexVerbs(ABC):
         kind: str = "BTREE",
         name: str | None = None,
         replace: bool = True,
+        *,
+        index_type: str | None = None,
         **parameters: Any,
     ) -> Self:
         """The newest version of the branch with a new index over all of its rows.
@@ -57,6 +59,7 @@ class IndexVerbs(ABC):
                 case of letters.
             name: by default the column's path and ``_idx``.
             replace: an index of this name is replaced; False refuses.
+            index_type: `kind`, as the reference library calls it.
             parameters: `train=False` makes an index that covers no rows yet; `num_segments` splits it by fragments;
                 BTREE knows `zone_size` (rows of a page, 4096), ZONEMAP `rows_per_zone` (8192), BLOOMFILTER
                 `number_of_items` (rows of a zone, 8192) and `probability` (of a false hit, 0.00057), JSON `path` and
@@ -73,7 +76,8 @@ class IndexVerbs(ABC):
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
-        return self._create_index(_only_column(column), kind, name, replace, parameters)
+        _refuse_other_ways(parameters)
+        return self._create_index(_only_column(column), index_type or kind, name, replace, parameters)
 
     def create_index(
         self,
@@ -119,6 +123,7 @@ class IndexVerbs(ABC):
             "pq_codebook": pq_codebook,
             "num_sub_vectors": num_sub_vectors,
         }
+        _refuse_other_ways(parameters)
         given = {**parameters, **{key: value for key, value in named.items() if value is not None}}
         return self._create_index(_only_column(column), index_type, name, replace, given)
 
@@ -257,3 +262,21 @@ def _only_column(column: str | Sequence[str]) -> str:
     if len(column) != 1:
         raise InvalidInputError(f"an index is on one column; {len(column)} are given: {', '.join(column)}")
     return column[0]
+
+
+_OTHER_WAYS = {
+    **dict.fromkeys(
+        ("fragment_ids", "index_uuid"),
+        "call build_index_segment(column, kind, fragment_ids=...) for parts of an index, and commit_index_segments",
+    ),
+    "progress_callback": "call lance_spark.set_progress",
+    "index_cache_size": "leave it out: caches of indexes are bounded by bytes",
+    "accelerator": "leave it out: indexes are built on the CPU",
+}
+"""Parameters of the reference library, and what to write here."""
+
+
+def _refuse_other_ways(parameters: Mapping[str, Any]) -> None:
+    for name, value in parameters.items():
+        if name in _OTHER_WAYS and value is not None:
+            raise InvalidInputError(f"{name} is not a parameter of indexes here; {_OTHER_WAYS[name]}")
