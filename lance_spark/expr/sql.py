@@ -36,9 +36,9 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     Raises:
         InvalidInputError: the text is not a supported condition; the message names construct and position.
     """
-    if not isinstance(sql, str) or len(sql) > _MAX_KEPT or _MOMENT.search(sql):
+    if not isinstance(sql, str) or len(sql) > _MAX_KEPT:
         return _parsed(sql, time_zone)
-    return _parsed_once(sql, time_zone)
+    return _parsed_once(sql, time_zone) or _parsed(sql, time_zone)
 
 
 def _parsed(sql: str, time_zone: str) -> Expr:
@@ -60,8 +60,12 @@ def _parsed(sql: str, time_zone: str) -> Expr:
     return condition
 
 
-_parsed_once = lru_cache(maxsize=64)(_parsed)
-"""Parsing a long list of constants takes longer than to find its rows by an index."""
+@lru_cache(maxsize=64)
+def _parsed_once(sql: str, time_zone: str) -> Expr | None:
+    """The tree, kept: parsing a long list of constants takes longer than to find its rows by an index. None if it is
+    another one each time.
+    """
+    return None if _MOMENT.search(sql) else _parsed(sql, time_zone)
 
 
 def condition_of(filter: object, *, to_match_all: str) -> Expr:

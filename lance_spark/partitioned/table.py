@@ -312,13 +312,15 @@ class PartitionedTable(ReadVerbs):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
-        nothing = self._plan_of_nothing(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
+        # Once, so that now() is the same moment in all partitions.
+        tree = None if filter is None else to_expr(filter)
+        nothing = self._plan_of_nothing(columns, tree, with_row_id=with_row_id, with_row_address=with_row_address)
         parts = []
-        for opened in self.splits(filter):
+        for opened in self.splits(tree):
             plan = self.plan(
                 opened,
                 columns,
-                self.searched_filter(opened, filter),
+                self.searched_filter(opened, tree),
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
                 batch_rows=batch_rows,
