@@ -7,6 +7,7 @@ to decimal (Spark goes through Java's shortest text) are rejected rather than sl
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.comparison import apply_threshold, integer_as_decimal_type
 from lance_spark.expr.datetime_text import parse_date, parse_timestamp
 from lance_spark.expr.grid import Threshold, grid_of
+from lance_spark.expr.literals import EXACT
 from lance_spark.expr.nodes import ComparisonOp, cast_type_name
 from lance_spark.expr.temporal import date_to_timestamp, to_instants, to_local, to_unit
 from lance_spark.expr.values import Family, Operand, family_of, null_like, zero_of
@@ -139,10 +141,33 @@ def _string_to_float(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Arr
     )
 
 
+_DECIMAL_TEXT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,10})?$"
+_SHORT_DECIMAL_TEXT = r"^[+-]?(\d{1,37}(\.\d{0,38})?|\.\d{1,38})$"
+
+_JAVA_INTEGERS = range(-(2**31), 2**31)
+
+
 def _string_to_decimal(values: pa.Array, type_: pa.DataType, zone: str) -> pa.Array:
     text = _trimmed(values)
-    number = _where(pc.match_substring_regex(text, r"^[+-]?(\d{1,37}(\.\d{0,38})?|\.\d{1,38})$"), text)
-    return _decimal_to_decimal(number.cast(pa.decimal256(75, 38)), type_, zone)
+    is_short = pc.match_substring_regex(text, _SHORT_DECIMAL_TEXT)
+    converted = _decimal_to_decimal(_where(is_short, text).cast(pa.decimal256(75, 38)), type_, zone)
+    is_long = pc.and_not(pc.match_substring_regex(text, _DECIMAL_TEXT), is_short)
+    if not pc.any(is_long).as_py():
+        return converted
+    # Exponents, and more digits than Arrow converts.
+    distinct = _where(is_long, text).dictionary_encode()
+    parsed = [_long_text_to_decimal(each, type_) for each in distinct.dictionary.to_pylist()]
+    return pc.coalesce(converted, pa.array(parsed, type_).take(distinct.indices))
+
+
+def _long_text_to_decimal(text: str, type_: pa.DataType) -> decimal.Decimal | None:
+    """The number, rounded; None where Java's BigDecimal or Spark's 38 digits before the point end."""
+    number = decimal.Decimal(text)
+    exponent = number.as_tuple().exponent
+    if exponent not in _JAVA_INTEGERS or (number and number.adjusted() >= 38):
+        return None
+    rounded = number.quantize(decimal.Decimal(1).scaleb(-type_.scale), context=EXACT)
+    return rounded if not rounded or rounded.adjusted() < type_.precision - type_.scale else None
 
 
 _TRUE_WORDS, _FALSE_WORDS = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]

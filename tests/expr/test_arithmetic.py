@@ -156,7 +156,7 @@ def test_casts_at_the_edges() -> None:
         Decimal("1.3"),
         Decimal("-0.3"),
         None,
-        None,
+        Decimal("100.0"),
         None,
     ]
     far = pa.array([2**40, 2**62], pa.int64()).cast(pa.timestamp("s", "UTC"))
