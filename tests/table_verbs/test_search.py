@@ -129,3 +129,24 @@ def test_partition_without_an_index_is_searched_as_the_others_are() -> None:
                 (0, [1]),
                 (2, [1]),
             ]
+
+
+def test_score_is_where_the_columns_name_it(dataset: Any) -> None:
+    for columns in (["_score", "id"], ["id", "_score", "p"], ["_score"], ["id", "p"]):
+        found = dataset.search("red apple", columns)
+        assert found.column_names == (columns if "_score" in columns else [*columns, "_score"])
+        assert found["_score"].equals(dataset.search("red apple")["_score"])
+        if isinstance(dataset, lance_spark.Dataset):
+            assert dataset.to_table(columns, full_text_query="red apple").equals(found)
+    with pytest.raises(InvalidInputError, match="no column _score: with_score is False"):
+        dataset.search("red apple", ["_score"], with_score=False)
+    with pytest.raises(InvalidInputError, match="no column _doc_index: the documents of this search are rows"):
+        dataset.search("red apple", ["id", "_doc_index"])
+
+
+@pytest.mark.parametrize("name", ["_score", "_relevance_score"])
+def test_hybrid_search_refuses_columns_with_the_names_that_it_adds(name: str) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([1.0, 2.0, 3.0, 4.0], pa.float32()), 2)
+    rows = pa.table({"id": [1, 2], "t": ["fox", "dog"], "v": vectors, name: [1, 2]})
+    with pytest.raises(InvalidInputError, match=f"has a column {name}, and so has the table"):
+        lance_spark.write(rows, f"memory://{uuid.uuid4()}").hybrid_search("v", [0, 1], "fox", 2)

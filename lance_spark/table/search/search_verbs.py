@@ -15,6 +15,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
+from lance_spark.table.search.result_columns import placed, split_columns
 from lance_spark.table.search.text_search import SearchedPart, SearchRequest, scored_schema, search_parts
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 class SearchVerbs(ABC):
     """Full-text search, for all kinds of tables."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def stored_schema(self) -> pa.Schema: ...
 
     @abstractmethod
     def _searched_parts(
@@ -54,7 +60,8 @@ class SearchVerbs(ABC):
 
         Args:
             query: words, any of which must occur, or a query such as `MatchQuery` or `PhraseQuery`.
-            columns: the columns of the result; None for all.
+            columns: the columns of the result; None for all. ``_score`` and ``_doc_index`` are where they are named,
+                else last.
             limit: at most this many rows; None for all.
             offset: after leaving out this many of the best rows.
             filter: a condition as after WHERE, applied before the limit. Scores do not depend on it.
@@ -74,9 +81,10 @@ class SearchVerbs(ABC):
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
         request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
-        return shown_table(
-            self.searched_texts(request, columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
-        )
+        read, added = split_columns(columns, self.stored_schema.names)
+        ids = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+        found = self.searched_texts(request, read, filter, **ids)
+        return shown_table(placed(found, columns, added) if added and columns else found)
 
     def searched_texts(
         self,

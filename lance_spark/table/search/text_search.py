@@ -20,12 +20,11 @@ from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.locate import by_fragment
+from lance_spark.table.search.result_columns import ITEM, SCORE, check_added_columns
 from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, SharedAnalyses, TextColumns, without_damage
 
-SCORE = "_score"
 SCORE_FIELD = pa.field(SCORE, pa.float32())
 
-ITEM = "_doc_index"
 ITEM_FIELD = pa.field(ITEM, pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False)
 """Of results that are items of lists: their numbers in the lists, from 0."""
 
@@ -150,8 +149,7 @@ def scored_schema(schema: pa.Schema) -> pa.Schema:
     Raises:
         InvalidInputError: one of the columns has that name.
     """
-    if SCORE in schema.names:
-        raise InvalidInputError(f"the result of a search has a column {SCORE}, and so has the table: rename its own")
+    check_added_columns(schema, (SCORE,))
     return schema.append(SCORE_FIELD)
 
 
@@ -165,6 +163,7 @@ def _scored(
     rows: pa.Table, scores: npt.NDArray[np.float32], items: UInt32Array | None, request: SearchRequest
 ) -> pa.Table:
     if items is not None:
+        check_added_columns(rows.schema, (ITEM,))
         numbers = pa.ListArray.from_arrays(pa.array(np.arange(len(items) + 1, dtype=np.int32)), pa.array(items))
         rows = rows.append_column(ITEM_FIELD, numbers.cast(ITEM_FIELD.type))
     return rows.append_column(SCORE_FIELD, pa.array(scores)) if request.with_score else rows

@@ -15,6 +15,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.search.result_columns import check_added_columns
 from lance_spark.table.search.text_columns import KnownRows
 from lance_spark.table.search.text_search import (
     SCORE_FIELD,
@@ -125,6 +126,7 @@ class HybridSearch:
             parts: the table, or its partitions.
             schema: of the columns that are read.
         """
+        hybrid_schema(schema)
         sides = [self._vectors(parts), self._texts(parts)]
         weights = [self.fusion.vector_weight, 1 - self.fusion.vector_weight]
         owners = np.concatenate([side.parts for side in sides])
@@ -169,7 +171,12 @@ class HybridSearch:
 
 
 def hybrid_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns of a result whose data columns have this schema."""
+    """The columns of a result whose data columns have this schema.
+
+    Raises:
+        InvalidInputError: one of them has a name that the search adds.
+    """
+    check_added_columns(schema, (field.name for field in _ADDED))
     fields = [field for field in schema if field.name != ROW_ID]
     return pa.schema([*fields, *_ADDED, *(field for field in schema if field.name == ROW_ID)], schema.metadata)
 

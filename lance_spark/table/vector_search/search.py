@@ -23,6 +23,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
+from lance_spark.table.search.result_columns import check_added_columns
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
 
@@ -242,10 +243,7 @@ def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
         found = schema.field(path[0])
         for inner in path[1:]:
             found = found.type.field(inner)
-        if DISTANCE in schema.names:
-            raise InvalidInputError(
-                f"the result of a search has a column {DISTANCE}, and so has the table: rename its own"
-            )
+        check_added_columns(schema, (DISTANCE,))
         return VectorColumn.of(name, found.type)
 
     return _searched((schema,), name, find)

@@ -19,7 +19,7 @@ from lance_spark.spark.connector.search.vector_search import (
 )
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.divided import FoundInPiece, knowing
-from lance_spark.table.search.text_search import SCORE
+from lance_spark.table.search.result_columns import SCORE
 from lance_spark.table.vector_search.hybrid import RELEVANCE, Fusion, HybridSearch
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.query import DISTANCE

@@ -11,8 +11,9 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.divided import FoundInPiece, knowing
+from lance_spark.table.search.result_columns import ITEM, SCORE
 from lance_spark.table.search.search_verbs import SearchVerbs
-from lance_spark.table.search.text_search import ITEM, SCORE, SearchRequest
+from lance_spark.table.search.text_search import SearchRequest
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 
 NAMES = ("search", "lance_search")
