@@ -343,10 +343,12 @@ def _only_leading(table, num_terms):
 
 @inlined
 def _low_freq(table, num_terms, term, weights, scores, boost, found, limit, floor, docs, best, order, has_order):
-    """How often the only leading term can be in documents of the range whose scores cannot enter.
+    """How often the only leading term can be in documents of the range whose scores cannot enter; 0 if `term` is -1.
 
     Weights shrink with growing norms in 32-bit floating point too. `scores` has the highest ones of the range.
     """
+    if term < 0:
+        return np.int64(0)
     norm = pointer_f32(table[term * NUM_FIELDS + NORMS])[table[term * NUM_FIELDS + BLOCK]]
     kept = scores[term]
     highest = np.float32(0)
@@ -495,23 +497,9 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
         if others < 0:
             return others
         only = _only_leading(table, num_terms)
-        low_freq = np.int64(0)
-        if only >= 0:
-            low_freq = _low_freq(
-                table,
-                num_terms,
-                only,
-                weights,
-                scores,
-                boost,
-                found,
-                limit,
-                floor,
-                out_docs,
-                out_scores,
-                order,
-                has_order,
-            )
+        low_freq = _low_freq(
+            table, num_terms, only, weights, scores, boost, found, limit, floor, out_docs, out_scores, order, has_order
+        )
         while True:
             if low_freq > 0:
                 _skip_low(table, only, last, low_freq)
@@ -525,17 +513,7 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
             if others > 0:
                 lowest = floor if found < limit else max(floor, out_scores[0])
                 failed = _score_others(
-                    table,
-                    num_terms,
-                    candidate,
-                    weights,
-                    scores,
-                    norms,
-                    block,
-                    has_varints,
-                    num_docs,
-                    boost,
-                    lowest,
+                    table, num_terms, candidate, weights, scores, norms, block, has_varints, num_docs, boost, lowest
                 )
                 if failed < 0:
                     return failed

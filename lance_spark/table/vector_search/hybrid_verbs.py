@@ -67,12 +67,24 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         search = {name: value for name, value in options.items() if value is not None}
         if nearest is not None and full_text_query is not None:
             raise InvalidInputError("give one of nearest and full_text_query; hybrid_search does both")
-        if (nearest is not None or full_text_query is not None) and (order_by or isinstance(columns, Mapping)):
-            raise InvalidInputError(
-                "a search returns columns of the table, best rows first: order or compute its result"
+        if nearest is None and full_text_query is None:
+            if search:
+                names = " and ".join(search)
+                raise InvalidInputError(f"{names} belongs to nearest or full_text_query, which is not given")
+            return super().to_table(
+                columns,
+                filter,
+                limit,
+                offset,
+                batch_size,
+                with_row_id,
+                with_row_address,
+                use_scalar_index,
+                blob_handling,
+                allow_external_blobs,
+                order_by,
             )
-        is_shaped = order_by or isinstance(columns, Mapping)
-        if is_shaped and (nearest is not None or full_text_query is not None):
+        if order_by or isinstance(columns, Mapping):
             raise InvalidInputError(
                 "a search returns columns of the table, best rows first; order or compute its result"
             )
@@ -88,33 +100,18 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
                 use_scalar_index=use_scalar_index,
                 **search,
             )
-        if full_text_query is not None and not isinstance(columns, Mapping):
-            query, search_columns = _text_query(full_text_query)
-            return self.search(
-                query,
-                columns,
-                limit,
-                offset,
-                filter,
-                search_columns=search_columns,
-                with_row_id=with_row_id,
-                with_row_address=with_row_address,
-                fast_search=bool(fast_search),
-            )
-        if search:
-            raise InvalidInputError(f"{' and '.join(search)} belongs to nearest or full_text_query, which is not given")
-        return super().to_table(
+        assert full_text_query is not None  # the only case left
+        query, search_columns = _text_query(full_text_query)
+        return self.search(
+            query,
             columns,
-            filter,
             limit,
             offset,
-            batch_size,
-            with_row_id,
-            with_row_address,
-            use_scalar_index,
-            blob_handling,
-            allow_external_blobs,
-            order_by,
+            filter,
+            search_columns=search_columns,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            fast_search=bool(fast_search),
         )
 
     def hybrid_search(
