@@ -10,6 +10,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 from lance_spark.table.search.search_verbs import SearchVerbs
+from lance_spark.table.search.text_filters import shared_analyses
 from lance_spark.table.search.text_search import SearchedPart
 
 
@@ -19,6 +20,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
     def _searched_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
     ) -> tuple[list[SearchedPart], pa.Schema]:
+        shared = shared_analyses(self)
         kept = {partition.object_id for partition in self.partitions(filter)}
         parts = [
             SearchedPart(
@@ -26,7 +28,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
                 self.plan(
                     opened,
                     columns,
-                    self.searched_filter(opened, filter),
+                    self.searched_filter(opened, filter, shared),
                     with_row_id=with_row_id,
                     with_row_address=with_row_address,
                 ),

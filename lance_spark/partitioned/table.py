@@ -42,7 +42,8 @@ from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
-from lance_spark.table.search.text_filters import with_text_searches_done
+from lance_spark.table.search.text_columns import SharedAnalyses
+from lance_spark.table.search.text_filters import shared_analyses, with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
@@ -296,12 +297,14 @@ class PartitionedTable(ReadVerbs):
             time_zone=time_zone,
         )
 
-    def searched_filter(self, opened: PartitionVersion, filter: Expr | str | None) -> Expr | None:
+    def searched_filter(
+        self, opened: PartitionVersion, filter: Expr | str | None, shared: SharedAnalyses
+    ) -> Expr | None:
         """The filter for a plan of one partition, with the rows of its text searches; they are those of this
         partition only.
         """
         schema = with_blob_descriptors(self.specs.schema, data_format(opened.manifest))
-        return with_text_searches_done(filter, opened.manifest, schema, opened.bases, "UTC")
+        return with_text_searches_done(filter, opened.manifest, schema, opened.bases, "UTC", shared)
 
     def _planned(
         self,
@@ -315,12 +318,12 @@ class PartitionedTable(ReadVerbs):
         # Once, so that now() is the same moment in all partitions.
         tree = None if filter is None else to_expr(filter)
         nothing = self._plan_of_nothing(columns, tree, with_row_id=with_row_id, with_row_address=with_row_address)
-        parts = []
+        parts, shared = [], shared_analyses(self)
         for opened in self.splits(tree):
             plan = self.plan(
                 opened,
                 columns,
-                self.searched_filter(opened, tree),
+                self.searched_filter(opened, tree, shared),
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
                 batch_rows=batch_rows,
@@ -361,10 +364,10 @@ class PartitionedTable(ReadVerbs):
             InvalidInputError: the filter is invalid.
         """
         opened = list(self.open_all(self.partitions(filter)))
-        parts = [f"partitions: {len(opened)} of {self.num_splits}"]
+        parts, shared = [f"partitions: {len(opened)} of {self.num_splits}"], shared_analyses(self)
         for item in opened:
             text = explained(
-                self.plan(item, [], self.searched_filter(item, filter)),
+                self.plan(item, [], self.searched_filter(item, filter, shared)),
                 item.manifest,
                 use_scalar_index=use_scalar_index,
             )

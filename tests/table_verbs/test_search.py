@@ -122,6 +122,8 @@ def test_partition_without_an_index_is_searched_as_the_others_are() -> None:
     table = table.create_scalar_index("items", "INVERTED", document_granularity="LIST_ELEMENT").append(later)
     for searched in (table, table.optimize_indices()):
         assert sorted(searched.search("dogs", ["id"], search_columns=["text"])["id"].to_pylist()) == [0, 2]
+        assert sorted(searched.to_table(["id"], "lance_match(text, 'dogs')")["id"].to_pylist()) == [0, 2]
+        assert searched.to_table(["id"], "p = 2 AND lance_match(text, 'dogs')")["id"].to_pylist() == [2]
         for use_index in (True, False):
             found = searched.search("fox", ["id"], search_columns=["items"], use_index=use_index)
             assert sorted(zip(found["id"].to_pylist(), found["_doc_index"].to_pylist(), strict=True)) == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -62,7 +63,7 @@ class TextColumns:
         self._finder = FieldFinder(schema)
         self._indexes = TextIndexes(manifest, bases)
         self._made: dict[tuple[str, bool, str | None], TextColumn] = {}
-        self.shared = SharedAnalyses([self])
+        self.shared = SharedAnalyses(lambda: [self])
 
     @property
     def has_index(self) -> bool:
@@ -278,12 +279,20 @@ def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> 
 
 
 class SharedAnalyses:
-    """How columns are searched in partitions that have no index, when others have one."""
+    """How columns are searched in partitions that have no index, when others have one.
 
-    def __init__(self, parts: Sequence[TextColumns]) -> None:
-        self._parts = parts
+    Args:
+        parts: the columns of all partitions; called when a partition without an index asks.
+    """
+
+    def __init__(self, parts: Callable[[], Sequence[TextColumns]]) -> None:
+        self._open = parts
         self._granularities: dict[str, Granularity] = {}
         self._parameters: dict[tuple[str, Granularity], TextParameters | None] = {}
+
+    @cached_property
+    def _parts(self) -> Sequence[TextColumns]:
+        return self._open()
 
     def granularity(self, name: str) -> Granularity:
         """What a document of a column is.

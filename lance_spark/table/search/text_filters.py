@@ -26,13 +26,22 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, filterable
 from lance_spark.table.rows.row_address import OFFSET_BITS
-from lance_spark.table.search.text_columns import TextColumns, quoted, without_damage
+from lance_spark.table.search.text_columns import SharedAnalyses, TextColumns, quoted, without_damage
+from lance_spark.table.source import TableSource
 
 
 def with_text_searches_done(
-    filter: str | Expr | None, manifest: Manifest, schema: LanceSchema, bases: Bases, time_zone: str
+    filter: str | Expr | None,
+    manifest: Manifest,
+    schema: LanceSchema,
+    bases: Bases,
+    time_zone: str,
+    shared: SharedAnalyses | None = None,
 ) -> Expr | None:
     """The filter with the rows of this version in place of `lance_match` and the like.
+
+    Args:
+        shared: how columns without an index are searched, for a partition.
 
     Raises:
         NotFoundError: no such column.
@@ -46,7 +55,17 @@ def with_text_searches_done(
     check_filter(tree, filterable(to_arrow_schema(schema)), time_zone=time_zone)
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(f"text search in filters is not possible in a table with a column {ROW_ADDRESS}")
-    return _Searches(schema, TextColumns(manifest, schema, bases)).done(tree, is_positive=True)
+    columns = TextColumns(manifest, schema, bases)
+    if shared is not None:
+        columns.shared = shared
+    return _Searches(schema, columns).done(tree, is_positive=True)
+
+
+def shared_analyses(source: TableSource) -> SharedAnalyses:
+    """How the columns of a table are searched in partitions without an index."""
+    return SharedAnalyses(
+        lambda: [TextColumns(split.manifest, source.lance_schema, split.bases) for split in source.splits()]
+    )
 
 
 def has_text_search(expr: Expr) -> bool:

@@ -193,7 +193,7 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
         )
         for part in parts
     ]
-    shared = SharedAnalyses(columns)
+    shared = SharedAnalyses(lambda: columns)
     for column in columns:
         column.shared = shared
     query = MatchQuery(request.query) if isinstance(request.query, str) else request.query

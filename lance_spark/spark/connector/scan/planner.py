@@ -80,7 +80,7 @@ from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
-from lance_spark.table.search.text_filters import has_text_search, with_text_searches_done
+from lance_spark.table.search.text_filters import has_text_search, shared_analyses, with_text_searches_done
 from lance_spark.table.source import Split, known_row_counts
 
 _ALL_IN_ONE_TASK = 1 << 62
@@ -166,6 +166,7 @@ class ScanPlanner:
         check_blob_handling(self._options.blob_handling, self._scan, shown, name)
         options = self._options
         check_text_options(self._scan.arrow_schema, shown, name, json_as=options.json_as, uuid_as=options.uuid_as)
+        self._analyses = shared_analyses(self._source)
         self._splits = [
             SplitScan(split, self._searched(self._bound(self._scan, split), split))
             for split in opened
@@ -216,7 +217,9 @@ class ScanPlanner:
         key = (self._request.handle.key, split.key, self._session.time_zone, str(scan.filter))
         found = _searched_filters.get(key)
         if found is None:
-            found = with_text_searches_done(scan.filter, split.manifest, scan.schema, scan.bases, scan.time_zone)
+            found = with_text_searches_done(
+                scan.filter, split.manifest, scan.schema, scan.bases, scan.time_zone, self._analyses
+            )
             assert found is not None
             _searched_filters.put(key, found)
         return replace(scan, filter=found)
