@@ -132,7 +132,8 @@ def test_a_table_that_is_no_catalog(root: str) -> None:
 
 
 def test_a_null_where_none_may_be(root: str) -> None:
-    nullable = pa.schema([field.with_nullable(True) for field in CATALOG_SCHEMA])
+    # Without the mark of a primary key, which forbids nulls.
+    nullable = pa.schema([field.with_nullable(True).remove_metadata() for field in CATALOG_SCHEMA])
     rows = pa.Table.from_pylist([{"object_type": "table"}, {"object_id": "n"}, {"object_id": "n$x"}], schema=nullable)
     lance_spark.write(rows, f"{root}/__manifest")
     namespace = DirectoryNamespace(root)

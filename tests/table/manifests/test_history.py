@@ -136,7 +136,9 @@ def test_versions_that_are_not_there(uri: str) -> None:
     for version in (4, 99, (1 << 63) + 5):
         with pytest.raises(NotFoundError):
             lance_spark.open(uri, version=version)
-    for wrong in (0, -1, True, 1.5, "1", 1 << 64):
+    with pytest.raises(NotFoundError, match="no tag '1'"):
+        lance_spark.open(uri, version="1")
+    for wrong in (0, -1, True, 1.5, 1 << 64):
         with pytest.raises(InvalidInputError):
             lance_spark.open(uri, version=wrong)  # type: ignore[arg-type]
     with pytest.raises(NotFoundError):
