@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from lance_spark.expr.nodes import Expr
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs, Scanner
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.rows.fragment import DataFile, DataFragment, DeletionFile
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class DatasetFragment:
 
     def scanner(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         **options: Any,
     ) -> Scanner:
@@ -76,7 +77,7 @@ class DatasetFragment:
 
     def to_table(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         **options: Any,
     ) -> pa.Table:
@@ -85,7 +86,7 @@ class DatasetFragment:
 
     def to_batches(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         **options: Any,
     ) -> Iterator[pa.RecordBatch]:
@@ -94,17 +95,17 @@ class DatasetFragment:
 
     def to_pandas(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         **options: Any,
     ) -> pd.DataFrame:
         """The rows as a `pandas.DataFrame`. Arguments and errors as `Dataset.to_pandas`."""
         return self._rows.to_pandas(columns, filter, **options)
 
-    def head(self, num_rows: int, columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
+    def head(self, num_rows: int, columns: ReadColumns | None = None) -> pa.Table:
         """The first rows. Errors as `Dataset.head`."""
         return self._rows.head(num_rows, columns)
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int], columns: ReadColumns | None = None) -> pa.Table:
         """Rows by their place among those that are not deleted. Errors as `Dataset.take`."""
         return self._rows.take(indices, columns)

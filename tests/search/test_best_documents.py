@@ -98,10 +98,8 @@ def test_several_columns(uri: str) -> None:
         check(dataset, MultiMatchQuery(words, (TEXT, "other"), (1.0, 1.5)))
 
 
-def test_most_blocks_are_skipped(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only some documents have the word often, so most blocks are not decoded again after their bounds are known."""
-    rows = [("w " * (1 + 20 * (row in (4000, 9000)))) + "x y z v" for row in range(20_000)]
-    dataset = lance_spark.write(pa.table({"id": range(20_000), TEXT: rows}), uri).create_text_index(TEXT)
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """Gets the state of each search that the kernel does from now on."""
     tables: list[np.ndarray] = []
 
     class Watched(best._Run):
@@ -111,6 +109,14 @@ def test_most_blocks_are_skipped(uri: str, monkeypatch: pytest.MonkeyPatch) -> N
             return found
 
     monkeypatch.setattr(best, "_Run", Watched)
+    return tables
+
+
+def test_most_blocks_are_skipped(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only some documents have the word often, so most blocks are not decoded again after their bounds are known."""
+    rows = [("w " * (1 + 20 * (row in (4000, 9000)))) + "x y z v" for row in range(20_000)]
+    dataset = lance_spark.write(pa.table({"id": range(20_000), TEXT: rows}), uri).create_text_index(TEXT)
+    tables = watched(monkeypatch)
     found = dataset.search("w", ["id"], 2)
     assert found["id"].to_pylist() == [4000, 9000]
     assert found["_score"].to_pylist() == sorted(asked(uri, "w", limit=2).values(), reverse=True)
@@ -127,15 +133,7 @@ def test_frequent_word_is_not_decoded_where_another_one_is_missing(uri: str, mon
         for row in range(20_000)
     ]
     dataset = lance_spark.write(pa.table({"id": range(20_000), TEXT: rows}), uri).create_text_index(TEXT)
-    tables: list[np.ndarray] = []
-
-    class Watched(best._Run):
-        def best(self, *arguments: Any) -> DocScores:
-            found = super().best(*arguments)
-            tables.append(self._table)
-            return found
-
-    monkeypatch.setattr(best, "_Run", Watched)
+    tables = watched(monkeypatch)
     found = dataset.search("common middle rare", ["id"], 5)
     assert found["id"].to_pylist() == [0, 200, 400, 600, 800]
     (state,) = tables

@@ -16,6 +16,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.queries import MatchQuery, PhraseQuery
 from tests.search.comparisons import asked, scores
+from tests.support.text_turns import extend_by_turns
 
 WORDS = ["The", "running", "dogs", "Café", "don't", "lazy", "x1", "very", "of"]
 NUMBERS = [0, 1, -3, 1.0, -0.0, 0.5, 1e16, 1.25e-5, 1e-6, 1.5e300, 1 << 63, -(1 << 63), 123456789012345680.0]
@@ -93,18 +94,9 @@ def test_reference_index_has_our_rows(tmp_path: Path, stable: bool) -> None:
 def test_our_index_is_searched_and_extended_by_turns(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path)
     lance.write_dataset(table(300, 3), uri, enable_stable_row_ids=stable)
-    dataset = lance_spark.open(uri).create_text_index("doc", with_position=True)
+    lance_spark.open(uri).create_text_index("doc", with_position=True)
     check(uri, 4)
-    for turn in range(4):
-        dataset = lance_spark.write(table(60, 10 + turn, 1000 + 60 * turn), uri, mode="append")
-        if turn % 2:
-            dataset.optimize_indices(num_indices_to_merge=turn)
-        else:
-            lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=turn)
-        check(uri, turn, exact=False)
-    lance_spark.open(uri).delete("id % 7 = 1")
-    lance_spark.open(uri).compact()
-    check(uri, 5, exact=False)
+    extend_by_turns(uri, table, check)
 
 
 def test_rows_without_an_index_are_analyzed_as_documents(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from lance_spark.index.text.queries import BooleanQuery, BoostQuery, MatchQuery,
 from lance_spark.index.text.search import RowScores
 from lance_spark.spark.connector.search.text_search import TextSearch
 from lance_spark.table.search.text_search import SearchRequest
+from tests.support.text_turns import extend_by_turns
 
 WORDS = ["the", *(f"w{number}" for number in range(12))]
 ELEMENTS = reference.DocumentGranularity.LIST_ELEMENT
@@ -95,19 +96,10 @@ def test_reference_index_has_our_items(tmp_path: Path, stable: bool) -> None:
 def test_our_index_is_searched_and_extended_by_turns(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path)
     lance.write_dataset(table(300, 3), uri, enable_stable_row_ids=stable)
-    dataset = lance_spark.open(uri).create_text_index("l", with_position=True, document_granularity="list_element")
+    lance_spark.open(uri).create_text_index("l", with_position=True, document_granularity="list_element")
     assert [index["name"] for index in lance.dataset(uri).list_indices()] == ["l_list_element_idx"]
     check(uri, 4)
-    for turn in range(4):
-        dataset = lance_spark.write(table(60, 10 + turn, 1000 + 60 * turn), uri, mode="append")
-        if turn % 2:
-            dataset.optimize_indices(num_indices_to_merge=turn)
-        else:
-            lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=turn)
-        check(uri, turn, exact=False)
-    lance_spark.open(uri).delete("id % 7 = 1")
-    lance_spark.open(uri).compact()
-    check(uri, 5, exact=False)
+    extend_by_turns(uri, table, check)
     lance_spark.open(uri).optimize_indices(num_indices_to_merge=9)
     check(uri, 6, exact=False)
 

@@ -459,27 +459,18 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     """
     table = pointer_i64(table_at)
     numbers = pointer_i64(numbers_at)
-    num_terms = numbers[0]
-    needs_all = numbers[1]
-    leading_word = numbers[2]
-    is_phrase = numbers[3]
-    slop = numbers[4]
-    block = numbers[5]
-    has_varints = numbers[6]
-    num_docs = numbers[7]
-    limit = numbers[8]
+    num_terms, needs_all, leading_word = numbers[0], numbers[1], numbers[2]
+    is_phrase, slop = numbers[3], numbers[4]
+    block, has_varints, num_docs, limit = numbers[5], numbers[6], numbers[7], numbers[8]
     norms = pointer_f32(numbers[9])
     order = pointer_u64(numbers[11])
     has_order = np.int64(0) if numbers[11] == 0 else np.int64(1)
     ends = pointer_i32(numbers[12])
     weights = pointer_f32(weights_at)
     scores = pointer_f32(weights_at + 4 * num_terms)
-    boost = weights[2 * num_terms]
-    floor = weights[2 * num_terms + 1]
-    out_docs = pointer_i32(out_docs_at)
-    out_scores = pointer_f32(out_scores_at)
-    found = np.int64(0)
-    doc = np.int64(0)
+    boost, floor = weights[2 * num_terms], weights[2 * num_terms + 1]
+    out_docs, out_scores = pointer_i32(out_docs_at), pointer_f32(out_scores_at)
+    found = doc = np.int64(0)
     while doc < num_docs:
         last = _window(table, num_terms, doc, num_docs, weights, scores)
         if last < 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import kernel, pointer_f32, pointer_f64, pointer_i32, pointer_i64, pointer_u8
+from lance_spark.kernels.jit import inlined, kernel, pointer_f32, pointer_f64, pointer_i32, pointer_i64, pointer_u8
 
 LANES = 256
 """Vectors that `nearest_codewords` handles together."""
@@ -64,6 +64,21 @@ def sum_by_label(vectors, num_rows, dimension, labels, sums, counts):
     return 0
 
 
+@inlined
+def _fill_lanes(value, first, size, stride, dimension, lanes, squares):
+    """Transposes the values of `size` vectors from `first` on, and sums their squares."""
+    for i in range(size):
+        start = (first + i) * stride
+        for j in range(dimension):
+            lanes[j, i] = value[start + j]
+    for i in range(LANES):
+        squares[i] = 0
+    for j in range(dimension):
+        row = lanes[j]
+        for i in range(LANES):
+            squares[i] += row[i] * row[i]
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)", reassociate=True)
 def nearest_codewords(vectors, num_vectors, stride, dimension, codewords, num_codewords, codes, losses):
     """The nearest codeword of each vector by squared l2, and its distance.
@@ -88,18 +103,10 @@ def nearest_codewords(vectors, num_vectors, stride, dimension, codewords, num_co
     chosen = np.empty(LANES, np.int32)
     for first in range(0, num_vectors, LANES):
         size = min(LANES, num_vectors - first)
+        _fill_lanes(value, first, size, stride, dimension, lanes, squares)
         for i in range(LANES):
-            squares[i] = 0
             best[i] = np.inf
             chosen[i] = 0
-        for i in range(size):
-            start = (first + i) * stride
-            for j in range(dimension):
-                lanes[j, i] = value[start + j]
-        for j in range(dimension):
-            row = lanes[j]
-            for i in range(LANES):
-                squares[i] += row[i] * row[i]
         for c in range(num_codewords):
             at = c * dimension
             norm = np.float32(0)

@@ -263,17 +263,14 @@ def build_graph(
             above = level > own
             cap = 2 * m if level == 0 else m
             lift = np.int64(level - 1)
-            here = links if level == 0 else up_links
-            apart = lengths if level == 0 else up_lengths
-            number = counts if level == 0 else up_counts
-            limit = 1 if above else ef
+            here, apart, number = (links, lengths, counts) if level == 0 else (up_links, up_lengths, up_counts)
             found = _search(
                 values,
                 width,
                 kind,
                 node,
                 nearest,
-                limit,
+                1 if above else ef,
                 here,
                 number,
                 upper,

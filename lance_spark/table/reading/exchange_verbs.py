@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
+from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import REFUSED_OPTIONS, SEARCH_OPTIONS, known_options
 
@@ -33,7 +34,7 @@ class ExchangeVerbs(ReadVerbs):
 
     def scanner(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -63,7 +64,7 @@ class ExchangeVerbs(ReadVerbs):
 
     def to_batches(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -78,7 +79,7 @@ class ExchangeVerbs(ReadVerbs):
 
     def to_pandas(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -115,7 +116,7 @@ class ExchangeVerbs(ReadVerbs):
         frame: pl.LazyFrame = pl.scan_pyarrow_dataset(self.to_arrow_dataset())
         return frame
 
-    def head(self, num_rows: int = 5, columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
+    def head(self, num_rows: int = 5, columns: ReadColumns | None = None) -> pa.Table:
         """The first rows in the order of the table; all if it has fewer. Errors as `to_table`."""
         return self.to_table(columns, limit=num_rows)
 

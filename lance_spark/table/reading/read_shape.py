@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from lance_spark.table.reading.first_rows import FirstRows, SortKey, first_rows
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+
+ReadColumns: TypeAlias = Sequence[str] | Mapping[str, str | Expr]
+"""The columns of a result: their names, or names with the expressions of their values."""
 
 _KEPT_AT_LEAST = 1 << 16
 
@@ -85,7 +88,7 @@ class ReadShape:
     @classmethod
     def of(
         cls,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None,
+        columns: ReadColumns | None,
         order_by: Sequence[Any] | None,
         schema: pa.Schema,
         *,

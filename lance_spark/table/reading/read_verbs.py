@@ -20,7 +20,7 @@ from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.json_text import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.limit import limited_splits
-from lance_spark.table.reading.read_shape import ReadShape
+from lance_spark.table.reading.read_shape import ReadColumns, ReadShape
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.take import take_of_splits
 
@@ -82,7 +82,7 @@ class ReadVerbs(ABC):
 
     def scan(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -119,10 +119,8 @@ class ReadVerbs(ABC):
         """
         if order_by or isinstance(columns, Mapping):
             flags = (with_row_id, with_row_address, use_scalar_index)
-            system = {"with_row_id": with_row_id, "with_row_address": with_row_address}
-            shape = ReadShape.of(columns, order_by, self.stored_schema, **system)
             blobs = (blob_handling, allow_external_blobs)
-            return shown_batches(self._shaped(shape, filter, limit, offset, batch_size, flags, blobs)[1])
+            return shown_batches(self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)[1])
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         _, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
         if wants_bytes(blob_handling):
@@ -134,7 +132,8 @@ class ReadVerbs(ABC):
 
     def _shaped(
         self,
-        shape: ReadShape,
+        columns: ReadColumns | None,
+        order_by: Sequence[Any] | None,
         filter: str | Expr | None,
         limit: int | None,
         offset: int | None,
@@ -150,6 +149,7 @@ class ReadVerbs(ABC):
         """
         with_row_id, with_row_address, use_scalar_index = flags
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
+        shape = ReadShape.of(columns, order_by, self.stored_schema, **options)
         plan, parts = self._planned(shape.read, filter, batch_rows=batch_size, **options)
         reads_bytes = wants_bytes(blobs[0])
         if reads_bytes:
@@ -168,7 +168,7 @@ class ReadVerbs(ABC):
 
     def to_table(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: str | Expr | None = None,
         limit: int | None = None,
         offset: int | None = None,
@@ -183,10 +183,8 @@ class ReadVerbs(ABC):
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`."""
         if order_by or isinstance(columns, Mapping):
             flags = (with_row_id, with_row_address, use_scalar_index)
-            system = {"with_row_id": with_row_id, "with_row_address": with_row_address}
-            shape = ReadShape.of(columns, order_by, self.stored_schema, **system)
             blobs = (blob_handling, allow_external_blobs)
-            schema, shaped = self._shaped(shape, filter, limit, offset, batch_size, flags, blobs)
+            schema, shaped = self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)
             return shown_table(pa.Table.from_batches(shaped, schema=schema if schema.names else None))
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
@@ -231,7 +229,7 @@ class ReadVerbs(ABC):
             for scan, manifest in parts
         )
 
-    def take(self, indices: Sequence[int], columns: Sequence[str] | Mapping[str, str | Expr] | None = None) -> pa.Table:
+    def take(self, indices: Sequence[int], columns: ReadColumns | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
 
         Raises:

@@ -49,6 +49,15 @@ def placed(result: pa.Table, columns: Sequence[str], added: Sequence[str]) -> pa
                 "with_score is False" if name == SCORE else "the documents of this search are rows, not items of lists"
             )
             raise InvalidInputError(f"the result has no column {name}: {why}")
-        before = [other for other in columns[: list(columns).index(name)] if other in order]
-        order.insert(order.index(before[-1]) + 1 if before else 0, name)
+        order.insert(place_of(name, columns, order), name)
     return result.select(order)
+
+
+def place_of(name: str, columns: Sequence[str], result: Sequence[str]) -> int:
+    """Where a column that a search adds comes in `result`: behind the last of these that `columns` names before it.
+
+    >>> place_of("_score", ["a", "b", "_score", "c"], ["a", "b", "c"])
+    2
+    """
+    before = [other for other in columns[: list(columns).index(name)] if other in result]
+    return list(result).index(before[-1]) + 1 if before else 0

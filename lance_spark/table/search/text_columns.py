@@ -141,7 +141,7 @@ class TextColumns:
         if documents is Granularity.LIST_ELEMENT:
             check_lists(dtype)
         found = self._indexes.segments(path, documents)
-        parameters = self.own_parameters(name, documents) or self.shared.parameters(name, documents)
+        parameters = self._parameters_of(path, documents, found) or self.shared.parameters(name, documents)
         parameters = parameters or TextParameters(lance_tokenizer=JSON if is_json else TEXT)
         if self._use_index:
             # Segments of other analyses cannot answer the same words.
@@ -164,8 +164,13 @@ class TextColumns:
     def own_parameters(self, name: str, documents: Granularity) -> TextParameters | None:
         """The analysis of the index of a column, if there is one; one of this granularity comes first."""
         path = self._finder.find(self._finder.names(name))
-        found = self._indexes.segments(path, documents) or self._indexes.segments(path, documents.other)
-        return found[-1].segment.parameters if found else None
+        return self._parameters_of(path, documents, self._indexes.segments(path, documents))
+
+    def _parameters_of(
+        self, path: Sequence[Field], documents: Granularity, found: Sequence[Covering]
+    ) -> TextParameters | None:
+        same = found or self._indexes.segments(path, documents.other)
+        return same[-1].segment.parameters if same else None
 
     def _analyzed(
         self,

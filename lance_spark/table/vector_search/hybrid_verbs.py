@@ -12,6 +12,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.reading.json_text import shown_table
+from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import known_options
 from lance_spark.table.search.search_verbs import SearchVerbs
@@ -27,7 +28,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
 
     def to_table(
         self,
-        columns: Sequence[str] | Mapping[str, str | Expr] | None = None,
+        columns: ReadColumns | None = None,
         filter: Expr | str | None = None,
         limit: int | None = None,
         offset: int | None = None,

@@ -23,7 +23,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
-from lance_spark.table.search.result_columns import check_added_columns
+from lance_spark.table.search.result_columns import check_added_columns, place_of
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
 
@@ -214,15 +214,12 @@ class Search:
         put it, else after the columns that he named)."""
         fields = [*schema]
         if self.query.is_batch:
-            if QUERY_INDEX in schema.names:
-                raise InvalidInputError(
-                    f"the result of several queries has a column {QUERY_INDEX}, and so has the table: rename its own"
-                )
+            check_added_columns(schema, (QUERY_INDEX,))
             fields.insert(0, pa.field(QUERY_INDEX, pa.int32(), False))
         names = [field.name for field in fields]
         if self.columns is not None and DISTANCE in self.columns:
-            before = [name for name in self.columns[: list(self.columns).index(DISTANCE)] if name in names]
-            place = names.index(before[-1]) + 1 if before else int(self.query.is_batch)
+            # The number of the query comes first.
+            place = max(place_of(DISTANCE, self.columns, names), int(self.query.is_batch))
         else:
             is_id_added = names[-1:] == [ROW_ID] and ROW_ID not in (self.columns or ())
             place = len(names) - int(is_id_added)
