@@ -23,6 +23,7 @@ JSON_METADATA = {EXTENSION_NAME: LANCE_JSON, EXTENSION_METADATA: b""}
 """The metadata of such a column. The reference library refuses appends to columns without the second entry."""
 
 _JSON_TEXT = b"arrow.json"
+_TEXT_TYPES = (pt.is_string, pt.is_large_string, pt.is_string_view)
 
 
 def storage(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
@@ -49,6 +50,12 @@ def is_json_field(field: pa.Field) -> bool:
     """Whether a column of a table has JSON documents."""
     is_binary = pt.is_binary(field.type) or pt.is_large_binary(field.type)
     return bool(is_binary and (field.metadata or {}).get(EXTENSION_NAME.encode()) == LANCE_JSON)
+
+
+def is_json_text(field: pa.Field) -> bool:
+    """Whether a field of rows to write has JSON text: Arrow's type, or text that only the metadata calls JSON."""
+    is_tagged = (field.metadata or {}).get(EXTENSION_NAME.encode()) == _JSON_TEXT
+    return isinstance(field.type, pa.JsonType) or (is_tagged and any(kind(field.type) for kind in _TEXT_TYPES))
 
 
 def text_metadata(metadata: Mapping[bytes, bytes] | None, owner: str) -> dict[str, bytes]:

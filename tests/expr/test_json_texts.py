@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.json_path.documents import json_document, json_text, json_texts
+from lance_spark.expr.json_path.documents import json_document, json_part, json_text, json_texts
 from lance_spark.expr.json_path.written_texts import written_texts
+from lance_spark.kernels.documents.json_text import DEPTH
 from tests.table.test_json_documents import random_texts
 
 TEXTS = [*random_texts(500), '{"a":{"b":{"c":[[],{},[{}]]}}}', "[" * 60 + "]" * 60]
@@ -39,10 +41,35 @@ def test_bytes_of_nulls_are_not_read() -> None:
     assert found.to_pylist() == [None, "1"]
 
 
+def arrays_in_each_other(depth: int) -> bytes:
+    data = bytes.fromhex("80000000")
+    for _ in range(depth - 1):
+        data = struct.pack(">II", 0x80000001, 5 << 28 | len(data)) + data
+    return data
+
+
+@pytest.mark.parametrize("depth", [300, 999, 3000, DEPTH])
+def test_texts_of_deep_documents_need_no_stack(depth: int) -> None:
+    # The reference library (14.0.2) writes documents like these.
+    data, text = arrays_in_each_other(depth), "[" * depth + "]" * depth
+    assert json_text(data) == text
+    assert json_texts(pa.array([data])).to_pylist() == json_texts(pa.array([data] * 200)).to_pylist()[:1] == [text]
+    if depth < 900:
+        assert json_document(text) == data
+
+
+def test_what_is_too_deep_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="nested too deeply"):
+        json_text(arrays_in_each_other(DEPTH + 1))
+    with pytest.raises(InvalidInputError, match="nested too deeply"):
+        json_document("[" * 5000 + "]" * 5000)
+    with pytest.raises(InvalidInputError, match="nested too deeply"):
+        json_part(arrays_in_each_other(3000), (0,))
+
+
 ODD_BYTES = (0, 1, 0x10, 0x20, 0x40, 0x50, 0x80, 0xFF)
 
 DOUBTFUL = {
-    "deep": json_document("[" * 100 + "]" * 100),
     "keys that do not ascend": bytes.fromhex("40000002 10000001 10000001 00000000 00000000 62 61"),
     "a key twice": bytes.fromhex("40000002 10000001 10000001 00000000 00000000 61 61"),
     "an integer of three bytes": bytes.fromhex("20000000 20000004 50 010203"),

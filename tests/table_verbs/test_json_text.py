@@ -147,3 +147,19 @@ def test_functions_for_new_columns_get_text_and_give_text(tmp_path: Path, partit
     assert found["copy"].type == pa.json_()
     assert found["copy"].to_pylist() == found["j"].to_pylist()
     assert found["j"].to_pylist() == lance.write_dataset(rows, str(tmp_path / "r")).to_table()["j"].to_pylist()
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()], ids=str)
+def test_text_that_its_metadata_calls_json_is_json(tmp_path: Path, text: pa.DataType) -> None:
+    # As pyarrow gives it where the type is not registered; the reference library takes it as well.
+    member = pa.field("j", text, metadata={"ARROW:extension:name": "arrow.json"})
+    texts = pa.array(TEXTS, text)
+    schema = pa.schema([member, pa.field("l", pa.list_(member))])
+    lists = pa.ListArray.from_arrays(list(range(len(TEXTS) + 1)), texts, type=schema.field("l").type)
+    rows = pa.table([texts, lists], schema=schema)
+    lance.write_dataset(rows, str(tmp_path / "theirs"))
+    found = lance_spark.write(rows, str(tmp_path / "ours")).append(rows).to_table()
+    expected = lance.dataset(str(tmp_path / "theirs")).to_table()
+    assert found.schema == expected.schema
+    assert found == pa.concat_tables([expected, expected])
+    assert found == lance.dataset(str(tmp_path / "ours")).to_table()

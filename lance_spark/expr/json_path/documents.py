@@ -21,11 +21,12 @@ JsonItem = Any
 PathTree: TypeAlias = "dict[jsonb.Step, PathTree]"
 """The steps of several paths into a document; at the end of a path nothing follows."""
 
+_TOO_DEEP = "a JSON document is nested too deeply"
+
+_CONTAINERS = (list, dict)
+
 _MANY = 128
 """Documents that are worth compiled code, which takes half a second to load."""
-
-_MAX_DEPTH = 500
-"""Containers in containers; a damaged document must not exhaust the stack."""
 
 
 def json_item(data: bytes) -> JsonItem:
@@ -37,7 +38,7 @@ def json_item(data: bytes) -> JsonItem:
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
-    return jsonb.checked(data, lambda: _item(data, *jsonb.root(data), 0))
+    return jsonb.checked(data, lambda: _item(data, *jsonb.root(data)))
 
 
 def json_text(data: bytes, tree: PathTree | None = None) -> str:
@@ -49,9 +50,20 @@ def json_text(data: bytes, tree: PathTree | None = None) -> str:
         tree: the paths whose values are wanted; other members are left out, other items of arrays are null.
 
     Raises:
-        InvalidInputError: the bytes are no binary JSON.
+        InvalidInputError: the bytes are no binary JSON, or are nested too deeply.
     """
-    item = json_item(data) if tree is None else jsonb.checked(data, lambda: _part(data, jsonb.root(data), tree, 0))
+    item = json_item(data) if tree is None else jsonb.checked(data, lambda: _part(data, jsonb.root(data), tree))
+    try:
+        return _dumped(item)
+    except RecursionError:
+        # Compiled code needs no stack of Python's.
+        whole = written_texts(pa.array([data], pa.large_binary()))
+        if whole is None:
+            raise InvalidInputError(_TOO_DEEP) from None
+        return str(whole[0].as_py())
+
+
+def _dumped(item: JsonItem) -> str:
     try:
         return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -68,7 +80,12 @@ def json_part(data: bytes, steps: tuple[jsonb.Step, ...]) -> str | None:
         InvalidInputError: the bytes are no binary JSON.
     """
     found = jsonb.checked(data, lambda: jsonb.found_at(data, steps))
-    return None if found is None else _written(jsonb.checked(data, lambda: _item(data, *found, 0)))
+    if found is None:
+        return None
+    try:
+        return _written(jsonb.checked(data, lambda: _item(data, *found)))
+    except RecursionError:
+        raise InvalidInputError(_TOO_DEEP) from None
 
 
 def _written(item: JsonItem) -> str:
@@ -100,9 +117,9 @@ def json_document(text: str) -> bytes:
     """
     try:
         item = json.loads(text, object_pairs_hook=_object, parse_constant=_refused_number)
-        kind, payload = _encoded(item, 0)
+        kind, payload = _encoded(item)
     except RecursionError:
-        raise InvalidInputError(f"a JSON document has more than {_MAX_DEPTH} containers in each other") from None
+        raise InvalidInputError(_TOO_DEEP) from None
     except ValueError as error:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         raise InvalidInputError(f"{shown!r} is no JSON: {error}") from error
@@ -122,31 +139,37 @@ def json_documents(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
     return pa.array([None if item is None else json_document(item) for item in texts.to_pylist()], dtype)
 
 
-def _item(data: bytes, kind: int, start: int, size: int, depth: int) -> JsonItem:
-    if kind != jsonb.CONTAINER:
-        return jsonb.decoded(data, kind, start, size)
-    if depth >= _MAX_DEPTH:
-        raise InvalidInputError(f"binary JSON has more than {_MAX_DEPTH} containers in each other")
-    keys, members = jsonb.members(data, start, start + size)
-    items = [_item(data, *member, depth + 1) for member in members]
-    return items if keys is None else dict(zip(keys, items, strict=True))
+def _item(data: bytes, kind: int, start: int, size: int) -> JsonItem:
+    found: list[JsonItem] = [None]
+    pending: list[tuple[Any, int | str, jsonb.Member]] = [(found, 0, (kind, start, size))]
+    while pending:
+        parent, place, (kind, start, size) = pending.pop()
+        if kind != jsonb.CONTAINER:
+            parent[place] = jsonb.decoded(data, kind, start, size)
+            continue
+        keys, members = jsonb.members(data, start, start + size)
+        made: Any = [None] * len(members) if keys is None else dict.fromkeys(keys)
+        parent[place] = made
+        places: Sequence[Any] = range(len(members)) if keys is None else keys
+        pending += reversed([(made, place, member) for place, member in zip(places, members, strict=True)])
+    return found[0]
 
 
-def _part(data: bytes, member: jsonb.Member, tree: PathTree, depth: int) -> JsonItem:
+def _part(data: bytes, member: jsonb.Member, tree: PathTree) -> JsonItem:
     """What the paths of `tree` find in a member; None if it has no members itself."""
     kind, start, size = member
     if not tree:
-        return _item(data, kind, start, size, depth)
+        return _item(data, kind, start, size)
     if kind != jsonb.CONTAINER:
         return None
     keys, members = jsonb.members(data, start, start + size)
     if keys is not None:
         pairs = zip(keys, members, strict=True)
-        return {key: _part(data, found, tree[key], depth + 1) for key, found in pairs if key in tree}
+        return {key: _part(data, found, tree[key]) for key, found in pairs if key in tree}
     wanted = [step for step in tree if isinstance(step, int) and step < len(members)]
     items: list[JsonItem] = [None] * (max(wanted, default=-1) + 1)
     for place in wanted:
-        items[place] = _part(data, members[place], tree[place], depth + 1)
+        items[place] = _part(data, members[place], tree[place])
     return items
 
 
@@ -169,10 +192,21 @@ def _refused_number(text: str) -> JsonItem:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _encoded(item: JsonItem, depth: int) -> tuple[int, bytes]:
+def _encoded(item: JsonItem) -> tuple[int, bytes]:
     """(kind of the entry, payload)."""
-    if depth > _MAX_DEPTH:
-        raise RecursionError
+    containers = [item] if type(item) in _CONTAINERS else []
+    for container in containers:
+        values = container if type(container) is list else container.values()
+        containers += [value for value in values if type(value) in _CONTAINERS]
+    # Each after those in it. `json.loads` makes each container an object of its own.
+    payloads: dict[int, bytes] = {}
+    for container in reversed(containers):
+        payloads[id(container)] = _container(container, payloads)
+    return _entry(item, payloads)
+
+
+def _entry(item: JsonItem, payloads: dict[int, bytes]) -> tuple[int, bytes]:
+    """(kind of the entry, payload) of a value; `payloads` has those of containers by their identity."""
     if item is None:
         return jsonb.NULL, b""
     if isinstance(item, bool):
@@ -181,19 +215,20 @@ def _encoded(item: JsonItem, depth: int) -> tuple[int, bytes]:
         return jsonb.STRING, item.encode()
     if isinstance(item, (int, float)):
         return jsonb.NUMBER, _number(item)
+    return jsonb.CONTAINER, payloads.pop(id(item))
+
+
+def _container(item: list[JsonItem] | dict[str, JsonItem], payloads: dict[int, bytes]) -> bytes:
     if isinstance(item, list):
-        return _container(jsonb.ARRAY, [], item, depth)
-    # In the order of the keys' bytes, as the reference library stores them.
-    pairs = sorted(((key.encode(), value) for key, value in item.items()), key=lambda pair: pair[0])
-    return _container(jsonb.OBJECT, [key for key, _ in pairs], [value for _, value in pairs], depth)
-
-
-def _container(header: int, keys: Sequence[bytes], items: Sequence[JsonItem], depth: int) -> tuple[int, bytes]:
-    values = [_encoded(item, depth + 1) for item in items]
-    entries = [jsonb.STRING | _size(len(key)) for key in keys] + [kind | _size(len(data)) for kind, data in values]
-    payloads = [*keys, *(data for _, data in values)]
+        header, keys, values = jsonb.ARRAY, list[bytes](), item
+    else:
+        # In the order of the keys' bytes, as the reference library stores them.
+        pairs = sorted(((key.encode(), value) for key, value in item.items()), key=lambda pair: pair[0])
+        header, keys, values = jsonb.OBJECT, [key for key, _ in pairs], [value for _, value in pairs]
+    members = [_entry(value, payloads) for value in values]
+    entries = [jsonb.STRING | _size(len(key)) for key in keys] + [kind | _size(len(data)) for kind, data in members]
     packed = struct.pack(f">{1 + len(entries)}I", header | len(values), *entries)
-    return jsonb.CONTAINER, packed + b"".join(payloads)
+    return packed + b"".join([*keys, *(data for _, data in members)])
 
 
 def _size(size: int) -> int:

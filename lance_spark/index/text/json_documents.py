@@ -59,7 +59,7 @@ class JsonAnalyzer(Analyzer):
             raise InvalidInputError(f"JSON documents are needed, not {values.type}")
         owners, heads, texts = [], [], []
         for place, data in enumerate(values.to_pylist()):
-            for head, text in () if data is None else _leaves(json_item(data), ""):
+            for head, text in () if data is None else _leaves(json_item(data)):
                 owners.append(place)
                 heads.append(self._heads.setdefault(head, len(self._heads)))
                 texts.append(text)
@@ -104,22 +104,23 @@ def _triple(text: str) -> list[str]:
     return parts
 
 
-def _leaves(item: JsonItem, path: str) -> Iterator[tuple[str, str | None]]:
+def _leaves(document: JsonItem) -> Iterator[tuple[str, str | None]]:
     """(the term up to its word, the text), or (the term, None), of each scalar in its order."""
-    if isinstance(item, dict):
-        for key, member in item.items():
-            yield from _leaves(member, f"{path}.{key}" if path else key)
-    elif isinstance(item, list):
-        for member in item:
-            yield from _leaves(member, path)
-    elif isinstance(item, str):
-        yield f"{path},str,", item
-    elif isinstance(item, bool):
-        yield f"{path},bool,{str(item).lower()}", None
-    elif item is None or (isinstance(item, float) and not math.isfinite(item)):
-        yield f"{path},null,null", None
-    else:
-        yield f"{path},number,{_number(item)}", None
+    pending: list[tuple[JsonItem, str]] = [(document, "")]
+    while pending:
+        item, path = pending.pop()
+        if isinstance(item, dict):
+            pending += reversed([(member, f"{path}.{key}" if path else key) for key, member in item.items()])
+        elif isinstance(item, list):
+            pending += [(member, path) for member in reversed(item)]
+        elif isinstance(item, str):
+            yield f"{path},str,", item
+        elif isinstance(item, bool):
+            yield f"{path},bool,{str(item).lower()}", None
+        elif item is None or (isinstance(item, float) and not math.isfinite(item)):
+            yield f"{path},null,null", None
+        else:
+            yield f"{path},number,{_number(item)}", None
 
 
 def _number(value: int | float) -> str:

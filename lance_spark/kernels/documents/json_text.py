@@ -11,8 +11,8 @@ import numpy as np
 
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
 
-DEPTH = 64
-"""Containers in containers that are read here."""
+DEPTH = 4096
+"""Containers in containers that are read here. The reference library (14.0.2) writes some thousands."""
 
 FIELDS = 8
 """int64 of `stack` for each of them."""

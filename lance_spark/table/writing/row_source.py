@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.schema.extension import storage
+from lance_spark.schema.extension import is_json_text, storage
 from lance_spark.table.writing.conform import converted
 
 _PANDAS_METADATA = b"pandas"
@@ -98,7 +98,7 @@ class RowSource:
 def _stored_field(field: pa.Field) -> pa.Field:
     """`field` with JSON text as binary documents, at every level of nesting."""
     dtype = field.type
-    if isinstance(dtype, pa.JsonType):
+    if is_json_text(field):
         dtype, metadata = storage(field)
         return pa.field(field.name, dtype, field.nullable, metadata=metadata)
     if not dtype.num_fields:
