@@ -86,6 +86,16 @@ def compared_columns(term: Expr) -> list[Column]:
     )
 
 
+def field_at(schema: pa.Schema, path: Sequence[str]) -> pa.Field:
+    """The field at `path`; nullable if a struct above it is. Raises as `resolve_path`."""
+    top, *below = resolve_path(schema, path)
+    field = schema.field(top)
+    for place in below:
+        inner = field.type.field(place)
+        field = inner.with_nullable(inner.nullable or field.nullable)
+    return field
+
+
 def column_values(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """The values at `path`: null where the field or any struct above it is null. Raises as `resolve_path`."""
     top, *below = resolve_path(batch.schema, path)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import arithmetic, casts
 from lance_spark.expr.array_match import array_contains
-from lance_spark.expr.columns import column_values
+from lance_spark.expr.columns import column_values, field_at
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.function_names import FunctionName
@@ -53,7 +53,17 @@ from lance_spark.expr.nodes import (
 from lance_spark.expr.text.match import like, match_text
 from lance_spark.expr.text.nodes import ContainsTokens, TextMatch
 from lance_spark.expr.text.token_match import check_searchable, contains_tokens
-from lance_spark.expr.values import NUMBERS, Family, Operand, as_array, as_boolean, null_like, plain, required_family
+from lance_spark.expr.values import (
+    NUMBERS,
+    Family,
+    Operand,
+    as_array,
+    as_boolean,
+    no_rows,
+    null_like,
+    plain,
+    required_family,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,16 @@ def evaluate(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa
     return as_array(_evaluate(expr, Rows(batch, time_zone)), batch.num_rows)
 
 
+def evaluate_column(expr: Expr, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Field]:
+    """The value of `expr` for each row, and its field without a meaningful name. A column has the type and the metadata
+    that it is stored with. Raises as `evaluate`.
+    """
+    if isinstance(expr, Column):
+        return column_values(batch, expr.path), field_at(batch.schema, expr.path)
+    values = evaluate(expr, batch)
+    return values, pa.field("", values.type)
+
+
 def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC") -> pa.BooleanArray:
     """Whether the filter is TRUE for each row, without nulls. Arguments and errors as `evaluate`."""
     value = evaluate(expr, batch, time_zone=time_zone)
@@ -100,7 +120,7 @@ def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> No
     used = [field for field in schema if field.name.lower() in names]
     # The other columns are needed only for the error about an unknown name.
     fits = names == {field.name.lower() for field in used}
-    batch = pa.RecordBatch.from_pylist([], schema=pa.schema(used) if fits else schema)
+    batch = no_rows(pa.schema(used) if fits else schema)
     evaluate_filter(expr, batch, time_zone=time_zone)
 
 

@@ -16,6 +16,7 @@ import datetime
 import decimal
 import functools
 import math
+import uuid
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,6 +133,11 @@ def _(value: str) -> Literal:
 @literal.register(bytearray)
 def _(value: bytes | bytearray) -> Literal:
     return Literal(bytes(value), pa.binary())
+
+
+@literal.register
+def _(value: uuid.UUID) -> Literal:
+    return Literal(value.bytes, pa.binary())
 
 
 @literal.register

@@ -107,6 +107,11 @@ _PLAIN = (
 )
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows, also of types for which pyarrow has no converter from Python."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def as_array(operand: Operand, length: int) -> pa.Array:
     """The operand as an array of `length` rows."""
     return pa.repeat(operand, length) if isinstance(operand, pa.Scalar) else operand

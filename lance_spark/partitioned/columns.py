@@ -17,6 +17,7 @@ from threading import Lock
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.expr.values import no_rows
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
@@ -139,7 +140,7 @@ def _by_one_thread(function: BatchFunction) -> BatchFunction:
 def _read(table: PartitionedTable, columns: Sequence[str], batch_size: int | None) -> Iterator[pa.RecordBatch]:
     schema, batches = table.stored_rows(columns, batch_size=batch_size)
     yield from batches
-    yield pa.RecordBatch.from_pylist([], schema=schema)
+    yield no_rows(schema)
 
 
 def alter_column(table: PartitionedTable, change: Alteration, options: CommitOptions | None = None) -> PartitionedTable:

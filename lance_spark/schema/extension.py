@@ -16,6 +16,7 @@ from lance_spark.errors import InvalidInputError
 
 EXTENSION_NAME = "ARROW:extension:name"
 EXTENSION_METADATA = "ARROW:extension:metadata"
+EXTENSION_KEYS = frozenset({EXTENSION_NAME.encode(), EXTENSION_METADATA.encode()})
 LANCE_JSON = b"lance.json"
 """The extension of columns with binary JSON documents."""
 

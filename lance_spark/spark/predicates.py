@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import LanceError
-from lance_spark.expr.columns import resolve_path
+from lance_spark.expr.columns import field_at, resolve_path
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.geo.nodes import GEO_CALLS, GeometryConstant, intersects_call
 from lance_spark.expr.geo.relate import RELATIONS
@@ -431,19 +431,6 @@ def to_numbers(expression: SparkExpression) -> tuple[float, ...] | None:
 def type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType:
     """The type of the field at `path`. Raises as `field_at`."""
     return field_at(schema, path).type
-
-
-def field_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.Field:
-    """The field at `path`.
-
-    Raises:
-        NotFoundError, InvalidInputError: there is none, or more than one.
-    """
-    top, *below = resolve_path(schema, path)
-    field = schema.field(top)
-    for position in below:
-        field = field.type.field(position)
-    return field
 
 
 def compared(op: ComparisonOp, path: tuple[str, ...], value: Literal, schema: pa.Schema) -> Expr | None:

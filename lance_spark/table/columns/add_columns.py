@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import parse
+from lance_spark.expr.values import no_rows
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
@@ -218,7 +219,7 @@ def _read(
     scan = scan_of(table.bases(base), base, columns, batch_size)
     for fragment in base.fragments:
         yield from scan.read_fragment(fragment)
-    yield pa.RecordBatch.from_pylist([], schema=scan.arrow_schema)
+    yield no_rows(scan.arrow_schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.expr.values import no_rows
 from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take_chunked
@@ -116,7 +117,7 @@ def _aligned(batches: Iterable[PlacedBatch], schema: pa.Schema, num_rows: int) -
         yield from _spread(table, placed.offsets - start, stop - start)
         start, last = stop, table.slice(table.num_rows - 1)
     if start < num_rows:
-        filler = schema.empty_table() if last is None else last
+        filler = pa.Table.from_batches([no_rows(schema)]) if last is None else last
         yield from _spread(filler, np.zeros(filler.num_rows, np.int64) - 1, num_rows - start)
 
 

@@ -13,16 +13,20 @@ import pyarrow.types as pt
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
-from lance_spark.expr.evaluate import evaluate
+from lance_spark.expr.evaluate import evaluate_column
 from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
+from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.evolution import as_nested
+from lance_spark.schema.extension import EXTENSION_KEYS
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import parse_path
-from lance_spark.table.reading.json_text import shown_batches
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
+from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.writing.conform import is_blob_type
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.text import check_text
 
@@ -70,15 +74,12 @@ class SqlColumns:
             NotFoundError: a column does not exist.
             InvalidInputError: types are incompatible, or an expression has no type.
         """
-        empty = pa.RecordBatch.from_pylist([], schema=known)
+        empty = no_rows(known)
         fields: dict[str, pa.Field] = {}
         read: dict[str, None] = {}
         for path, expression in expressions.items():
             check_text(path, "the name of a column")
-            dtype = evaluate(expression, empty).type
-            if pt.is_null(dtype):
-                raise InvalidInputError(f"{path!r} has no type; write CAST(NULL AS ...), or add a field without values")
-            fields[path] = pa.field(path, dtype)
+            fields[path] = _computed_field(path, evaluate_column(expression, empty)[1])
             for names in referenced_columns(expression):
                 read[".".join(quote_name(name) for name in resolve_names(known, names))] = None
         return cls(fields, list(read), expressions)
@@ -88,7 +89,20 @@ class SqlColumns:
         return None
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
-        yield batch, {path: evaluate(expression, batch) for path, expression in self.expressions.items()}
+        yield batch, {path: evaluate_column(expression, batch)[0] for path, expression in self.expressions.items()}
+
+
+def _computed_field(path: str, value: pa.Field) -> pa.Field:
+    """The new field for values of this one."""
+    if pt.is_null(value.type):
+        raise InvalidInputError(f"{path!r} has no type; write CAST(NULL AS ...), or add a field without values")
+    kept = {key: text for key, text in (value.metadata or {}).items() if key in EXTENSION_KEYS}
+    field = pa.field(path, value.type, metadata=kept or None)
+    if BLOB_KEY.encode() in (value.metadata or {}) or is_blob_type(field):
+        raise InvalidInputError(
+            f"{path!r} would copy the descriptions of blobs; give a function that returns the bytes"
+        )
+    return field
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import column_values
+from lance_spark.expr.values import plain
 from lance_spark.index.vector.sql_distance import SqlDistance
 from lance_spark.schema.projection import project
 from lance_spark.table.reading.fragment_reader import FragmentReader
@@ -174,9 +175,8 @@ def _sort_columns(batch: pa.RecordBatch, keys: Sequence[SortKey]) -> dict[str, p
     """The columns by which Arrow sorts: of key i `null{i}`, `nan{i}` if there may be any, and `value{i}`."""
     columns: dict[str, pa.Array] = {}
     for index, key in enumerate(keys):
-        values = column_values(batch, key.path)
-        if key.distance is not None:
-            values = key.distance.values(values)
+        found = column_values(batch, key.path)
+        values = plain(found) if key.distance is None else key.distance.values(found)
         null = values.is_null()
         columns[f"null{index}"] = null.cast(pa.int8())
         if pt.is_floating(values.type):

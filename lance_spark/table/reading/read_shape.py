@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.columns import column_values, resolve_names, resolve_path
-from lance_spark.expr.evaluate import evaluate
+from lance_spark.expr.columns import field_at, resolve_names
+from lance_spark.expr.evaluate import evaluate_column
 from lance_spark.expr.nodes import Column, Expr, referenced_columns
 from lance_spark.expr.sql import parse, to_expr
+from lance_spark.expr.values import no_rows
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.first_rows import FirstRows, SortKey, first_rows
 from lance_spark.table.reading.index_candidates import Candidates
@@ -53,18 +54,10 @@ def _sort_key(item: Any, schema: pa.Schema) -> SortKey:
     path = _path(name, schema)
     if path[0] not in schema.names:
         raise InvalidInputError(f"rows cannot be ordered by {name}")
-    dtype = _type_at(schema, path)
+    dtype = field_at(schema, path).type
     if pa.types.is_nested(dtype) or isinstance(dtype, pa.ExtensionType):
         raise InvalidInputError(f"{name} is {dtype}, whose values have no order")
     return SortKey(path, not ascending, nulls_first)
-
-
-def _type_at(schema: pa.Schema, path: Sequence[str]) -> pa.DataType:
-    top, *below = resolve_path(schema, path)
-    dtype = schema.field(top).type
-    for place in below:
-        dtype = dtype.field(place).type
-    return dtype
 
 
 @dataclass(frozen=True)
@@ -155,7 +148,7 @@ class ReadShape:
         """
         if self.computed is None:
             return batch.select([name for name in batch.schema.names if name not in self.dropped])
-        columns = {name: self._value(each, batch) for name, each in self.computed.items()}
+        columns = {name: evaluate_column(each, batch) for name, each in self.computed.items()}
         for name in self.system:
             columns[name] = (batch.column(name), batch.schema.field(name))
         if not columns:
@@ -163,20 +156,9 @@ class ReadShape:
         schema = pa.schema([field.with_name(name) for name, (_, field) in columns.items()])
         return pa.RecordBatch.from_arrays([values for values, _ in columns.values()], schema=schema)
 
-    @staticmethod
-    def _value(expr: Expr, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Field]:
-        if isinstance(expr, Column):
-            # As it is stored, in its own type.
-            values = column_values(batch, expr.path)
-            if len(expr.path) == 1:
-                return values, batch.schema.field(resolve_path(batch.schema, expr.path)[0])
-        else:
-            values = evaluate(expr, batch)
-        return values, pa.field("", values.type)
-
     def shaped_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of `shaped` batches."""
-        return self.shaped(pa.RecordBatch.from_pylist([], schema=schema)).schema
+        return self.shaped(no_rows(schema)).schema
 
     def shaped_table(self, rows: pa.Table) -> pa.Table:
         """`shaped` of all rows of a table."""

@@ -18,10 +18,10 @@ from lance_spark.table.reading.blobs.binary_scan import binary_schema, wants_byt
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
-from lance_spark.table.reading.json_text import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.read_shape import ReadColumns, ReadShape
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.take import take_of_splits
 
 

@@ -20,8 +20,8 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.blobs.binary_scan import BINARY, wants_bytes, with_bytes
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.reading.json_text import shown_batches
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
+from lance_spark.table.reading.shown_types import shown_batches
 
 DEFAULT_WINDOW_ROWS = 16384
 _PIECES = 16

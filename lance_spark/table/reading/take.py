@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.scan import Scan
@@ -36,7 +37,7 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
     if not scan.output:
         return pa.Table.from_batches([no_columns(len(positions))])
     if len(positions) == 0:
-        return scan.arrow_schema.empty_table()
+        return pa.Table.from_batches([no_rows(scan.arrow_schema)])
     wanted, order = (positions, None) if is_sorted else np.unique(positions, return_inverse=True)
     found: list[pa.Table] = []
     for part, of_part in _by_owner(wanted, part_ends):

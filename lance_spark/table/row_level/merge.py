@@ -24,6 +24,7 @@ from lance_spark.expr.columns import column_values
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
+from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import without_checks
@@ -390,7 +391,7 @@ def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tup
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidInputError("a column of the source holds more than 2 GiB of text; merge it in parts")
-    batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+    batch = batches[0] if batches else no_rows(rows.schema)
     return conform.schema.fields, conform(batch)
 
 

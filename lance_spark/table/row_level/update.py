@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
+from lance_spark.expr.values import no_rows
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import split_scan
@@ -30,7 +31,7 @@ def update_once(target: RowTarget[Version, Written], values: Mapping[str, object
     target.identity.check_kept(assignments.columns())
     columns = target.schema
     # A value that does not fit its column is an error even if there is no row to change.
-    assignments(pa.RecordBatch.from_pylist([], schema=columns))
+    assignments(no_rows(columns))
     deleted: dict[str | None, UInt64Array] = {}
     with target.writer(columns) as writer:
         for split in target.splits(filter):

@@ -12,8 +12,8 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
 from lance_spark.table.search.result_columns import placed, split_columns
 from lance_spark.table.search.text_search import SearchedPart, SearchRequest, scored_schema, search_parts

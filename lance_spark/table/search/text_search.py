@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.values import no_rows
 from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.queries import MatchQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
@@ -137,7 +138,7 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
     chosen = best_places(scores, request.limit, request.offset)
     owners, addresses, scores = owners[chosen], addresses[chosen], scores[chosen]
     tables = [part.read(addresses[owners == number]) for number, part in enumerate(parts)]
-    table = pa.concat_tables([schema.empty_table(), *tables])
+    table = pa.concat_tables([pa.Table.from_batches([no_rows(schema)]), *tables])
     result = _taken(table, np.argsort(np.argsort(owners, kind="stable"), kind="stable"), schema)
     items = [rows.items for rows in found if rows.items is not None]
     return _scored(result, scores, np.concatenate(items)[chosen] if items else None, request)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.values import no_rows
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
@@ -205,7 +206,7 @@ def _read(
 ) -> pa.Table:
     """The rows at these addresses of these parts, in this order."""
     tables = [part.read(addresses[owners == number]) for number, part in enumerate(parts)]
-    table = pa.concat_tables([schema.empty_table(), *tables])
+    table = pa.concat_tables([pa.Table.from_batches([no_rows(schema)]), *tables])
     places = np.argsort(np.argsort(owners, kind="stable"), kind="stable")
     return pa.table([take_chunked(table.column(name), places) for name in schema.names], schema=schema)
 

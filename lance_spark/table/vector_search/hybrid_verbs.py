@@ -11,10 +11,10 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
-from lance_spark.table.reading.json_text import shown_table
 from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import known_options
+from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchedPart
 from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema

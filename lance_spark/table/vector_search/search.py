@@ -14,6 +14,7 @@ import pyroaring
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import Expr
+from lance_spark.expr.values import no_rows
 from lance_spark.index.vector.nearest import NO_HITS, Hits, NearestRows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.projection import parse_path
@@ -106,7 +107,7 @@ class Search:
         if found is not None:
             return found
         schema = empty.arrow_schema
-        return self._named(self._nothing, schema.empty_table().columns, schema)
+        return self._named(self._nothing, pa.Table.from_batches([no_rows(schema)]).columns, schema)
 
     def found(self, parts: Sequence[Part]) -> pa.Table | None:
         """As `run`; None if no row is found."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.table.reading.json_text import shown_schema, shown_table
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.shown_types import shown_schema, shown_table
 from lance_spark.table.vector_search.query import DEFAULT_K
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.search import Part, Search

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.json_text import shown_batches
+from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 

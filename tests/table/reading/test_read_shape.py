@@ -157,6 +157,42 @@ def test_computed_columns_that_are_refused(uri: str) -> None:
         table.to_table(order_by=["i"], nearest={"column": "l", "q": [1.0]})
 
 
+OTHER_LAYOUTS = {
+    "words": (pa.array(["b", None, "a", "c", "b", "a"]).dictionary_encode(), [2, 5, 0, 4, 3, 1], [3, 0, 4, 2, 5, 1]),
+    "null in the dictionary": (
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1, 0, None], pa.int8()), pa.array(["x", None, "a"])),
+        [2, 0, 4, 1, 3, 5],
+        [0, 4, 2, 1, 3, 5],
+    ),
+    "half floats": (
+        pa.array([3, None, float("nan"), 1, 2, -1], pa.float32()).cast(pa.float16()),
+        [5, 3, 4, 0, 2, 1],
+        [2, 0, 4, 3, 5, 1],
+    ),
+    "dictionary of half floats": (
+        pa.DictionaryArray.from_arrays(
+            pa.array([0, None, 2, 1, 1, 0], pa.int8()), pa.array([3, 2, -1], pa.float32()).cast(pa.float16())
+        ),
+        [2, 3, 4, 0, 5, 1],
+        [0, 5, 3, 4, 2, 1],
+    ),
+    "bytes": (pa.array([b"b", b"a", None, b"c", b"d", b"e"], pa.binary(1)), [1, 0, 3, 4, 5, 2], [5, 4, 3, 0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize(("values", "ascending", "descending"), OTHER_LAYOUTS.values(), ids=OTHER_LAYOUTS)
+def test_values_of_any_layout_are_ordered(
+    tmp_path: Path, values: pa.Array, ascending: list[int], descending: list[int]
+) -> None:
+    table = lance_spark.write(pa.table({"id": range(6), "c": values}), str(tmp_path / "t"))
+    for order, expected in (("ascending", ascending), ("descending", descending)):
+        for limit in (None, 3):
+            found = table.to_table(columns=["id"], order_by=[("c", order)], limit=limit)
+            assert found["id"].to_pylist() == expected[:limit]
+    assert table.count_rows("c is null") == table.to_table()["c"].to_pylist().count(None)
+    assert table.take([]).schema == table.schema
+
+
 def test_no_rows_in_order(uri: str) -> None:
     # The reference library panics.
     found = lance_spark.open(uri).to_table(["id"], order_by=["i"], limit=0)

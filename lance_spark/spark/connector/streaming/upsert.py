@@ -10,6 +10,7 @@ from pyspark.sql.types import StructField, StructType
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.expr.values import no_rows
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -103,7 +104,7 @@ def _refuse_collations(stored: StructType, columns: StructType, options: SinkOpt
 
 def _checked_condition(columns: StructType, options: SinkOptions) -> Expr | None:
     if options.delete_when is not None:
-        result = evaluate(options.delete_when, pa.RecordBatch.from_pylist([], schema=exchanged_schema(columns)))
+        result = evaluate(options.delete_when, no_rows(exchanged_schema(columns)))
         if not pa.types.is_boolean(result.type):
             raise InvalidInputError(f"option delete_when is {options.delete_when}, which is not a condition")
     return options.delete_when
