@@ -26,6 +26,11 @@ _MOMENT = re.compile("now|current_|today", re.IGNORECASE)
 """Words of a text whose tree depends on when it is parsed."""
 
 
+def has_moment(sql: str) -> bool:
+    """Whether the tree of a text may depend on when it is parsed."""
+    return _MOMENT.search(sql) is not None
+
+
 def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
     """Parses a filter.
 
@@ -65,7 +70,7 @@ def _parsed_once(sql: str, time_zone: str) -> Expr | None:
     """The tree, kept: parsing a long list of constants takes longer than to find its rows by an index. None if it is
     another one each time.
     """
-    return None if _MOMENT.search(sql) else _parsed(sql, time_zone)
+    return None if has_moment(sql) else _parsed(sql, time_zone)
 
 
 def condition_of(filter: object, *, to_match_all: str) -> Expr:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter, evaluate
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql import has_moment, parse
 from lance_spark.expr.values import as_boolean
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import checks_of, without_checks
@@ -132,11 +132,15 @@ class RowChecks:
     Args:
         schema: all columns of the table.
 
+    Attributes:
+        has_moment: whether a condition names the time at which this object was made.
+
     Raises:
         UnsupportedFeatureError: a condition is not supported.
     """
 
     def __init__(self, schema: LanceSchema) -> None:
+        self.has_moment = any(map(has_moment, (*checks_of(schema).values(), *generated_of(schema).values())))
         self._checks = {name: parsed_check(name, condition) for name, condition in checks_of(schema).items()}
         self._generations = _generations(schema)
         used = self.columns()

@@ -50,7 +50,8 @@ class Conformer:
             if kept._is_for(table, given):
                 return kept
         made = cls(table, given)
-        _recent = (*_recent[1 - _MAX_RECENT :], made)
+        if not made._checks.has_moment:
+            _recent = (*_recent[1 - _MAX_RECENT :], made)
         return made
 
     def __init__(self, table: LanceSchema, given: pa.Schema) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pyarrow as pa
 import pytest
 
@@ -15,6 +17,10 @@ from lance_spark.table.writing import conform
 from lance_spark.table.writing.conform import Conformer
 
 GIVEN = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 def test_the_same_columns_and_an_equal_schema() -> None:
@@ -43,6 +49,15 @@ def test_another_table() -> None:
     made = Conformer.of(table, GIVEN)
     assert Conformer.of(from_arrow_schema(GIVEN), GIVEN) is not made
     assert Conformer.of(LanceSchema(table.fields, {f"{CHECK_PREFIX}c": b"a > 0"}), GIVEN) is not made
+
+
+def test_a_condition_on_the_time_is_of_each_append() -> None:
+    uri = "memory://kept-conformers-of-the-time"
+    schema = pa.schema([pa.field("at", pa.timestamp("us", "UTC"))])
+    lance_spark.write(pa.table([[_now()]], schema.with_metadata({f"{CHECK_PREFIX}past": "at <= now()"})), uri)
+    for _ in range(3):
+        lance_spark.write(pa.table([[_now()]], schema), uri, mode="append")
+    assert lance_spark.open(uri).count_rows() == 4
 
 
 def test_only_the_last_ones_are_kept() -> None:
