@@ -175,3 +175,10 @@ def test_now_is_read_anew() -> None:
     first = parse("t < now()")
     assert parse("t < now()") != first
     assert parse(first.to_sql()) == first
+
+
+@pytest.mark.parametrize("call", ["repeat(s, 16777216)", "lpad(s, 16777216)", "rpad(s, 16777216, 'é')"])
+def test_texts_of_more_than_a_batch_holds(call: str) -> None:
+    batch = pa.RecordBatch.from_pydict({"s": ["a"] * 128})
+    with pytest.raises(InvalidInputError, match=f"{call[:4]}.* fails"):
+        evaluate_filter(parse(f"{call} = 'x'"), batch)

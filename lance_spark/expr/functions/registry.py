@@ -41,4 +41,8 @@ def call(name: FunctionName, arguments: tuple[Operand, ...], time_zone: str) -> 
         for argument in arguments[1:]:
             shape = broadcast_shape(shape, argument)
         return null_like(shape, pa.null())
-    return function.body(arguments, time_zone)
+    try:
+        return function.body(arguments, time_zone)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        # Such as texts of a batch that take more than 2 GiB together.
+        raise InvalidInputError(f"{name.value} fails: {error}") from error
