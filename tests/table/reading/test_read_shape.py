@@ -79,6 +79,22 @@ def test_rows_in_order(uri: str, order: list[Any], options: dict[str, Any]) -> N
     assert table.to_pandas(["id"], order_by=order, **options)["id"].tolist() == ids
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([2.0, 1.0, None, 3.0], pa.float16()),
+        pa.array(["b", "a", None, "c"], pa.dictionary(pa.int8(), pa.string())),
+        pa.array([b"b", b"a", None, b"c"], pa.binary(1)),
+    ],
+    ids=lambda values: str(values.type),
+)
+@pytest.mark.parametrize("limit", [None, 3])
+def test_columns_of_types_that_arrow_does_not_sort(tmp_path: Path, values: pa.Array, limit: int | None) -> None:
+    table = lance_spark.write(pa.table({"id": [0, 1, 2, 3], "v": values}), tmp_path / "t", max_rows_per_file=2)
+    for order in (["v"], ["v", "id"]):
+        assert table.to_table(["id"], order_by=order, limit=limit)["id"].to_pylist() == [1, 0, 3, 2][:limit]
+
+
 def test_other_ways_to_write_an_order(uri: str) -> None:
     table = lance_spark.open(uri)
     wanted = table.to_table(order_by=[ColumnOrdering("i", ascending=False), ColumnOrdering("id")])
