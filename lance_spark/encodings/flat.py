@@ -27,11 +27,10 @@ from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts
 from lance_spark.encodings.registry import register
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.bits import concatenate_bits, split_bits
+from lance_spark.kernels.bits import concatenate_bits, measure_flat, split_bits
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
-from lance_spark.kernels.takes import take_flat
-from lance_spark.kernels.v2_0 import gather_bits
+from lance_spark.kernels.takes import take_bits, take_flat
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -91,18 +90,14 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
         bits = self.bits_per_value
         held, count = buffers[0], len(places)
-        if bits == 1:
-            if bool((held.num_values > held.sizes * 8).any()):
-                raise CorruptFileError("flat: a chunk is too short for its bits")
-            target = pa.py_buffer(bytearray((count + 7) // 8))
-            starts, lengths = held.starts[chunks] * 8 + places, np.ones(count, np.int64)
-            gather_bits(held.data.address, address_of(starts), address_of(lengths), count, target.address)
-            return FixedWidthBlock(target, 1, count)
-        width = bits // 8
-        target = pa.allocate_buffer(count * width)
+        target = pa.allocate_buffer((count * bits + 7) // 8)
         tables = held.starts, held.sizes, held.num_values, chunks, places
         addresses = [address_of(np.ascontiguousarray(table)) for table in tables]
-        check(take_flat(held.data.address, *addresses, count, width, target.address), self.wire_name)
+        if bits == 1:
+            status = take_bits(held.data.address, *addresses, count, target.address)
+        else:
+            status = take_flat(held.data.address, *addresses, count, bits // 8, target.address)
+        check(status, self.wire_name)
         return FixedWidthBlock(target, bits, count)
 
     def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
@@ -110,18 +105,24 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         """The values; a view if the slices are adjacent, else a copy."""
-        bits = self.bits_per_value
-        most = chunks.sizes * 8 // bits if bits else MAX_UNBACKED_BYTES // max(len(chunks.sizes), 1)
-        if bool((chunks.num_values > most).any()):
+        bits, count = self.bits_per_value, len(chunks.starts)
+        # Values of no bits have no bytes that bound their number.
+        most_values = -1 if bits else MAX_UNBACKED_BYTES // max(count, 1)
+        tables = [np.ascontiguousarray(table) for table in (chunks.starts, chunks.sizes, chunks.num_values)]
+        sizes, totals = np.empty((2, count), np.int64), np.empty(4, np.int64)
+        status = measure_flat(*map(address_of, tables), count, bits, most_values, address_of(sizes), address_of(totals))
+        if status < 0:
             raise CorruptFileError(f"flat: a chunk is too short for its values of {bits} bits")
-        num_bits = chunks.num_values * bits
-        sizes = (num_bits + 7) >> 3
-        num_bytes = (int(num_bits.sum()) + 7) // 8
-        if bits % 8 and bool((num_bits[:-1] & 7).any()):
-            data = _concatenated_bits(chunks, num_bits, num_bytes)
+        num_values, num_bits, ends_in_byte, is_adjacent = totals.tolist()
+        data, num_bytes = chunks.data, (num_bits + 7) // 8
+        if num_bytes == 0 or is_adjacent:
+            return FixedWidthBlock(data.slice(int(tables[0][0]) if num_bytes else 0, num_bytes), bits, num_values)
+        target = pa.allocate_buffer(num_bytes + ends_in_byte)
+        if ends_in_byte:
+            concatenate_bits(data.address, address_of(tables[0]), address_of(sizes[0]), count, target.address)
         else:
-            data = _concatenated(chunks, sizes, num_bytes)
-        return FixedWidthBlock(data, bits, chunks.total_values)
+            concatenate(data.address, address_of(tables[0]), address_of(sizes[1]), count, target.address)
+        return FixedWidthBlock(target.slice(0, num_bytes), bits, num_values)
 
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> FixedWidthBlock:
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value != self.bits_per_value:
@@ -139,21 +140,3 @@ def cut(data: pa.Buffer, bits_per_value: int, counts: Int64Array) -> Chunks:
     target = pa.allocate_buffer(int(sizes.sum()))
     split_bits(data.address, address_of(num_bits), len(num_bits), target.address)
     return Chunks(target, starts_of(sizes), sizes, counts)
-
-
-def _concatenated(chunks: Chunks, sizes: Int64Array, num_bytes: int) -> pa.Buffer:
-    if num_bytes == 0:
-        return chunks.data.slice(0, 0)
-    if bool((chunks.starts[1:] == chunks.starts[:-1] + sizes[:-1]).all()):
-        return chunks.data.slice(int(chunks.starts[0]), num_bytes)
-    starts = np.ascontiguousarray(chunks.starts)
-    target = pa.allocate_buffer(num_bytes)
-    concatenate(chunks.data.address, address_of(starts), address_of(sizes), len(starts), target.address)
-    return target
-
-
-def _concatenated_bits(chunks: Chunks, num_bits: Int64Array, num_bytes: int) -> pa.Buffer:
-    starts = np.ascontiguousarray(chunks.starts)
-    target = pa.allocate_buffer(num_bytes + 1)
-    concatenate_bits(chunks.data.address, address_of(starts), address_of(num_bits), len(starts), target.address)
-    return target.slice(0, num_bytes)

@@ -7,6 +7,7 @@ symbols of 8 bytes, n lengths of one byte, and padding up to 2312 bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SAMPLED_CODES = 4096
+_FEW_CODES = 2048
+"""Up to this many codes the most that they can be is allocated: to sample them takes longer than to decode them."""
+
 _MAGIC = 0x46535354
 _COMPRESSED_BIT = 1 << 24
 _HEADER_BYTES = 8
@@ -59,7 +63,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
     @classmethod
     def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
         codec = cls(message.symbol_table, parse(message.values, Variable))
-        codec._symbols()
+        _symbols(codec.symbol_table)
         return codec
 
     def to_proto(self) -> Any:
@@ -97,31 +101,8 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> VariableWidthBlock:
         return self._decoded(self.values.decode_values(block))
 
-    def _symbols(self) -> _Symbols | None:
-        """The symbols; None if the data is not compressed.
-
-        Raises:
-            CorruptFileError: the table is inconsistent.
-        """
-        table = self.symbol_table
-        header = int.from_bytes(table[:_HEADER_BYTES], "little")
-        if len(table) < _HEADER_BYTES or header >> 32 != _MAGIC:
-            raise CorruptFileError("fsst: the symbol table has no header")
-        if not header & _COMPRESSED_BIT:
-            return None
-        count = header & 0xFF
-        if len(table) < _HEADER_BYTES + count * (MAX_SYMBOL_BYTES + 1):
-            raise CorruptFileError(f"fsst: {len(table)} bytes cannot hold {count} symbols")
-        symbols = np.zeros(256, np.uint64)
-        lengths = np.zeros(256, np.uint8)
-        symbols[:count] = np.frombuffer(table, "<u8", count, _HEADER_BYTES)
-        lengths[:count] = np.frombuffer(table, np.uint8, count, _HEADER_BYTES + count * MAX_SYMBOL_BYTES)
-        if count and (int(lengths[:count].min()) < 1 or int(lengths.max()) > MAX_SYMBOL_BYTES):
-            raise CorruptFileError("fsst: a symbol has not 1 to 8 bytes")
-        return _Symbols(symbols, lengths)
-
     def _decoded(self, block: VariableWidthBlock) -> VariableWidthBlock:
-        symbols = self._symbols()
+        symbols = _symbols(self.symbol_table)
         if symbols is None:
             return block
         data = pa.allocate_buffer(_expected_bytes(block.data, symbols), resizable=True)
@@ -157,6 +138,30 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         )
 
 
+@lru_cache(maxsize=64)
+def _symbols(table: bytes) -> _Symbols | None:
+    """The symbols of a table of the wire format; None if the data is not compressed. The last tables are kept.
+
+    Raises:
+        CorruptFileError: the table is inconsistent.
+    """
+    header = int.from_bytes(table[:_HEADER_BYTES], "little")
+    if len(table) < _HEADER_BYTES or header >> 32 != _MAGIC:
+        raise CorruptFileError("fsst: the symbol table has no header")
+    if not header & _COMPRESSED_BIT:
+        return None
+    count = header & 0xFF
+    if len(table) < _HEADER_BYTES + count * (MAX_SYMBOL_BYTES + 1):
+        raise CorruptFileError(f"fsst: {len(table)} bytes cannot hold {count} symbols")
+    symbols = np.zeros(256, np.uint64)
+    lengths = np.zeros(256, np.uint8)
+    symbols[:count] = np.frombuffer(table, "<u8", count, _HEADER_BYTES)
+    lengths[:count] = np.frombuffer(table, np.uint8, count, _HEADER_BYTES + count * MAX_SYMBOL_BYTES)
+    if count and (int(lengths[:count].min()) < 1 or int(lengths.max()) > MAX_SYMBOL_BYTES):
+        raise CorruptFileError("fsst: a symbol has not 1 to 8 bytes")
+    return _Symbols(symbols, lengths)
+
+
 def _table(matcher: Matcher) -> bytes:
     """The symbol table in the wire format. Bits 8 to 23 of the header are only used to search for symbols."""
     count = len(matcher.symbols)
@@ -167,6 +172,8 @@ def _table(matcher: Matcher) -> bytes:
 
 def _expected_bytes(codes: pa.Buffer, symbols: _Symbols) -> int:
     """Estimated decoded size of `codes`, from a sample; the buffer grows if it is too small."""
+    if codes.size <= _FEW_CODES:
+        return int(codes.size) * MAX_SYMBOL_BYTES + SLACK_BYTES
     sample = np.frombuffer(codes, np.uint8)[:: codes.size // _SAMPLED_CODES + 1]
     bytes_per_code = float(symbols.lengths[sample].mean()) if len(sample) else 1.0
     return int(codes.size * bytes_per_code * 1.1) + SLACK_BYTES + BATCH_CODES * MAX_SYMBOL_BYTES

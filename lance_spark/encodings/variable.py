@@ -125,18 +125,18 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         held, count = buffers[0], len(places)
         tables = [np.ascontiguousarray(held.starts), np.ascontiguousarray(held.sizes), chunks, places]
         starts, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
-        status = locate_variable(
+        offsets = np.empty(count + 1, np.int64)
+        num_bytes = locate_variable(
             held.data.address,
             *map(address_of, tables),
             count,
             self.bits_per_offset // 8,
             address_of(starts),
             address_of(lengths),
+            address_of(offsets),
         )
-        check(status, self.wire_name)
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        data = pa.allocate_buffer(int(offsets[-1]))
+        check(num_bytes, self.wire_name)
+        data = pa.allocate_buffer(num_bytes)
         concatenate(held.data.address, address_of(starts), address_of(lengths), count, data.address)
         bits = 32 if self.bits_per_offset == 32 and data.size <= _MAX_INT32_BYTES else 64
         return VariableWidthBlock(pa.py_buffer(offsets.astype(np.int32) if bits == 32 else offsets), data, bits, count)

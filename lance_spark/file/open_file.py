@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lance_spark.file.data_file_reader import DataFileReader, located, read_tail
+from lance_spark.file.data_file_reader import DataFileReader, FileErrors, read_tail
 from lance_spark.file.footer import Footer
 from lance_spark.file.reader import FileReader
 from lance_spark.file.v0_1_reader import V01FileReader
@@ -37,7 +37,7 @@ def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) ->
 
 
 def _opened(store: ObjectStore, path: str, size: int | None) -> DataFileReader:
-    with located(store, path):
+    with FileErrors(store, path):
         tail, file_size = read_tail(store, path, size)
         footer = Footer.parse(tail, file_size)
         if footer.version is FileVersion.V0_1:

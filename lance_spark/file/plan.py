@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.slices import are_apart
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.blob import is_blob_v1, stored
 from lance_spark.schema.columns import is_blob
@@ -22,7 +20,7 @@ def merged_ranges(rows: RowRanges) -> RowRanges:
     Raises:
         InvalidInputError: the ranges are not ascending, or overlap.
     """
-    if _are_merged(rows):
+    if rows.are_apart:
         return rows
     keep = rows.stops > rows.starts
     starts, stops = rows.starts[keep], rows.stops[keep]
@@ -34,13 +32,6 @@ def merged_ranges(rows: RowRanges) -> RowRanges:
     opens[1:] = starts[1:] > stops[:-1]
     closes = np.append(opens[1:], True)
     return RowRanges(starts[opens], stops[closes])
-
-
-def _are_merged(rows: RowRanges) -> bool:
-    if len(rows.starts) == 1:
-        return int(rows.starts[0]) < int(rows.stops[0])
-    starts, stops = np.ascontiguousarray(rows.starts), np.ascontiguousarray(rows.stops)
-    return bool(are_apart(address_of(starts), address_of(stops), len(starts)))
 
 
 def described_blobs(field: Field, held_fields: Mapping[FieldId, Field]) -> Field:

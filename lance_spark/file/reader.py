@@ -11,7 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.data_file_reader import DataFileReader, located
+from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file.plan import described_blobs
@@ -63,7 +63,7 @@ class FileReader(DataFileReader):
         Raises:
             CorruptFileError: the metadata contradicts the format.
         """
-        with located(self._store, self.path):
+        with self._errors:
             owners = column_fields(self.schema.fields, self.version)
             found = self._load(self.schema.fields, self.columns)
             return [found[owner.id] for owner in owners]
@@ -88,7 +88,7 @@ class FileReader(DataFileReader):
         return [described_blobs(field, self._fields_by_id) for field in fields]
 
     def estimated_bytes(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> list[int]:
-        with located(self._store, self.path):
+        with self._errors:
             columns = self._load(fields, column_indices)
         sizes = {
             field_id: sum([size for page in column.pages for _, size in page.buffers])

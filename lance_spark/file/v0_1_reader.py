@@ -23,7 +23,7 @@ import pyarrow as pa
 from lance_spark._proto import file_pb2, table_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.data_file_reader import DataFileReader, located
+from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.metadata import parse_message
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import FieldsReader, FieldsReads, RowRanges, side_by_side
@@ -91,7 +91,7 @@ class V01FileReader(DataFileReader):
         """
         described = {field.name: field for field in self._statistics_schema}
         wanted = {field_id: described[str(field_id)] for field_id in field_ids if str(field_id) in described}
-        with located(self._store, self.path):
+        with self._errors:
             num_groups = len(self._groups.offsets) - 1
             if not wanted or num_groups == 0:
                 return {}

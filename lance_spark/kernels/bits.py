@@ -83,6 +83,49 @@ def split_bits(data, num_bits, num_slices, target):
             left -= 8
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def measure_flat(starts, sizes, num_values, num_slices, bits_per_value, most_values, lengths, totals):
+    """Measures slices of values of equal width.
+
+    Args:
+        starts, sizes, num_values: int64[num_slices], the bytes of each slice, and its values.
+        most_values: of a slice, if values have no bits.
+        lengths: ``int64[2, num_slices]``: gets the bits and the bytes of the values of each slice.
+        totals: int64[4]: gets the values and the bits of all slices, 1 if a slice but the last ends within a byte, and
+            1 if the slices lie back to back and none of them does.
+
+    Returns:
+        0, or ``~i`` for the first slice that is too short for its values.
+    """
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    count = pointer_i64(num_values)
+    out = pointer_i64(lengths)
+    total = pointer_i64(totals)
+    values = np.int64(0)
+    bits = np.int64(0)
+    within_byte = np.int64(0)
+    apart = np.int64(0)
+    end = np.int64(0)
+    for i in range(num_slices):
+        most = size[i] * 8 // bits_per_value if bits_per_value else most_values
+        if count[i] < 0 or count[i] > most:
+            return ~np.int64(i)
+        if i > 0:
+            within_byte |= np.int64(bits & 7 != 0)
+            apart |= np.int64(start[i] != end)
+        out[i] = count[i] * bits_per_value
+        out[num_slices + i] = (out[i] + 7) >> 3
+        end = start[i] + out[num_slices + i]
+        values += count[i]
+        bits += out[i]
+    total[0] = values
+    total[1] = bits
+    total[2] = within_byte
+    total[3] = np.int64(within_byte == 0 and apart == 0)
+    return 0
+
+
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
 def mark_ranges(data, first_bit, num_bits, lengths, length_bytes, num_ranges, marks):
     """Sets `marks[i]` to 1 for each of some ranges of bits, which lie back to back, that has a bit which is set.

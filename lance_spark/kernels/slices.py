@@ -39,25 +39,30 @@ def move_slices(starts, lengths, owners, num_slices, buffers, num_buffers, moved
     Args:
         starts, lengths, owners: int64[num_slices]; `owners` are indices of buffers.
         buffers: ``int64[2, num_buffers]``: where each begins, and its bytes.
-        moved: int64[num_slices], gets the starts.
+        moved: int64[num_slices + 1], gets the starts, then the largest end.
 
     Returns:
-        The index of the first slice that is not in its buffer; -1 if none.
+        The bytes of all slices, or ``~i`` for the first slice that is not in its buffer.
     """
     start = pointer_i64(starts)
     length = pointer_i64(lengths)
     owner = pointer_i64(owners)
     buffer = pointer_i64(buffers)
     out = pointer_i64(moved)
+    num_bytes = np.int64(0)
+    end = np.int64(0)
     for i in range(num_slices):
         number = owner[i]
         if number < 0 or number >= num_buffers:
-            return i
+            return ~np.int64(i)
         size = buffer[num_buffers + number]
         if start[i] < 0 or length[i] < 0 or start[i] > size or length[i] > size - start[i]:
-            return i
+            return ~np.int64(i)
         out[i] = buffer[number] + start[i]
-    return -1
+        num_bytes += length[i]
+        end = max(end, out[i] + length[i])
+    out[num_slices] = end
+    return num_bytes
 
 
 @kernel("boolean(int64, int64, int64)")
@@ -69,6 +74,36 @@ def are_apart(starts, stops, num_ranges):
     for i in range(num_ranges):
         num_wrong += start[i] >= stop[i] or (i > 0 and start[i] <= stop[i - 1])
     return num_wrong == 0
+
+
+@kernel("boolean(int64, int64)")
+def ascend(numbers, num_numbers):
+    """Whether each number is larger than the one before."""
+    number = pointer_i64(numbers)
+    num_wrong = 0
+    for i in range(1, num_numbers):
+        num_wrong += number[i] <= number[i - 1]
+    return num_wrong == 0
+
+
+@kernel("int64(int64, int64, int64)")
+def ranges_of_numbers(numbers, num_numbers, ranges):
+    """Writes numbers as ranges, adjacent ones in one: ``int64[2, num_numbers]``, the starts and the stops.
+
+    Returns:
+        How many they are, or -1 if the numbers do not ascend.
+    """
+    number = pointer_i64(numbers)
+    out = pointer_i64(ranges)
+    count = np.int64(0)
+    for i in range(num_numbers):
+        if i > 0 and number[i] <= number[i - 1]:
+            return -1
+        if i == 0 or number[i] != number[i - 1] + 1:
+            out[count] = number[i]
+            count += 1
+        out[num_numbers + count - 1] = number[i] + 1
+    return count
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")

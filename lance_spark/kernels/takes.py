@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
-from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
 from lance_spark.kernels.words import read_word, write_word
 
 
@@ -86,6 +86,27 @@ def take_flat(data, starts, sizes, num_values, chunks, places, num_taken, width,
     return 0
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_bits(data, starts, sizes, num_values, chunks, places, num_taken, target):
+    """As `take_flat`, of values of one bit, to `num_taken` bits at `target`."""
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    count = pointer_i64(num_values)
+    chunk = pointer_i64(chunks)
+    place = pointer_i64(places)
+    out = pointer_u8(target)
+    byte = np.uint8(0)
+    for i in range(num_taken):
+        if place[i] >= count[chunk[i]] or count[chunk[i]] > size[chunk[i]] * 8:
+            return ~np.int64(i)
+        held = pointer_u8(data + start[chunk[i]])[place[i] >> 3]
+        byte |= np.uint8(((held >> np.uint8(place[i] & 7)) & np.uint8(1)) << np.uint8(i & 7))
+        if i & 7 == 7 or i == num_taken - 1:
+            out[i >> 3] = byte
+            byte = np.uint8(0)
+    return 0
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target):
     """Copies values of out-of-line bit packing; its tails as in `lance_spark.kernels.bitpack.unpack_out_of_line`."""
@@ -116,15 +137,21 @@ def take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken,
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def locate_variable(data, starts, sizes, chunks, places, num_taken, offset_bytes, value_starts, value_lengths):
-    """The start in `data` and the length of strings, from the offsets at the beginning of their chunks."""
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def locate_variable(data, starts, sizes, chunks, places, num_taken, offset_bytes, value_starts, value_lengths, ends):
+    """Finds strings by the offsets at the beginning of their chunks; returns their bytes.
+
+    `value_starts` and `value_lengths` get their starts in `data` and their lengths, `ends` (int64[num_taken + 1]) 0 and
+    the bytes up to the end of each.
+    """
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     chunk = pointer_i64(chunks)
     place = pointer_i64(places)
     found = pointer_i64(value_starts)
     length = pointer_i64(value_lengths)
+    end = pointer_i64(ends)
+    end[0] = 0
     for i in range(num_taken):
         limit = size[chunk[i]]
         if (place[i] + 2) * offset_bytes > limit:
@@ -136,4 +163,5 @@ def locate_variable(data, starts, sizes, chunks, places, num_taken, offset_bytes
             return ~np.int64(i)
         found[i] = start[chunk[i]] + low
         length[i] = high - low
-    return 0
+        end[i + 1] = end[i] + length[i]
+    return end[num_taken]

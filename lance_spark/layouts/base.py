@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.bits import bits_of_ranges
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.slices import move_slices, numbers_of_ranges
+from lance_spark.kernels.slices import are_apart, move_slices, numbers_of_ranges, ranges_of_numbers
 from lance_spark.layouts.path import LeafPath
 
 RequestT = TypeVar("RequestT")
@@ -80,18 +80,27 @@ class BufferSlices(NamedTuple):
             CorruptFileError: a slice is out of bounds.
         """
         count = len(self.starts)
-        buffers, moved = np.array([positions, sizes], np.int64), np.empty(count, np.int64)
+        buffers, moved = np.array([positions, sizes], np.int64), np.empty(count + 1, np.int64)
         slices = [address_of(table) for table in (self.starts, self.lengths, self.pages)]
-        if move_slices(*slices, count, address_of(buffers), len(positions), address_of(moved)) >= 0:
+        num_bytes = move_slices(*slices, count, address_of(buffers), len(positions), address_of(moved))
+        if num_bytes < 0:
             raise CorruptFileError("bytes outside of a buffer of a page")
-        return FileRanges(moved, self.lengths)
+        return FileRanges(moved[:count], self.lengths, num_bytes, int(moved[count]))
 
 
 class FileRanges(NamedTuple):
-    """Many ranges of the file, as `FileRange` (int64[n] each, contiguous), as one request. The answer is `Located`."""
+    """Many ranges of the file, as `FileRange`, as one request. The answer is `Located`.
+
+    Attributes:
+        starts, lengths: int64[n], contiguous; not negative.
+        num_bytes: the sum of the lengths.
+        stop: where the last one of them ends.
+    """
 
     starts: Int64Array
     lengths: Int64Array
+    num_bytes: int
+    stop: int
 
 
 class Located(NamedTuple):
@@ -141,7 +150,11 @@ class Page:
 
     def whole(self, buffer: int, page: int = 0) -> BufferSlice:
         """A complete buffer; `EncodedPage.locate` raises if there is no such buffer."""
-        return BufferSlice(buffer, 0, self.buffer_sizes[buffer] if buffer < len(self.buffer_sizes) else 0, page)
+        return BufferSlice(buffer, 0, self.size_of(buffer), page)
+
+    def size_of(self, buffer: int) -> int:
+        """The bytes of a buffer; 0 if there is none."""
+        return self.buffer_sizes[buffer] if buffer < len(self.buffer_sizes) else 0
 
 
 class PageLayout(ABC):
@@ -202,6 +215,7 @@ class RowRanges:
     starts: Int64Array
     stops: Int64Array
     _num_rows: int = field(default=-1, repr=False, compare=False)
+    _numbers: Int64Array | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, start: int, stop: int) -> RowRanges:
@@ -209,9 +223,21 @@ class RowRanges:
         return cls(np.array([start], np.int64), np.array([stop], np.int64), stop - start)
 
     @classmethod
-    def single(cls, rows: Int64Array) -> RowRanges:
-        """One range for each of `rows` (int64[n], ascending, distinct), adjacent ones or not."""
-        return cls(rows, rows + 1, len(rows))
+    def of_numbers(cls, numbers: Int64Array) -> RowRanges:
+        """The rows with these numbers (int64[n], ascending, distinct), adjacent ones in one range.
+
+        >>> RowRanges.of_numbers(np.array([3, 4, 5, 9]))
+        RowRanges(starts=array([3, 9]), stops=array([ 6, 10]))
+
+        Raises:
+            InvalidInputError: they do not ascend.
+        """
+        numbers = np.ascontiguousarray(numbers)
+        ranges: Int64Array = np.empty((2, len(numbers)), np.int64)
+        count = ranges_of_numbers(address_of(numbers), len(numbers), address_of(ranges))
+        if count < 0:
+            raise InvalidInputError("numbers of rows must ascend")
+        return cls(ranges[0, :count], ranges[1, :count], len(numbers), numbers)
 
     @property
     def num_rows(self) -> int:
@@ -224,6 +250,16 @@ class RowRanges:
     def num_ranges(self) -> int:
         """The number of ranges."""
         return len(self.starts)
+
+    @property
+    def are_apart(self) -> bool:
+        """Whether no range is empty, and each begins after the end of the one before."""
+        if self._numbers is not None:
+            return True
+        if len(self.starts) == 1:
+            return int(self.starts[0]) < int(self.stops[0])
+        starts, stops = np.ascontiguousarray(self.starts), np.ascontiguousarray(self.stops)
+        return bool(are_apart(address_of(starts), address_of(stops), len(starts)))
 
     @property
     def span(self) -> tuple[int, int]:
@@ -263,11 +299,10 @@ class RowRanges:
 
     def indices(self) -> Int64Array:
         """int64[num_rows], all row numbers, ascending."""
+        if self._numbers is not None:
+            return self._numbers
         if len(self.starts) == 1:
             return np.arange(self.starts[0], self.stops[0], dtype=np.int64)
-        lengths = self.stops - self.starts
-        if bool((lengths == 1).all()):
-            return self.starts
         starts, stops = np.ascontiguousarray(self.starts), np.ascontiguousarray(self.stops)
         numbers: Int64Array = np.empty(self.num_rows, np.int64)
         places = address_of(numbers), len(numbers)

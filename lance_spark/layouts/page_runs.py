@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.touched_pages import touched_pages
 from lance_spark.layouts.base import (
     Answer,
     BufferSlices,
@@ -43,8 +45,6 @@ MAX_RUN_BYTES = 4 << 20
 
 CHUNK_BYTES = 4 << 10
 """Approximate cost of a single row in the middle of a page."""
-
-_ONE = np.ones(1, np.int64)
 
 _ArrayLists = Generator[list[FileRequest], list[Answer], list[list[pa.Array]]]
 
@@ -221,12 +221,18 @@ class _Touched(NamedTuple):
         wanted: how many of the rows each has.
         num_bytes: approximate bytes of each to decode.
         bounds: where the ranges of rows of each page begin and those of the last one end; None if a range is in two.
+        firsts: for each page, how many rows the touched pages before it have. None if a range is in two.
+        starts, stops: int64[n], the ranges of rows, numbered from the first row of the first touched page as if these
+            pages lay one behind the other. None if a range is in two.
     """
 
     numbers: list[int]
     wanted: list[int]
     num_bytes: list[int]
     bounds: list[int] | None = None
+    firsts: list[int] | None = None
+    starts: Int64Array | None = None
+    stops: Int64Array | None = None
 
 
 def _together(leaf: Leaf, touched: _Touched) -> Iterator[tuple[slice, list[PageLayout], Hashable]]:
@@ -253,18 +259,12 @@ def _together(leaf: Leaf, touched: _Touched) -> Iterator[tuple[slice, list[PageL
 
 def _rows_within(leaf: Leaf, rows: RowRanges, touched: _Touched, run: slice, num_wanted: int) -> RowRanges:
     """Those of `rows` in a run of pages, numbered from the first row of its first page."""
-    numbers = touched.numbers[run]
-    start = int(leaf.ends[numbers[0]] - leaf.lengths[numbers[0]])
-    if touched.bounds is None:
-        return rows.within(start, int(leaf.ends[numbers[-1]]))
-    bounds = touched.bounds[run.start : run.stop + 1]
-    ranges = slice(bounds[0], bounds[-1])
-    moves: int | Int64Array = -start
-    if numbers[-1] - numbers[0] >= len(numbers):
-        lengths = leaf.lengths[numbers]
-        # Of each page: the rows of the run before it, and those of the leaf.
-        moves = np.repeat(np.cumsum(lengths) - leaf.ends[numbers], np.diff(bounds))
-    return RowRanges(rows.starts[ranges] + moves, rows.stops[ranges] + moves, num_wanted)
+    if touched.starts is None or touched.stops is None or touched.bounds is None or touched.firsts is None:
+        numbers = touched.numbers[run]
+        return rows.within(int(leaf.ends[numbers[0]] - leaf.lengths[numbers[0]]), int(leaf.ends[numbers[-1]]))
+    ranges = slice(touched.bounds[run.start], touched.bounds[run.stop])
+    starts, stops, first = touched.starts[ranges], touched.stops[ranges], touched.firsts[run.start]
+    return RowRanges(starts - first, stops - first, num_wanted) if first else RowRanges(starts, stops, num_wanted)
 
 
 def _needed(page: Page, wanted: int, num_ranges: int) -> int:
@@ -280,25 +280,34 @@ def _touched(leaf: Leaf, rows: RowRanges) -> _Touched:
         return _Touched(touched.tolist(), lengths[touched].tolist(), sizes[touched].tolist())
     if len(rows.starts) == 0 or len(ends) == 0:
         return _Touched([], [], [])
-    first = np.searchsorted(ends, rows.starts, "right")
-    counts = rows.stops - rows.starts
-    if bool(((rows.stops <= ends[np.minimum(first, len(ends) - 1)]) & (counts > 0)).all()):
-        # No range is in two pages, as of single rows.
-        bounds = np.flatnonzero(np.concatenate([_ONE, first[1:] - first[:-1], _ONE]))
-        opens = bounds[:-1]
-        touched, wanted, num_ranges = first[opens], np.add.reduceat(counts, opens), bounds[1:] - opens
-        places = bounds.tolist()
-    else:
-        places = None
-        starts = ends - lengths
-        of_pages = _rows_before(rows, ends) - _rows_before(rows, starts)
-        touched = np.flatnonzero(of_pages)
-        wanted = of_pages[touched]
-        before = np.searchsorted(rows.stops, starts[touched], "right")
-        num_ranges = np.searchsorted(rows.starts, ends[touched]) - before
+    apart = _touched_apart(leaf, rows)
+    if apart is not None:
+        return apart
+    starts = ends - lengths
+    of_pages = _rows_before(rows, ends) - _rows_before(rows, starts)
+    touched = np.flatnonzero(of_pages)
+    wanted = of_pages[touched]
+    before = np.searchsorted(rows.stops, starts[touched], "right")
+    num_ranges = np.searchsorted(rows.starts, ends[touched]) - before
     of_page = sizes[touched]
     needed = np.minimum(of_page, of_page * wanted // np.maximum(lengths[touched], 1) + num_ranges * CHUNK_BYTES)
-    return _Touched(touched.tolist(), wanted.tolist(), needed.tolist(), places)
+    return _Touched(touched.tolist(), wanted.tolist(), needed.tolist())
+
+
+def _touched_apart(leaf: Leaf, rows: RowRanges) -> _Touched | None:
+    """The pages with any of `rows`; None if a range is in two pages. Single rows never are."""
+    num_ranges, num_pages = len(rows.starts), len(leaf.pages)
+    tables = [np.ascontiguousarray(table) for table in (rows.starts, rows.stops, leaf.lengths, leaf.sizes)]
+    starts, stops, lengths, sizes = map(address_of, tables)
+    moved, found = np.empty((2, num_ranges), np.int64), np.empty((5, min(num_ranges, num_pages)), np.int64)
+    count = touched_pages(
+        starts, stops, num_ranges, lengths, sizes, num_pages, CHUNK_BYTES, address_of(moved), address_of(found),
+        found.shape[1],
+    )  # fmt: skip
+    if count < 0:
+        return None
+    numbers, wanted, num_bytes, opens, firsts = found[:, :count].tolist()
+    return _Touched(numbers, wanted, num_bytes, [*opens, num_ranges], firsts, *moved)
 
 
 def _rows_before(rows: RowRanges, places: Int64Array) -> Int64Array:

@@ -34,6 +34,7 @@ class RowBits(RowRanges):
         object.__setattr__(self, "_keep", keep)
         object.__setattr__(self, "_first_row", first_row)
         object.__setattr__(self, "_num_rows", num_rows)
+        object.__setattr__(self, "_numbers", None)
 
     @property
     def starts(self) -> Int64Array:

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -53,6 +53,14 @@ _BUFFER_BYTES = 1 << 16
 _Identity = tuple[int, int, int, int]
 
 
+class _Map(NamedTuple):
+    """A mapped file: where it is, which it was, and its bytes."""
+
+    file: str
+    identity: _Identity
+    data: pa.Buffer
+
+
 class LocalStore:
     """An `ObjectStore` over a directory, which need not exist before the first write."""
 
@@ -61,7 +69,7 @@ class LocalStore:
         self._root = root
         self._directory = root.location
         # No lock: each operation on this dictionary is atomic, and a fork could leave a lock locked.
-        self._maps: OrderedDict[str, tuple[_Identity, pa.Buffer]] = OrderedDict()
+        self._maps: OrderedDict[str, _Map] = OrderedDict()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LocalStore, (self._uri, self._root, {})
@@ -291,11 +299,11 @@ class LocalStore:
         if kept is None:
             return None
         try:
-            status = os.stat(self._file(path))
+            status = os.stat(kept.file)
         except OSError:
             # The general way explains it.
             return None
-        return kept[1] if kept[0] == _identity(status) else None
+        return kept.data if kept.identity == _identity(status) else None
 
     def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
         """The complete file memory-mapped; None where files cannot be mapped, or without enough address space."""
@@ -306,7 +314,7 @@ class LocalStore:
             buffer = pa.py_buffer(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
         except (OSError, ValueError):
             return None
-        self._maps[path] = (identity, buffer)
+        self._maps[path] = _Map(self._file(path), identity, buffer)
         while len(self._maps) > _MAX_MAPS:
             with suppress(KeyError):
                 self._maps.popitem(last=False)

@@ -40,14 +40,15 @@ class ReadMeter:
     """Counts reads. Thread safe."""
 
     def __init__(self) -> None:
-        self._counts = ReadCounts()
+        self._requests = self._num_bytes = 0
+        self._seconds = 0.0
         self._lock = Lock()
 
     @property
     def counts(self) -> ReadCounts:
         """The totals so far."""
         with self._lock:
-            return self._counts
+            return ReadCounts(self._requests, self._num_bytes, self._seconds)
 
     @contextmanager
     def reading(self, requests: int, num_bytes: int = 0) -> Iterator[Reading]:
@@ -62,10 +63,9 @@ class ReadMeter:
     def add(self, requests: int, num_bytes: int, seconds: float) -> None:
         """Counts finished reads."""
         with self._lock:
-            so_far = self._counts
-            self._counts = ReadCounts(
-                so_far.requests + requests, so_far.num_bytes + num_bytes, so_far.seconds + seconds
-            )
+            self._requests += requests
+            self._num_bytes += num_bytes
+            self._seconds += seconds
 
 
 READS = ReadMeter()

@@ -246,8 +246,9 @@ class Dataset(
         plan = self._unfiltered(
             columns, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
         )
-        done = with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC")
-        plan = plan if done is None else plan.filtered(done)
+        if filter is not None:
+            done = with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC")
+            plan = plan if done is None else plan.filtered(done)
         return plan, [(plan, self.manifest)]
 
     def _unfiltered(self, columns: Sequence[str] | None, **options: Any) -> Scan:

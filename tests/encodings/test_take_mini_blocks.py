@@ -141,6 +141,10 @@ def test_damaged_chunks_are_refused(damage: str) -> None:
             Flat(64).take_mini_blocks([chunks], zero, last)
         with pytest.raises(CorruptFileError):
             FixedSizeList(2, False, Flat(32)).take_mini_blocks([chunks], zero, last)
+        with pytest.raises(CorruptFileError):
+            Flat(1).take_mini_blocks([chunks], zero, last)
+        with pytest.raises(CorruptFileError):
+            Flat(1).take_mini_blocks([Chunks(chunks.data, chunks.starts, size, np.array([32]))], zero, np.array([32]))
 
 
 def _columns() -> pa.Table:

@@ -13,13 +13,13 @@ from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.open_file import open_data_file
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import move_slices
-from lance_spark.layouts.base import FieldsReads, FileRanges, RowRanges
+from lance_spark.layouts.base import FieldsReads, FileRange, FileRanges, RowRanges
 from lance_spark.storage import open_store
 from lance_spark.storage.meter import READS
 from tests.file.reference_files import write
 
 NUM_ROWS = 200_000
-ROWS = RowRanges.single(np.arange(3, NUM_ROWS, 9973))
+ROWS = RowRanges.of_numbers(np.arange(3, NUM_ROWS, 9973))
 
 
 def table() -> pa.Table:
@@ -68,10 +68,12 @@ def test_a_range_beyond_the_file_is_refused(stored: tuple[Path, pa.Table]) -> No
     file = open_data_file(open_store(str(path.parent)), path.name)
     for start, length in ((file.size_bytes - 3, 4), (-1, 1), (0, -1), (2**62, 2**62)):
         with pytest.raises(CorruptFileError, match="leaves the file"):
-            run(file, FileRanges(np.array([0, start]), np.array([1, length])))
+            run(file, FileRange(start, length))
+    with pytest.raises(CorruptFileError, match="leaves the file"):
+        run(file, FileRanges(np.array([0, file.size_bytes - 3]), np.array([1, 4]), 5, file.size_bytes + 1))
 
 
-def run(file: DataFileReader, ranges: FileRanges) -> None:
+def run(file: DataFileReader, ranges: FileRange | FileRanges) -> None:
     def reads() -> FieldsReads:
         yield [ranges]
         return []
@@ -82,9 +84,9 @@ def run(file: DataFileReader, ranges: FileRanges) -> None:
 @pytest.mark.parametrize(("start", "length", "page"), [(-1, 1, 0), (0, -1, 0), (9, 2, 0), (2**62, 2**62, 1), (0, 1, 2)])
 def test_slices_outside_of_their_buffers_are_found(start: int, length: int, page: int) -> None:
     tables = [np.array(values) for values in ([0, start], [10, length], [1, page])]
-    buffers, moved = np.array([[100, 1000], [10, 10]]), np.empty(2, np.int64)
+    buffers, moved = np.array([[100, 1000], [10, 10]]), np.empty(3, np.int64)
     addresses = [address_of(values) for values in tables]
-    assert move_slices(*addresses, 2, address_of(buffers), 2, address_of(moved)) == 1
+    assert move_slices(*addresses, 2, address_of(buffers), 2, address_of(moved)) == ~1
     tables[0][1], tables[1][1], tables[2][1] = 4, 6, 0
-    assert move_slices(*addresses, 2, address_of(buffers), 2, address_of(moved)) == -1
-    assert moved.tolist() == [1000, 104]
+    assert move_slices(*addresses, 2, address_of(buffers), 2, address_of(moved)) == 16
+    assert moved.tolist() == [1000, 104, 1010]

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.mini_block.chunks import moved_ranges, touched_by_values
 from lance_spark.layouts.row_bits import RowBits
 from lance_spark.layouts.row_selection import take_ranges
-from lance_spark.table.reading.fragment_reader import row_ranges
 
 RANGES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=30)
 """(gap before, length) of ranges."""
@@ -22,6 +22,24 @@ def _ranges(parts: list[tuple[int, int]], stretch: int = 1) -> RowRanges:
     # Every second number of a table, so that the arrays are not contiguous.
     table = np.repeat(np.stack([starts, stops]), stretch, axis=1)[:, ::stretch]
     return RowRanges(table[0], table[1])
+
+
+@settings(max_examples=100, deadline=None)
+@given(RANGES, st.integers(1, 2))
+def test_ranges_of_numbers(parts: list[tuple[int, int]], stretch: int) -> None:
+    numbers = np.repeat(_ranges(parts).indices(), stretch)[::stretch]
+    rows = RowRanges.of_numbers(numbers)
+    assert rows.indices().tolist() == numbers.tolist()
+    assert RowRanges(rows.starts, rows.stops).indices().tolist() == numbers.tolist()
+    assert rows.num_rows == len(numbers)
+    assert rows.are_apart
+    assert RowRanges(rows.starts, rows.stops).are_apart
+
+
+@pytest.mark.parametrize("numbers", [[3, 3], [4, 3], [1, 2, 2]])
+def test_numbers_that_do_not_ascend_are_refused(numbers: list[int]) -> None:
+    with pytest.raises(InvalidInputError):
+        RowRanges.of_numbers(np.array(numbers))
 
 
 @settings(max_examples=100, deadline=None)
@@ -58,7 +76,7 @@ def test_many_and_few_rows_are_those_of_their_numbers(values: pa.Array) -> None:
     rows = values.to_pylist()
     for share in (0.05, 0.2, 0.3, 0.6, 0.95):
         numbers = np.flatnonzero(rng.random(450) < share) + 20
-        taken = take_ranges(values, row_ranges(numbers))
+        taken = take_ranges(values, RowRanges.of_numbers(numbers))
         taken.validate(full=True)
         assert taken.to_pylist() == [rows[number] for number in numbers.tolist()]
 
@@ -104,7 +122,7 @@ def test_rows_within_a_stretch(count: int, longest: int) -> None:
 def test_rows_of_bits_are_those_of_their_ranges(bits: list[bool], offset: int, first_row: int) -> None:
     keep = pa.array([True] * offset + bits + [True]).slice(offset, len(bits))
     rows = RowBits(keep, first_row, sum(bits))
-    same = row_ranges(np.flatnonzero(np.array(bits, np.bool_)) + first_row)
+    same = RowRanges.of_numbers(np.flatnonzero(np.array(bits, np.bool_)) + first_row)
     assert (rows.num_ranges, rows.num_rows) == (same.num_ranges, same.num_rows)
     assert [rows.starts.tolist(), rows.stops.tolist()] == [same.starts.tolist(), same.stops.tolist()]
     assert rows.indices().tolist() == same.indices().tolist()

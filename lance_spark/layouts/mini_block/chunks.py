@@ -50,7 +50,7 @@ class ChunkTable:
         """
         width = 4 if large_chunks else 2
         pages = _page_table(words, data_sizes, num_items, width)
-        num_chunks = int(pages[1].sum())
+        num_chunks = sum(pages[1].tolist())
         table = np.empty((5, num_chunks), np.int64)
         if kernels.parse_words(address_of(pages), len(words), width, address_of(table), num_chunks) < 0:
             raise CorruptFileError(f"mini-block: {num_chunks} chunks contradict {sum(num_items)} values or their bytes")
@@ -141,8 +141,7 @@ def moved_ranges(rows: RowRanges, firsts: Int64Array, moves: Int64Array) -> RowR
     return RowRanges(*moved)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """Where single values of pages without lists are.
 
     Attributes:
@@ -216,8 +215,7 @@ def _page_table(
     return np.array([[buffer.address for buffer in words], counts, data_sizes, num_items], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkParts:
+class ChunkParts(NamedTuple):
     """The parts of selected chunks.
 
     Attributes:

@@ -68,7 +68,7 @@ _SMALL_PAGE_ITEMS = 4096
 _FEW_VALUES = 8
 """Values are taken one by one if at most one value in this many is wanted from the chunks."""
 
-_KEPT_BYTES = 8192
+_KEPT_BYTES = 16384
 """Chunk words and the like up to this size are kept with their page: later selections of rows take one round."""
 
 _WORDS, _DATA = 0, 1
@@ -188,7 +188,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         leaf_type = path.nodes[0].data_type
         sizes = np.array([each.num_dictionary_items for each in layouts], np.int64)
         dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0], leaf_type)
-    chunk_words = words, [page.whole(_DATA).length for page in pages], [each.num_items for each in layouts]
+    chunk_words = words, [page.size_of(_DATA) for page in pages], [each.num_items for each in layouts]
     is_scattered = rows.num_rows < LONG_RANGE * len(rows.starts)
     if layout.can_take and not every_chunk and is_scattered and rows.num_rows * _FEW_VALUES < num_rows:
         found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
@@ -265,7 +265,8 @@ def _parts(
 
 def _buffers(pages: Sequence[Page], numbers: Sequence[int], *, keep: bool) -> Reads[list[list[pa.Buffer]]]:
     """For each of these numbers, that buffer of every page. Small ones besides the chunks can be kept for later."""
-    if all(number in page.kept for page in pages for number in numbers):
+    missing = [number for page in pages for number in numbers if number not in page.kept]
+    if not missing:
         return [[page.kept[number] for page in pages] for number in numbers]
     answers = yield [page.whole(number, place) for number in numbers for place, page in enumerate(pages)]
     buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]

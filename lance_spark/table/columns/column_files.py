@@ -48,7 +48,7 @@ class PlacedBatch:
 def physical_batches(reader: FragmentReader, fields: Sequence[Field]) -> Iterator[PlacedBatch]:
     """All rows of a fragment, including deleted ones, with the given columns, nested ones pruned."""
     columns = reader.columns(fields)
-    window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, list(zip(fields, columns.encoded_widths(), strict=True)))
+    window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, list(zip(fields, columns.encoded_widths, strict=True)))
     schema = pa.schema([to_arrow_field(field) for field in fields])
     start = 0
     while start < reader.num_rows:

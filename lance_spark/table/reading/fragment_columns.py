@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -99,6 +100,7 @@ class FragmentColumns:
             return [filter_chunked(column, keep) for column in whole]
         return self._read(rows)
 
+    @cached_property
     def encoded_widths(self) -> list[float]:
         """The approximate encoded size in bytes of a row of each field."""
         widths = {field.id: 0.0 for field in self._fields}

@@ -22,6 +22,7 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.blob import is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
@@ -170,8 +171,7 @@ def grouped(
         first: fragments of the first group at most; later groups are larger.
         num_wanted: how many rows are read of each fragment, by its id; None for all.
     """
-    versions = _joinable_versions(fields)
-    widths = [fixed_width(field) for field in fields]
+    versions, widths = _joined_as((fields,), None, lambda: _joinable(fields))
     is_fixed = None not in widths
     group: list[DataFragment] = []
     num_rows, num_bytes = 0, 0.0
@@ -199,12 +199,19 @@ def grouped(
         yield group
 
 
-def _joinable_versions(fields: Sequence[Field]) -> Collection[FileVersion]:
-    """The versions of files that can be read as one; a page of values of blobs has positions in one file."""
+_joined_as: Remembered[tuple[Collection[FileVersion], list[float | None]]] = Remembered()
+
+
+def _joinable(fields: Sequence[Field]) -> tuple[Collection[FileVersion], list[float | None]]:
+    """The versions of files that can be read as one, and the bytes of a row of each field, None if they vary.
+
+    A page of values of blobs has positions in one file.
+    """
+    widths = [fixed_width(field) for field in fields]
     blobs = [node for field in fields for node in field.walk() if is_blob(node)]
     if not blobs:
-        return _JOINABLE
-    return (FileVersion.V2_2,) if all(map(is_described, blobs)) else ()
+        return _JOINABLE, widths
+    return ((FileVersion.V2_2,) if all(map(is_described, blobs)) else ()), widths
 
 
 def _small_bytes(fragment: DataFragment, num_wanted: int, versions: Collection[FileVersion]) -> int | None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.open_file import open_data_file
@@ -15,6 +13,7 @@ from lance_spark.file.v0_1_reader import V01FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_by_path
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
@@ -27,6 +26,10 @@ MAX_UNCHECKED_ROWS = 1 << 24
 """The largest row count that is trusted from the manifest; a larger one is verified with the file first."""
 
 
+_MAX_COLUMNS = 4
+"""Selections of fields that an open fragment keeps."""
+
+
 class FragmentReader:
     """One fragment, open for reading. Files are opened lazily, when one of their columns is first requested."""
 
@@ -34,6 +37,7 @@ class FragmentReader:
         self._fragment = fragment
         self._bases = bases
         self._files: dict[DataFile, DataFileReader] = {}
+        self._columns: Remembered[FragmentColumns] = Remembered(_MAX_COLUMNS)
         self._num_rows: int | None = None
         self._deletions: DeletionVector | None = None
 
@@ -82,7 +86,13 @@ class FragmentReader:
             CorruptFileError: a file's row count differs from the fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the version of a file is not supported.
         """
-        return FragmentColumns(fields, self._fragment.files, self.open_file, self._sources, known)
+
+        def resolve() -> FragmentColumns:
+            return FragmentColumns(fields, self._fragment.files, self.open_file, self._sources, known)
+
+        if isinstance(fields, tuple) and isinstance(known, tuple):
+            return self._columns((fields, known), None, resolve)
+        return resolve()
 
     def _sources(self, place: int, rows: RowRanges) -> pa.Array:
         source = source_of(self._fragment.files[place], self._bases.split_key)
@@ -136,20 +146,3 @@ class FragmentReader:
             return cached_by_path(store, "deletions", path, (num_rows, described), load)
         except CorruptFileError as error:
             raise error.at(path=path, root=store.uri) from None
-
-
-def row_ranges(rows: Int64Array) -> RowRanges:
-    """Ascending, distinct row numbers (int64[n]) as ranges.
-
-    >>> row_ranges(np.array([3, 4, 5, 9])).starts.tolist(), row_ranges(np.array([3, 4, 5, 9])).stops.tolist()
-    ([3, 9], [6, 10])
-    """
-    if len(rows) == 0:
-        return RowRanges(rows, rows)
-    is_break = rows[1:] - rows[:-1] != 1
-    if bool(is_break.all()):
-        return RowRanges.single(rows)
-    breaks = np.flatnonzero(is_break)
-    starts = rows[np.concatenate([np.zeros(1, np.int64), breaks + 1])]
-    last = rows[np.append(breaks, len(rows) - 1)]
-    return RowRanges(starts, last + 1)

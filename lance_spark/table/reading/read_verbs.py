@@ -201,7 +201,7 @@ class ReadVerbs(ABC):
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return pa.Table.from_batches(batches)
-        return shown_table(pa.Table.from_batches(batches, schema=plan.arrow_schema))
+        return _shown(plan, pa.Table.from_batches(batches, schema=plan.arrow_schema))
 
     def stored_rows(
         self,
@@ -238,12 +238,17 @@ class ReadVerbs(ABC):
         """
         if isinstance(columns, Mapping):
             shape = ReadShape.of(columns, None, self.stored_schema)
-            return shown_table(shape.shaped_table(self._taken(indices, shape.read)))
-        return shown_table(self._taken(indices, columns))
-
-    def _taken(self, indices: Sequence[int], columns: Sequence[str] | None) -> pa.Table:
+            return shown_table(shape.shaped_table(_taken(*self._planned(shape.read), indices)))
         plan, parts = self._planned(columns)
-        return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
+        return _shown(plan, _taken(plan, parts, indices))
+
+
+def _taken(plan: Scan, parts: Sequence[tuple[Scan, Manifest]], indices: Sequence[int]) -> pa.Table:
+    return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
+
+
+def _shown(plan: Scan, rows: pa.Table) -> pa.Table:
+    return shown_table(rows) if plan.has_json else rows
 
 
 def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:

@@ -33,7 +33,8 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
-from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.json_text import shown_schema
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import (
@@ -54,6 +55,9 @@ _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, Unsuppor
 _FEW_ROWS = 64
 _FEW_BYTES = 1 << 20
 """Up to this many rows and bytes, all columns are read with those of the filter, which spares a step."""
+
+_MAX_READERS = 16
+"""Fragments that stay open."""
 
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
@@ -215,6 +219,11 @@ class Scan:
         """The schema of the batches."""
         return self._columns.arrow_schema
 
+    @cached_property
+    def has_json(self) -> bool:
+        """Whether users see other values than the stored ones."""
+        return shown_schema(self.arrow_schema) is not self.arrow_schema
+
     @property
     def decoded(self) -> LanceSchema:
         """The data columns that are read: those of the output and of the filter."""
@@ -227,6 +236,14 @@ class Scan:
     @cached_property
     def _decoder(self) -> RowDecoder:
         return RowDecoder(self._columns, self.time_zone, self.batch_rows, self.batch_bytes, self.uncut)
+
+    @cached_property
+    def _readers(self) -> Remembered[FragmentReader]:
+        return Remembered(_MAX_READERS)
+
+    def _reader(self, fragment: DataFragment) -> FragmentReader:
+        """A fragment, open for reading. Those that were read last stay open: their files never change."""
+        return self._readers((fragment,), None, lambda: FragmentReader(fragment, self.bases))
 
     def read_fragment(
         self, fragment: DataFragment, *, start: int = 0, stop: int | None = None, offsets: Int64Array | None = None
@@ -242,7 +259,7 @@ class Scan:
             InvalidInputError: the filter fails on a value.
         """
         with self.bases.reading():
-            reader = FragmentReader(fragment, self.bases)
+            reader = self._reader(fragment)
             end = reader.num_rows if stop is None else min(stop, reader.num_rows)
             if start >= end:
                 return
@@ -385,7 +402,7 @@ class Scan:
         if offsets is None:
             rows = reader.deletions.live_rows(0, reader.num_rows)
         else:
-            rows = row_ranges(reader.rows_at([offsets[fragment.id] for fragment in fragments]))
+            rows = RowRanges.of_numbers(reader.rows_at([offsets[fragment.id] for fragment in fragments]))
             if rows.num_rows <= _FEW_ROWS:
                 return self._decoder.decode_at_once(reader, reader, rows)
         return self._decoder.decode(Source.of(reader, self._columns, reader), rows)
@@ -433,8 +450,8 @@ class Scan:
         if self.filter is None:
             return np.ones(len(offsets), np.bool_)
         with self.bases.reading():
-            reader = FragmentReader(fragment, self.bases)
-            rows = row_ranges(offsets)
+            reader = self._reader(fragment)
+            rows = RowRanges.of_numbers(offsets)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
             kept: npt.NDArray[np.bool_] = self._decoder.matches(self.filter, reader, lineage, rows).to_numpy()
         return kept
@@ -445,9 +462,11 @@ class Scan:
         There must be an output column.
         """
         with self.bases.reading():
-            reader = FragmentReader(fragment, self.bases)
+            reader = self._reader(fragment)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            return self._decoder.unfiltered(reader, lineage, row_ranges(reader.deletions.offsets_of_live(positions)))
+            return self._decoder.unfiltered(
+                reader, lineage, RowRanges.of_numbers(reader.deletions.offsets_of_live(positions))
+            )
 
     def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
         """`read_rows` of several fragments, in order; those of which few bytes are wanted are read together."""
@@ -477,7 +496,7 @@ class Scan:
 
     def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids, is_selective=True)
-        return self._decoder.unfiltered(reader, reader, row_ranges(reader.offsets_of_live(positions)))
+        return self._decoder.unfiltered(reader, reader, RowRanges.of_numbers(reader.offsets_of_live(positions)))
 
     def _window(self, fragment: DataFragment, source: Source, num_rows: int) -> Window:
         sizes = [file.size_bytes for file in fragment.files]
@@ -516,7 +535,7 @@ def _inside(offsets: Int64Array, start: int, stop: int | None) -> Int64Array:
 
 
 def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:
-    return row_ranges(_inside(offsets, start, stop))
+    return RowRanges.of_numbers(_inside(offsets, start, stop))
 
 
 def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:

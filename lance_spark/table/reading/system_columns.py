@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Field, FieldId
-from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
@@ -112,7 +113,7 @@ class RowLineage:
         if field_id not in self._fragment.lineage_fields:
             raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
         field = Field(name, field_id, "uint64", nullable=False)
-        (column,) = self._reader.columns((field,)).read(row_ranges(rows))
+        (column,) = self._reader.columns((field,)).read(RowRanges.of_numbers(rows))
         if column.null_count:
             raise CorruptFileError(f"the files of fragment {self._fragment.id} do not tell {name} of all rows")
         values: UInt64Array = column.to_numpy()

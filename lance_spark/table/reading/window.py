@@ -62,10 +62,12 @@ def fits_one_window(num_bytes: int, widths: Sequence[float | None], num_rows: in
 
     `widths` as in `window_bytes_of`.
 
-    >>> fits_one_window(1 << 20, [], 1000, 4096), fits_one_window(1 << 20, [], 1 << 20, 4096)
+    >>> fits_one_window(1 << 20, [None], 1000, 4096), fits_one_window(1 << 20, [None], 100_000, 4096)
+    (True, False)
+    >>> fits_one_window(1 << 20, [8.0], 100_000, 4096), fits_one_window(1 << 20, [8.0], 200_000, 4096)
     (True, False)
     """
-    if num_rows > _CAREFUL_ROWS:
+    if num_rows > _CAREFUL_ROWS and None in widths:
         return False
     return window_bytes_of(widths, num_rows, encoded_bytes) <= num_bytes
 

@@ -24,7 +24,7 @@ from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.cache import cached_by_path
 from lance_spark.table.bases import Bases
-from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 
 ZONE_ROWS = 2048
@@ -184,7 +184,7 @@ def _sampled_zones(fragment: DataFragment, bases: Bases, field: Field) -> ZoneMa
         size = min(ZONE_ROWS, reader.num_rows)
         count = reader.num_rows // size
         starts = np.linspace(0, count - 1, min(count, _SAMPLED_ZONES)).astype(np.int64) * size
-        rows = row_ranges((starts[:, None] + np.arange(size)).ravel())
+        rows = RowRanges.of_numbers((starts[:, None] + np.arange(size)).ravel())
         zones = ZoneMap(to_arrow_type(field), *_bounds(reader.columns([field]).read(rows)[0]))
         return zones, zones.num_bytes
 

@@ -26,6 +26,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql import condition_of
 from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -34,7 +35,7 @@ from lance_spark.schema.projection import find, parse_path
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.key_rows import KeyRows
@@ -252,10 +253,10 @@ class _Merge(Generic[Version, Written]):
         start = 0
         for fragment_id, offsets in by_fragment(matches.addresses):
             columns = FragmentReader(fragments[places[fragment_id]], bases).columns(kept)
-            step = window_rows(self._source, sum(columns.encoded_widths()))
+            step = window_rows(self._source, sum(columns.encoded_widths))
             for first in range(0, len(offsets), step):
                 part = offsets[first : first + step]
-                values = dict(zip((field.id for field in kept), columns.read(row_ranges(part)), strict=True))
+                values = dict(zip((field.id for field in kept), columns.read(RowRanges.of_numbers(part)), strict=True))
                 source_rows = matches.source_rows[start : start + len(part)]
                 yield self._batch(source_rows, values), row_addresses(fragment_id, part)
                 start += len(part)

@@ -14,12 +14,13 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter, evaluate_filter
 from lance_spark.expr.nodes import Column, Expr, referenced_columns
 from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.decoding.rows import no_columns
-from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import by_fragment
@@ -86,7 +87,9 @@ class MatchedCondition:
                 stop = start + len(part)
                 columns_of = {SOURCE: [take(self._source.column(name), source_rows[start:stop]) for name in names]}
                 if fields:
-                    columns_of[TARGET] = [pa.concat_arrays(each.chunks) for each in columns.read(row_ranges(part))]
+                    columns_of[TARGET] = [
+                        pa.concat_arrays(each.chunks) for each in columns.read(RowRanges.of_numbers(part))
+                    ]
                 batch = pa.RecordBatch.from_pydict(
                     {side: _struct(arrays, known[side]) for side, arrays in columns_of.items() if arrays}
                 )

@@ -51,7 +51,7 @@ class DeletionVector:
     @classmethod
     def empty(cls) -> DeletionVector:
         """No row deleted."""
-        return cls(np.empty(0, np.int64))
+        return _EMPTY
 
     @classmethod
     def decode(
@@ -120,6 +120,9 @@ class DeletionVector:
         live_before = self.offsets - np.arange(len(self.offsets), dtype=np.int64)
         found: Int64Array = positions + np.searchsorted(live_before, positions, side="right")
         return found
+
+
+_EMPTY = DeletionVector(np.empty(0, np.int64))
 
 
 def _decode_arrow(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]:

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.page_runs import Leaf
+from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.meter import READS
+from lance_spark.table.reading import fragment_reader
 from lance_spark.table.reading.fragment_reader import FragmentReader
 
 
@@ -72,6 +76,45 @@ def test_a_file_prepares_columns_once(uri: str, monkeypatch: pytest.MonkeyPatch)
     assert len(made) == num_made + 3
     assert one.num_rows == 1
     assert first.num_rows == 2
+
+
+def test_fragments_stay_open(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_file = fragment_reader.open_data_file
+
+    def counted(store: ObjectStore, path: str, *, size: int | None) -> DataFileReader:
+        opened.append(path)
+        return open_file(store, path, size=size)
+
+    monkeypatch.setattr(fragment_reader, "open_data_file", counted)
+    dataset = lance_spark.open(uri)
+    for row in (7, 8, 2499):
+        assert dataset.take([row]).column("id").to_pylist() == [row]
+    assert len(opened) == 1
+    assert dataset.to_table(["s"], "id = 4000").column("s").to_pylist() == ["text 4000"]
+
+
+def test_few_fragments_stay_open(tmp_path: Path) -> None:
+    table = pa.table({"id": np.arange(50)})
+    dataset = lance_spark.write(table, str(tmp_path / "t"), max_rows_per_file=1)
+    for row in range(50):
+        assert dataset.take([row]).column("id").to_pylist() == [row]
+    assert len(dataset._planned(None)[0]._readers._kept) <= 16
+
+
+def test_tables_of_chunks_are_kept(tmp_path: Path) -> None:
+    texts = [f"{number:064x}" for number in np.random.default_rng(0).integers(0, 2**60, 100_000).tolist()]
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"s": texts}), uri, data_storage_version="2.2")
+    dataset = lance_spark.open(uri)
+    rows = [5, 50_000, 99_999]
+    requests = []
+    for _ in range(2):
+        before = READS.counts
+        assert dataset.take(rows).column("s").to_pylist() == [texts[row] for row in rows]
+        requests.append((READS.counts - before).requests)
+    assert requests[1] < requests[0]
+    assert requests[1] <= len(rows)
 
 
 def test_widths_are_those_of_the_fields(uri: str) -> None:

@@ -191,7 +191,9 @@ def test_take(uri: str, dataset: lance_spark.Dataset, count: int) -> None:
     assert dataset.take(indices, columns=["point.x"])["point"].type == pa.struct([("x", pa.int64())])
 
 
-@pytest.mark.parametrize("indices", [[-1], [2609], [0, 99999], [1 << 70], [1.5], ["a"], [[1]]])
+@pytest.mark.parametrize(
+    "indices", [[-1], [2609], [0, 99999], [1 << 70], [1.5], [0, 1.5], [True], [0, None], ["a"], [[1]]]
+)
 def test_take_refuses_rows_that_are_not_there(dataset: lance_spark.Dataset, indices: list[int]) -> None:
     with pytest.raises(InvalidInputError):
         dataset.take(indices)

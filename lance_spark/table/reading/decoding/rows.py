@@ -18,7 +18,7 @@ from lance_spark.schema.field import Field
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_group import FragmentGroup
-from lance_spark.table.reading.fragment_reader import FragmentReader, row_ranges
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.reading.system_columns import SystemColumns
 
@@ -41,7 +41,7 @@ class Source:
     def encoded_widths(self, columns: ReadColumns) -> list[tuple[Field, float]]:
         """The columns in the order in which they are read, each with its bytes per row in the files."""
         fields = [*(field for stage in columns.stages for field in stage.fields), *columns.later_fields]
-        widths = (width for read in (*self.stages, self.later) for width in read.encoded_widths())
+        widths = (width for read in (*self.stages, self.later) for width in read.encoded_widths)
         return list(zip(fields, widths, strict=True))
 
 
@@ -180,7 +180,7 @@ def _kept_rows(rows: RowRanges, keep: pa.ChunkedArray, num_kept: int) -> RowRang
     if num_kept == rows.num_rows:
         return rows
     if keep.num_chunks > 1 or len(rows.starts) > 1:
-        return row_ranges(rows.numbers(np.flatnonzero(keep.to_numpy())))
+        return RowRanges.of_numbers(rows.numbers(np.flatnonzero(keep.to_numpy())))
     return RowBits(keep.chunk(0), int(rows.starts[0]), num_kept)
 
 
