@@ -287,13 +287,15 @@ def chunks_of_rows(begun, finished, num_chunks, starts, stops, num_ranges, chose
     return num_chosen
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def locate_parts(data, data_size, starts, sizes, num_chunks, num_level_parts, num_value_parts, size_bytes, table):
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def locate_parts(
+    data, data_size, bases, owners, offsets, sizes, num_chunks, num_level_parts, num_value_parts, size_bytes, table
+):
     """Locates the parts of each chunk in `data`.
 
     Args:
         data_size: bytes at `data`.
-        starts: int64[num_chunks], start of each chunk.
+        bases, owners, offsets: chunk i begins at ``bases[owners[i]] + offsets[i]``; int64, the last two of num_chunks.
         sizes: int64[num_chunks], bytes of each chunk.
         num_level_parts: 0 to 2 parts of levels, whose sizes have 2 bytes.
         num_value_parts: parts of values, whose sizes have `size_bytes` bytes.
@@ -302,13 +304,15 @@ def locate_parts(data, data_size, starts, sizes, num_chunks, num_level_parts, nu
     Returns:
         0, or ``~i`` for the first chunk with a part out of bounds.
     """
-    start_of = pointer_i64(starts)
+    base = pointer_i64(bases)
+    owner = pointer_i64(owners)
+    offset = pointer_i64(offsets)
     size_of = pointer_i64(sizes)
     out = pointer_i64(table)
     num_parts = num_level_parts + num_value_parts
     header = 2 + 2 * num_level_parts + size_bytes * num_value_parts
     for i in range(num_chunks):
-        start = start_of[i]
+        start = base[owner[i]] + offset[i]
         size = size_of[i]
         if start < 0 or size < header or start + size > data_size:
             return ~np.int64(i)

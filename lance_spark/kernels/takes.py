@@ -107,9 +107,8 @@ def take_bits(data, starts, sizes, num_values, chunks, places, num_taken, target
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target):
-    """Copies values of out-of-line bit packing; its tails as in `lance_spark.kernels.bitpack.unpack_out_of_line`."""
+@inlined
+def _take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target):
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     count = pointer_i64(num_values)
@@ -135,6 +134,15 @@ def take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken,
             value = _packed_value(source, within, width, word_bits, BLOCK_VALUES // word_bits)
         write_word(target + i * word_bytes, word_bytes, value)
     return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target):
+    """Copies values of out-of-line bit packing; its tails as in `lance_spark.kernels.bitpack.unpack_out_of_line`."""
+    # A loop of its own for levels: with a constant, divisions are shifts.
+    if word_bits == 16:
+        return _take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, 16, width, target)
+    return _take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target)
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")

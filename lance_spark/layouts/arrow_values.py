@@ -19,7 +19,7 @@ from lance_spark.encodings.blocks import (
     VariableWidthBlock,
 )
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.checked_values import checked
+from lance_spark.layouts.checked_values import PLAIN, checked
 
 
 def block_to_array(block: Block, data_type: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
@@ -41,10 +41,12 @@ def _fixed_width(block: FixedWidthBlock, data_type: pa.DataType, validity: pa.Bu
         bits = data_type.bit_width
     except ValueError:
         raise CorruptFileError(f"a page holds values of {block.bits_per_value} bits for type {data_type}") from None
-    if bits != block.bits_per_value or pa.types.is_nested(data_type):
+    is_plain = data_type.id in PLAIN
+    if bits != block.bits_per_value or (not is_plain and pa.types.is_nested(data_type)):
         raise CorruptFileError(f"a page holds values of {block.bits_per_value} bits for type {data_type}")
     _check_size(block.data, (block.num_values * bits + 7) // 8)
-    return checked(pa.Array.from_buffers(data_type, block.num_values, [validity, block.data]))
+    array = pa.Array.from_buffers(data_type, block.num_values, [validity, block.data])
+    return array if is_plain else checked(array)
 
 
 def _variable_width(block: VariableWidthBlock, data_type: pa.DataType, validity: pa.Buffer | None) -> pa.Array:

@@ -15,7 +15,7 @@ from lance_spark.kernels.utf8 import has_only_ascii
 from lance_spark.kernels.value_ranges import decimals_within, integers_below
 
 _SECONDS_PER_DAY = 86_400
-_PLAIN = {
+PLAIN = {
     dtype.id
     for dtype in (
         pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
@@ -33,7 +33,7 @@ def checked(array: pa.Array) -> pa.Array:
     Raises:
         CorruptFileError: it has values that its type does not allow.
     """
-    if array.type.id not in _PLAIN and _is_doubtful(array):
+    if array.type.id not in PLAIN and _is_doubtful(array):
         try:
             array.validate(full=True)
         except pa.ArrowInvalid as error:

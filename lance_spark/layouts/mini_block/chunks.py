@@ -17,7 +17,7 @@ from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
-from lance_spark.layouts.base import BufferSlices, Located, PageRequest, RowRanges
+from lance_spark.layouts.base import BufferSlices, PageRequest, RowRanges
 from lance_spark.layouts.read_spans import MAX_GAP_BYTES
 
 
@@ -197,11 +197,6 @@ class Places(NamedTuple):
         """The request of the spans, in a buffer of their pages."""
         return [BufferSlices(buffer, self.span_starts, self.span_lengths, self.span_pages)]
 
-    def located(self, pieces: Located) -> tuple[pa.Buffer, Int64Array]:
-        """(a buffer around the spans, the start of each chunk in it)."""
-        data, bases = pieces
-        return data, bases[self.spans] + self.starts
-
 
 def _page_table(
     words: Sequence[pa.Buffer], data_sizes: Sequence[int], num_items: Sequence[int], width: int
@@ -213,6 +208,22 @@ def _page_table(
     if len(words) > 1 and 0 in counts:
         raise CorruptFileError("mini-block: a page without chunks")
     return np.array([[buffer.address for buffer in words], counts, data_sizes, num_items], np.int64)
+
+
+class ChunkStarts(NamedTuple):
+    """Where chunks begin: each `offsets[i]` bytes after `bases[owners[i]]` in `data`.
+
+    Attributes:
+        data: a buffer around all chunks.
+        bases: int64[m], where pieces of memory begin in it.
+        owners: int64[n], the piece of each chunk.
+        offsets: int64[n].
+    """
+
+    data: pa.Buffer
+    bases: Int64Array
+    owners: Int64Array
+    offsets: Int64Array
 
 
 class ChunkParts(NamedTuple):
@@ -231,8 +242,7 @@ class ChunkParts(NamedTuple):
     @classmethod
     def locate(
         cls,
-        data: pa.Buffer,
-        starts: Int64Array,
+        starts: ChunkStarts,
         sizes: Int64Array,
         num_values: Int64Array,
         *,
@@ -240,20 +250,20 @@ class ChunkParts(NamedTuple):
         num_value_parts: int,
         large_chunks: bool,
     ) -> ChunkParts:
-        """Parses the headers of chunks that begin at `starts` in `data`.
+        """Parses the headers of chunks.
 
         Raises:
             CorruptFileError: a chunk is shorter than its parts.
         """
         num_parts = num_level_parts + num_value_parts
-        parts = np.empty((1 + 2 * num_parts, len(starts)), np.int64)
-        starts, sizes = np.ascontiguousarray(starts), np.ascontiguousarray(sizes)
+        data = starts.data
+        parts = np.empty((1 + 2 * num_parts, len(sizes)), np.int64)
+        tables = [np.ascontiguousarray(table) for table in (*starts[1:], sizes)]
         status = kernels.locate_parts(
             data.address,
             data.size,
-            address_of(starts),
-            address_of(sizes),
-            len(starts),
+            *map(address_of, tables),
+            len(sizes),
             num_level_parts,
             num_value_parts,
             4 if large_chunks else 2,

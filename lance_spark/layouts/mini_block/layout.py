@@ -39,6 +39,7 @@ from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block.chunks import (
     ChunkParts,
     ChunksOfRows,
+    ChunkStarts,
     ChunkTable,
     Places,
     RowIndex,
@@ -194,30 +195,29 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
         if rows.num_rows * _FEW_VALUES < found.total_values:
             [pieces] = (yield found.slices(_DATA)) if data is None else [_pieces(data, found)]
-            return _taken(layout, path, found, dictionary, *found.located(pieces))
+            starts = ChunkStarts(pieces.data, pieces.starts, found.spans, found.starts)
+            return _taken(layout, path, found, dictionary, starts)
     table = ChunkTable.parse(*chunk_words, large_chunks=layout.has_large_chunk)
     decoder = _Decoder(layout, path, num_rows, table, dictionary)
     if every_chunk:
         assert data is not None
-        around, bases = spanned(data)
-        decoded = decoder.decode(None, around, table.starts + bases[table.pages])
+        decoded = decoder.decode(None, ChunkStarts(*spanned(data), table.pages, table.starts))
         return decoded.whole() if is_whole else decoded.pick(rows)
     index = RowIndex.parse(others[-1], table, [page.num_rows for page in pages]) if has_lists else None
     found_rows = None if index is None else index.chunks_of(rows)
     chosen = touched_by_values(table.ends, rows) if found_rows is None else found_rows.chosen
     if len(chosen) == 0 or int(chosen[-1]) >= len(table):
         raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
-    starts = table.starts[chosen]
+    first_bytes, of_pages = table.starts[chosen], table.pages[chosen]
     if data is None:
-        spans = ReadSpans.plan(starts, starts + table.sizes[chosen], table.pages[chosen])
+        spans = ReadSpans.plan(first_bytes, first_bytes + table.sizes[chosen], of_pages)
         [pieces] = yield spans.slices(_DATA)
-        around, starts = spans.located(pieces)
+        starts = ChunkStarts(pieces.data, pieces.starts, spans.span_of, spans.offsets)
     else:
-        around, bases = spanned(data)
-        starts = starts + bases[table.pages[chosen]]
+        starts = ChunkStarts(*spanned(data), of_pages, first_bytes)
     if found_rows is None:
-        return decoder.decode(chosen, around, starts).pick_values(rows)
-    return decoder.list_rows(found_rows, around, starts)
+        return decoder.decode(chosen, starts).pick_values(rows)
+    return decoder.list_rows(found_rows, starts)
 
 
 def _pieces(data: list[pa.Buffer], found: Places) -> Located:
@@ -231,29 +231,25 @@ def _taken(
     path: LeafPath,
     found: Places,
     dictionary: PageDictionary | None,
-    data: pa.Buffer,
-    starts: Int64Array,
+    starts: ChunkStarts,
 ) -> pa.Array:
-    """Few values of pages without lists, without decoding their chunks, which begin at `starts` in `data`."""
-    parts = _parts(layout, data, starts, found.sizes, found.num_values)
+    """Few values of pages without lists, without decoding their chunks."""
+    parts = _parts(layout, starts, found.sizes, found.num_values)
     values = layout.value_compression.take_mini_blocks(parts.values, found.chunks, found.places)
     if dictionary is not None and dictionary.is_joined:
         values = dictionary.joined_indices(values, found.pages[found.chunks])
     definition = None
     if layout.def_compression is not None:
-        if bool((parts.num_levels != found.num_values).any()):
+        # As bytes, which numpy's comparison takes several times as long for.
+        if parts.num_levels.tobytes() != found.num_values.tobytes():
             raise CorruptFileError("mini-block: a chunk without lists has other levels than values")
         definition = take_levels(layout.def_compression, parts.levels[0], found.chunks, found.places)
     leaf = block_leaf(values, path.nodes[0].data_type) if dictionary is None else dictionary.leaf(values)
     return unravel(path, LevelScheme.of(layout.layers), SlotLevels(None, definition, len(found.places)), leaf)
 
 
-def _parts(
-    layout: MiniBlockLayout, data: pa.Buffer, starts: Int64Array, sizes: Int64Array, num_values: Int64Array
-) -> ChunkParts:
-    """The parts of chunks that begin at `starts` in `data`."""
+def _parts(layout: MiniBlockLayout, starts: ChunkStarts, sizes: Int64Array, num_values: Int64Array) -> ChunkParts:
     return ChunkParts.locate(
-        data,
         starts,
         sizes,
         num_values,
@@ -289,19 +285,19 @@ class _Decoder:
     table: ChunkTable
     dictionary: PageDictionary | None
 
-    def decode(self, chosen: Int64Array | None, data: pa.Buffer, starts: Int64Array) -> _Decoded:
-        """Decodes the chunks with the indices `chosen` (None: all), which begin at `starts` in `data`."""
+    def decode(self, chosen: Int64Array | None, starts: ChunkStarts) -> _Decoded:
+        """Decodes the chunks with the indices `chosen` (None: all)."""
         sizes, num_values, pages = self.table.sizes, self.table.num_values, self.table.pages
         if chosen is not None:
             sizes, num_values, pages = sizes[chosen], num_values[chosen], pages[chosen]
-        parts = _parts(self.layout, data, starts, sizes, num_values)
+        parts = _parts(self.layout, starts, sizes, num_values)
         return _Decoded(self, chosen, self._levels(parts, num_values), num_values, self._values(parts, pages))
 
-    def list_rows(self, rows: ChunksOfRows, data: pa.Buffer, starts: Int64Array) -> pa.Array:
-        """Rows of pages with lists, whose chunks begin at `starts` in `data`; of few, only their values are decoded."""
+    def list_rows(self, rows: ChunksOfRows, starts: ChunkStarts) -> pa.Array:
+        """Rows of pages with lists; of few, only their values are decoded."""
         layout, scheme = self.layout, LevelScheme.of(self.layout.layers)
         num_values, pages = self.table.num_values[rows.chosen], self.table.pages[rows.chosen]
-        parts = _parts(layout, data, starts, self.table.sizes[rows.chosen], num_values)
+        parts = _parts(layout, starts, self.table.sizes[rows.chosen], num_values)
         first_values = _before(num_values)
         if layout.value_compression.can_take and layout.rep_compression is not None and self._are_few(rows):
             encodings = [each for each in (layout.rep_compression, layout.def_compression) if each is not None]

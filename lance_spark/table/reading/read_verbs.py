@@ -236,7 +236,7 @@ class ReadVerbs(ABC):
             InvalidInputError: a position that the table does not have.
             NotFoundError: no such column.
         """
-        if isinstance(columns, Mapping):
+        if columns is not None and isinstance(columns, Mapping):
             shape = ReadShape.of(columns, None, self.stored_schema)
             return shown_table(shape.shaped_table(_taken(*self._planned(shape.read), indices)))
         plan, parts = self._planned(columns)
