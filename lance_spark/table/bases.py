@@ -170,7 +170,7 @@ class Bases:
         return _Reading(self._explained)
 
     def _explained(self, error: NotFoundError) -> NotFoundError:
-        """What a reader is told of a file that is missing; `error` itself if the version is not known."""
+        """The error of a missing file as it is reported; `error` itself if the version is not known."""
         if self._version is None:
             return error
         display_name = self._display_name or f"version {self._version} of {self._root.uri}"
@@ -279,8 +279,8 @@ class _Reading:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, NotFoundError) and (told := self._explained(error)) is not error:
-            raise told from error
+        if isinstance(error, NotFoundError) and (explained := self._explained(error)) is not error:
+            raise explained from error
 
 
 def removed_meanwhile(display_name: str) -> NotFoundError:
