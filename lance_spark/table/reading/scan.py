@@ -56,9 +56,6 @@ _FEW_ROWS = 64
 _FEW_BYTES = 1 << 20
 """Up to this many rows and bytes, all columns are read with those of the filter, which spares a step."""
 
-_MAX_READERS = 16
-"""Fragments that stay open."""
-
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
 
@@ -72,6 +69,7 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 
 _projections: Remembered[LanceSchema] = Remembered()
 _unfiltered: Remembered[Scan] = Remembered()
+_readers: Remembered[FragmentReader] = Remembered()
 
 FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
 """Physical rows [start, stop) of a fragment, None for its end; if there are offsets (ascending), those among them."""
@@ -237,13 +235,12 @@ class Scan:
     def _decoder(self) -> RowDecoder:
         return RowDecoder(self._columns, self.time_zone, self.batch_rows, self.batch_bytes, self.uncut)
 
-    @cached_property
-    def _readers(self) -> Remembered[FragmentReader]:
-        return Remembered(_MAX_READERS)
-
     def _reader(self, fragment: DataFragment) -> FragmentReader:
-        """A fragment, open for reading. Those that were read last stay open: their files never change."""
-        return self._readers((fragment,), None, lambda: FragmentReader(fragment, self.bases))
+        """A fragment, open for reading. Those that were read last stay open, for files never change."""
+        if fragment.deletion_file is not None:
+            # Deleted rows can be many; they are kept in the cache, which has a bound of bytes.
+            return FragmentReader(fragment, self.bases)
+        return _readers((fragment, self.bases), None, lambda: FragmentReader(fragment, self.bases))
 
     def read_fragment(
         self, fragment: DataFragment, *, start: int = 0, stop: int | None = None, offsets: Int64Array | None = None

@@ -78,7 +78,7 @@ def test_a_file_prepares_columns_once(uri: str, monkeypatch: pytest.MonkeyPatch)
     assert first.num_rows == 2
 
 
-def test_fragments_stay_open(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fragments_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     open_file = fragment_reader.open_data_file
 
@@ -87,19 +87,25 @@ def test_fragments_stay_open(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return open_file(store, path, size=size)
 
     monkeypatch.setattr(fragment_reader, "open_data_file", counted)
-    dataset = lance_spark.open(uri)
+    table = pa.table({"id": np.arange(5000), "s": [f"text {i}" for i in range(5000)]})
+    dataset = lance_spark.write(table, str(tmp_path / "t"))
+    opened.clear()
     for row in (7, 8, 2499):
         assert dataset.take([row]).column("id").to_pylist() == [row]
+        assert dataset.to_table(["s"], f"id = {row}").column("s").to_pylist() == [f"text {row}"]
     assert len(opened) == 1
-    assert dataset.to_table(["s"], "id = 4000").column("s").to_pylist() == ["text 4000"]
 
 
-def test_few_fragments_stay_open(tmp_path: Path) -> None:
-    table = pa.table({"id": np.arange(50)})
-    dataset = lance_spark.write(table, str(tmp_path / "t"), max_rows_per_file=1)
-    for row in range(50):
-        assert dataset.take([row]).column("id").to_pylist() == [row]
-    assert len(dataset._planned(None)[0]._readers._kept) <= 16
+def test_open_fragments_are_those_of_their_version(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    old = lance_spark.write(pa.table({"id": np.arange(100)}), uri)
+    assert old.take([50]).column("id").to_pylist() == [50]
+    lance_spark.open(uri).delete("id < 50")
+    new = lance_spark.open(uri)
+    for _ in range(2):
+        assert new.take([0]).column("id").to_pylist() == [50]
+        assert old.take([0]).column("id").to_pylist() == [0]
+        assert new.count_rows("id >= 0") == 50
 
 
 def test_tables_of_chunks_are_kept(tmp_path: Path) -> None:
