@@ -174,22 +174,26 @@ class Bases:
         if self._version is None:
             return error
         display_name = self._display_name or f"version {self._version} of {self._root.uri}"
-        if self._has_version(self._version):
+        if not self.is_removed:
             return NotFoundError(
                 f"{error}; {display_name} names this file and is still there, so the table has lost it. Bring "
                 "the file back, or RESTORE a version that does not need it"
             )
         return removed_meanwhile(display_name)
 
-    def _has_version(self, version: int) -> bool:
-        try:
-            if is_detached(version):
-                self._root.size(detached_manifest_path(version))
-            else:
-                ObjectManifests(self._root).locate(version)
-        except NotFoundError:
+    @property
+    def is_removed(self) -> bool:
+        """Whether the version is no longer there; a request. False if these are the stores of no version."""
+        if self._version is None:
             return False
-        return True
+        try:
+            if is_detached(self._version):
+                self._root.size(detached_manifest_path(self._version))
+            else:
+                ObjectManifests(self._root).locate(self._version)
+        except NotFoundError:
+            return True
+        return False
 
     @property
     def root(self) -> ObjectStore:

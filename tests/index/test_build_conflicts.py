@@ -95,6 +95,31 @@ def test_optimize_beside_another_writer(tmp_path: Path, action: str) -> None:
         both(uri, condition, index="i")
 
 
+@pytest.mark.parametrize("verb", ["create", "extend", "merge"])
+def test_version_that_is_removed_while_it_is_read(tmp_path: Path, verb: str) -> None:
+    uri = str(tmp_path)
+    written(uri)
+    lance_spark.open(uri).create_scalar_index("x", "BTREE", "i").delete("id < 3")
+    ACTIONS["append"](uri)
+    if verb == "merge":
+        lance_spark.open(uri).optimize_indices("i", num_indices_to_merge=0)
+
+    def compact_and_clean_up() -> None:
+        compact(TableLocation(uri), WHOLE, NO_WAIT)
+        lance_spark.open(uri).cleanup(timedelta(0))
+
+    # A merge reads no data file, but which of the indexed rows are deleted.
+    read = Fault("read", Harm.NONE, path_part="_deletions", run=compact_and_clean_up)
+    table = with_faults(uri, read)
+    if verb == "create":
+        build(table)
+    else:
+        optimize_indices(table, OptimizeOptions(num_indices_to_merge=2), NO_WAIT)
+    assert not files(uri, "_deletions"), "nothing was removed"
+    for condition in ("x = 7", "x IS NULL", "x > 3"):
+        both(uri, condition, index="i")
+
+
 @pytest.mark.parametrize("action", ["append", "other_index", "same_index"])
 def test_compaction_beside_an_index_build(tmp_path: Path, action: str) -> None:
     uri = str(tmp_path)

@@ -6,7 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
-from lance_spark.errors import AlreadyExistsError, CommitStateUnknownError, InvalidInputError
+from lance_spark.errors import (
+    AlreadyExistsError,
+    CommitStateUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+)
 from lance_spark.index.builders.base import IndexedRows, positive_number
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, remove_segments, write_segment
@@ -37,7 +43,8 @@ def create_index(
 ) -> Manifest:
     """The newest version of `table` with a new index, in place of an older one of its name.
 
-    If other writers move or change indexed values meanwhile, the index is built again.
+    If other writers move or change indexed values meanwhile, or remove the version that is read, the index is built
+    again.
 
     Args:
         column: a name or a dotted path into structs.
@@ -67,7 +74,7 @@ def create_index(
                 f"{table.uri} has an index {definition.name!r}; replace it, or choose another name"
             )
         segments: list[IndexMetadata] = []
-        with removing_on_failure(table, segments):
+        with again_if_removed(table, base), removing_on_failure(table, segments):
             if train:
                 parts = _parts([fragment.id for fragment in base.fragments], num_segments)
                 if len(parts) > 1:
@@ -102,6 +109,21 @@ def removing_on_failure(table: TableLocation, segments: Collection[IndexMetadata
     finally:
         if not done:
             remove_segments(table, segments)
+
+
+@contextmanager
+def again_if_removed(table: TableLocation, base: Manifest) -> Iterator[None]:
+    """Makes a conflict of a missing file if a clean-up has removed `base`, the version that the block reads.
+
+    Raises:
+        RetryableConflictError: in place of a `NotFoundError`.
+    """
+    try:
+        yield
+    except NotFoundError as error:
+        if not table.bases(base).is_removed:
+            raise
+        raise RetryableConflictError(f"{error}") from error
 
 
 def _split(parameters: Mapping[str, object]) -> tuple[bool, int, dict[str, object]]:

@@ -18,7 +18,7 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, chosen_fragments, write_segment
 from lance_spark.table.indexes.commit import replace_segments
 from lance_spark.table.indexes.coverage import Coverage
-from lance_spark.table.indexes.create import removing_on_failure
+from lance_spark.table.indexes.create import again_if_removed, removing_on_failure
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path
 from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches, values_of_rows
@@ -91,7 +91,7 @@ def optimize_indices(
     def attempt(base: Manifest) -> Manifest:
         made: list[IndexMetadata] = []
         replaced: set[str] = set()
-        with removing_on_failure(table, made):
+        with again_if_removed(table, base), removing_on_failure(table, made):
             for definition, segments in _chosen(table, base, optimize.names):
                 plan = _planned(table, base, definition, segments, optimize)
                 if plan is not None:
@@ -292,7 +292,9 @@ def merged_segment(
         if can_merge and coverage.can_follow(definition, segment):
             rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
             kept = kept_row_ids if holds_row_ids(definition, base) else kept_addresses
-            old.append(coverage.old_segment(segment, index_files(segment, bases), kept(covered, bases), rows))
+            with bases.reading():
+                rows_kept = kept(covered, bases)
+            old.append(coverage.old_segment(segment, index_files(segment, bases), rows_kept, rows))
             sources.append(segment)
         else:
             fresh |= {fragment.id for fragment in covered}
