@@ -59,6 +59,19 @@ public final class LanceException extends AnalysisException {
     return sneaky(inTask(INVALID, INVALID_STATE, text));
   }
 
+  /** The error of a request that may have written, and that the planner worker was lost with, unchecked. */
+  static RuntimeException unknown(String op, Throwable cause) {
+    LanceException error =
+        new LanceException(
+            "CommitStateUnknownError",
+            "LANCE_COMMIT_STATE_UNKNOWN",
+            "40003",
+            "the Python process that plans statements ended during " + op + ", perhaps for lack of memory. What the "
+                + "statement changes may be there or not: look at the table before you run it again");
+    error.addSuppressed(cause);
+    return sneaky(error);
+  }
+
   private static AnalysisException inTask(String condition, String sqlState, String text) {
     AnalysisException exception =
         new AnalysisException(

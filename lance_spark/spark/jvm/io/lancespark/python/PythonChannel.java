@@ -13,6 +13,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
@@ -24,6 +25,8 @@ import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.python.PythonPlannerRunner;
 import org.apache.spark.sql.internal.SQLConf;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
@@ -50,6 +53,14 @@ public final class PythonChannel {
   private static final String ANALYZED_INLINE = "spark.sql.lance.textSearch.inlineBytes";
 
   private static final int PYTHON_EXCEPTION = -2;
+
+  /** Operations that only read, and those of this kind: a request can be sent again whatever became of it. */
+  private static final Set<String> READS =
+      Set.of("table.load", "table.exists", "table.newest", "catalog.list_namespaces", "catalog.list_tables",
+          "catalog.namespace", "partitions.list");
+  private static final Set<String> KINDS_THAT_READ = Set.of("scan", "search", "changelog", "metadata");
+
+  private static final Logger LOG = LoggerFactory.getLogger(PythonChannel.class);
 
   /** Replies by query and request; dropped with the query. */
   private static final Map<QueryPlanningTracker, Map<String, Reply>> ANSWERS =
@@ -113,15 +124,16 @@ public final class PythonChannel {
   }
 
   /**
-   * Sends a request with attachments.
+   * Sends a request with attachments. If the worker ends before it replies, a request that only reads is sent to
+   * another one.
    *
-   * @throws LanceException (unchecked) if the reply is a {@code LanceError}
+   * @throws LanceException (unchecked) if the reply is a {@code LanceError}, or if a request that may write got none
    */
   public static Reply call(String op, ObjectNode body, List<byte[]> attachments) {
     REQUESTS.computeIfAbsent(op, name -> new LongAdder()).increment();
     Reply reply;
     try (LancePlanner.Use use = LancePlanner.use()) {
-      reply = send(op, body, attachments);
+      reply = sendUntilRead(op, body, attachments);
     }
     JsonNode error = reply.body().get("error");
     if (error != null) {
@@ -129,6 +141,28 @@ public final class PythonChannel {
       throw LanceException.sneaky(LanceException.of(error));
     }
     return reply;
+  }
+
+  private static Reply sendUntilRead(String op, ObjectNode body, List<byte[]> attachments) {
+    try {
+      return send(op, body, attachments);
+    } catch (Throwable error) {
+      if (!isLostWorker(error)) {
+        throw LanceException.sneaky(error);
+      }
+      if (!READS.contains(op) && !KINDS_THAT_READ.contains(op.substring(0, op.indexOf('.')))) {
+        throw LanceException.unknown(op, error);
+      }
+      LOG.warn("the planner worker ended during {}, which is sent again", op);
+      return send(op, body, attachments);
+    }
+  }
+
+  /** Whether the worker was killed; Spark then finds the end of its stream. An interrupted thread closes it itself. */
+  private static boolean isLostWorker(Throwable error) {
+    return error instanceof SparkException
+        && error.getCause() instanceof IOException
+        && !Thread.currentThread().isInterrupted();
   }
 
   /** The reply to a request, whether or not it is an error. */
