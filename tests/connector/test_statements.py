@@ -142,6 +142,22 @@ def test_parameters(spark: SparkSession, table: str) -> None:
         spark.sql(f"VACUUM {table} WITH (days = :days)")
 
 
+def test_tables_in_identifier(spark: SparkSession, table: str) -> None:
+    named = {"table": table, "rows": 100}
+    (row,) = spark.sql(
+        "OPTIMIZE IDENTIFIER(:table) WITH (target_rows_per_fragment = :rows, dry_run = true)", args=named
+    ).collect()
+    assert (row.dry_run, row.fragments_removed) == (True, 3)
+    assert len(spark.sql(f"DESCRIBE HISTORY IDENTIFIER('{table}')").collect()) == 4
+    spark.sql("ALTER TABLE IDENTIFIER(:table) CREATE INDEX i USING zonemap (id)", args=named)
+    assert [row.name for row in spark.sql("SHOW INDEXES IN IDENTIFIER(:table)", args=named).collect()] == ["i"]
+    spark.sql("ALTER TABLE IDENTIFIER(:table) ADD COLUMN more INT", args=named)  # Spark's own statement.
+    assert spark.table(table).columns == ["id", "more"]
+    for statement, values in (("OPTIMIZE IDENTIFIER(:other)", named), ("OPTIMIZE IDENTIFIER(?)", [table])):
+        with pytest.raises(ParseException):
+            spark.sql(statement, args=values)
+
+
 def test_other_statements_are_not_touched(spark: SparkSession, table: str) -> None:
     assert spark.sql("SELECT 'OPTIMIZE t' AS a /* VACUUM t */").first().a == "OPTIMIZE t"
     with pytest.raises(ParseException):

@@ -7,6 +7,8 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -18,6 +20,7 @@ import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -38,9 +41,28 @@ public final class LanceParser implements ParserInterface {
     this.delegate = delegate;
   }
 
-  private String rewritten(String text) {
-    String call = LanceStatements.rewrite(text, parts -> resolve(session, parts));
+  private String rewritten(String text, ParameterContext parameters) {
+    String call =
+        LanceStatements.rewrite(text, parts -> resolve(session, parts), value -> named(value, parameters));
     return call == null ? text : call;
+  }
+
+  /** The name in IDENTIFIER, which is a string or the marker of a named parameter; null for anything else. */
+  private List<String> named(String value, ParameterContext parameters) {
+    try {
+      Expression expression = null;
+      if (!value.startsWith(":")) {
+        expression = value.equals("?") ? null : delegate.parseExpression(value);
+      } else if (parameters instanceof NamedParameterContext given) {
+        expression = given.params().get(value.substring(1)).getOrElse(() -> null);
+      }
+      boolean isText = expression instanceof Literal literal && literal.value() instanceof UTF8String;
+      return isText
+          ? CollectionConverters.asJava(delegate.parseMultipartIdentifier(((Literal) expression).value().toString()))
+          : null;
+    } catch (ParseException error) {
+      throw LanceException.sneaky(error);
+    }
   }
 
   /** The qualified name of a table, catalog first; null if the catalog is not a Lance catalog. */
@@ -87,12 +109,12 @@ public final class LanceParser implements ParserInterface {
 
   @Override
   public LogicalPlan parsePlan(String text) throws ParseException {
-    return delegate.parsePlan(rewritten(text));
+    return delegate.parsePlan(rewritten(text, null));
   }
 
   @Override
   public LogicalPlan parsePlanWithParameters(String text, ParameterContext parameters) throws ParseException {
-    return delegate.parsePlanWithParameters(rewritten(text), parameters);
+    return delegate.parsePlanWithParameters(rewritten(text, parameters), parameters);
   }
 
   @Override

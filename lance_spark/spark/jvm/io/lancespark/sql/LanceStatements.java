@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 /**
@@ -18,26 +19,31 @@ public final class LanceStatements {
 
   private final SqlTokens tokens;
   private final UnaryOperator<List<String>> resolve;
+  private final Function<String, List<String>> named;
   private final List<String> arguments = new ArrayList<>();
   private String catalog;
 
-  private LanceStatements(SqlTokens tokens, UnaryOperator<List<String>> resolve) {
+  private LanceStatements(
+      SqlTokens tokens, UnaryOperator<List<String>> resolve, Function<String, List<String>> named) {
     this.tokens = tokens;
     this.resolve = resolve;
+    this.named = named;
   }
 
   /**
    * The equivalent CALL; null if the text is not a Lance statement.
    *
    * @param resolve returns the qualified name of a table, catalog first, or null if it is not in a Lance catalog
+   * @param named returns the name that a string or the marker of a parameter stands for, or null
    */
-  static String rewrite(String text, UnaryOperator<List<String>> resolve) {
+  static String rewrite(
+      String text, UnaryOperator<List<String>> resolve, Function<String, List<String>> named) {
     String first = SqlTokens.firstWord(text);
     if (first == null || !FIRST.contains(first.toUpperCase(Locale.ROOT))) {
       return null;
     }
     SqlTokens tokens = SqlTokens.of(text);
-    return tokens == null ? null : new LanceStatements(tokens, resolve).rewritten();
+    return tokens == null ? null : new LanceStatements(tokens, resolve, named).rewritten();
   }
 
   public static String quoted(List<String> parts) {
@@ -91,9 +97,15 @@ public final class LanceStatements {
     return table();
   }
 
-  /** The name of a table in a Lance catalog. */
+  /** The name of a table in a Lance catalog, as it is or in IDENTIFIER. */
   private boolean table() {
-    List<String> parts = tokens.identifier();
+    List<String> parts;
+    if (tokens.takeCall("IDENTIFIER")) {
+      String value = tokens.value();
+      parts = value == null || !tokens.takeSymbol(")") ? null : named.apply(value);
+    } else {
+      parts = tokens.identifier();
+    }
     List<String> whole = parts == null ? null : resolve.apply(parts);
     if (whole == null) {
       return false;

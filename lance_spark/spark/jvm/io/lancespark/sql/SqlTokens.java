@@ -121,6 +121,15 @@ public final class SqlTokens {
     return true;
   }
 
+  /** Consumes a word and the opening parenthesis after it, if both come next. */
+  boolean takeCall(String word) {
+    Token parenthesis = peek(1);
+    return parenthesis != null
+        && parenthesis.equals(new Token(Kind.SYMBOL, "("))
+        && take(word)
+        && takeSymbol("(");
+  }
+
   boolean takeSymbol(String symbol) {
     Token token = peek(0);
     if (token == null || token.kind() != Kind.SYMBOL || !token.text().equals(symbol)) {
