@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from lance_spark.index.vector.rotation import random_signs, rotated, sign_flips
-from lance_spark.index.vector.stored.rabit_codes import magnitude_bytes, sign_panels, sign_rows, unpacked_codes
+from lance_spark.index.vector.stored.rabit_codes import (
+    PACKED_BITS,
+    magnitude_bytes,
+    packed_sign_panels,
+    sign_panels,
+    sign_rows,
+)
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.rabitq import code_distances, encode
 
@@ -40,6 +46,15 @@ def test_rotation_is_that_of_matrices(dimension: int) -> None:
     np.testing.assert_allclose(found @ found.T, vectors @ vectors.T, 1e-3, 1e-3)
 
 
+def packed_halves(magnitudes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """uint8[n, 32 * ceil(d / 64)]: numbers of four bits, of each 16 the first eight in the lower halves of bytes."""
+    num_rows, dimension = magnitudes.shape
+    padded = np.zeros((num_rows, magnitude_bytes(dimension, 5) * 2), np.uint8)
+    padded[:, :dimension] = magnitudes
+    pairs = padded.reshape(num_rows, padded.shape[1] // 16, 2, 8)
+    return np.ascontiguousarray(pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(num_rows, padded.shape[1] // 2)
+
+
 class _Codes:
     """Codes of random rows in parts; `bounds` are the factors of signs, float32[3, n]."""
 
@@ -48,6 +63,7 @@ class _Codes:
         total = sum(SIZES)
         self.codes = random.integers(0, 1 << num_bits, (total, dimension)).astype(np.uint8)
         self.signs = self.codes >> (num_bits - 1)
+        self.are_packed = num_bits == PACKED_BITS
         self.factors = random.normal(size=(5, total)).astype("f4")
         self.query = random.normal(size=dimension).astype("f4")
         self.terms = random.uniform(0.5, 2, (len(SIZES), 3)).astype("f4")
@@ -65,13 +81,15 @@ class _Codes:
     def found(self, count: int) -> np.ndarray[Any, Any]:
         rows = [slice(start, start + size) for start, size in zip(self.starts, SIZES, strict=True)]
         parts = [np.ascontiguousarray(self.codes[part]) for part in rows]
+        if self.are_packed:
+            parts = [packed_halves(part & 15) for part in parts]
         panels = [sign_panels(np.packbits(self.signs[part], axis=1, bitorder="little")) for part in rows]
         factors = [np.ascontiguousarray(self.factors[:, part]) for part in rows]
         addresses = [np.array([address_of(item) for item in items]) for items in (parts, panels, factors)]
         out, lengths = np.empty(sum(SIZES), np.float32), np.array(SIZES)
         places = [address_of(array) for array in (*addresses, lengths)]
         dimension = self.codes.shape[1]
-        rest = (self.middle, address_of(self.terms), count, address_of(out))
+        rest = (self.middle, address_of(self.terms), count, self.are_packed, address_of(out))
         code_distances(*places, len(SIZES), dimension, address_of(self.query), *rest)
         return out
 
@@ -86,8 +104,9 @@ def test_estimates_of_all_rows(dimension: int, num_bits: int) -> None:
 
 @pytest.mark.parametrize("dimension", [8, 104, 128, 200])
 @pytest.mark.parametrize("count", [1, 10, 100, 2000])
-def test_rows_are_ruled_out_by_bounds_that_hold(dimension: int, count: int) -> None:
-    codes = _Codes(dimension, 5, seed=count)
+@pytest.mark.parametrize("num_bits", [5, 6])
+def test_rows_are_ruled_out_by_bounds_that_hold(dimension: int, count: int, num_bits: int) -> None:
+    codes = _Codes(dimension, num_bits, seed=count)
     every = codes.found(0)
     # Factors with which the error bound of each row is as large as its error, with room for sums of float32.
     of_signs = codes.estimates(codes.signs - 0.5, codes.factors[2:])
@@ -148,9 +167,10 @@ def test_magnitudes_are_near_the_vectors(num_bits: int) -> None:
     assert own.mean() <= best.mean() * 1.1
 
 
-@pytest.mark.parametrize("num_rows", [1, 31, 32, 100])
-def test_packed_signs_are_those_of_rows(num_rows: int) -> None:
-    rows = np.random.default_rng(num_rows).integers(0, 256, (num_rows, 5), dtype=np.uint8)
+@pytest.mark.parametrize("width", [5, 8, 13])
+@pytest.mark.parametrize("num_rows", [0, 1, 31, 32, 100])
+def test_packed_signs_are_those_of_rows(num_rows: int, width: int) -> None:
+    rows = np.random.default_rng(num_rows).integers(0, 256, (num_rows, width), dtype=np.uint8)
     order, stored = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15], []
     for start in range(0, num_rows // 32 * 32, 32):
         for byte in rows[start : start + 32].T:
@@ -158,20 +178,16 @@ def test_packed_signs_are_those_of_rows(num_rows: int) -> None:
             stored += [byte[row] >> 4 | byte[row + 16] & 240 for row in order]
     stored += rows[num_rows // 32 * 32 :].T.ravel().tolist()
     packed = np.array(stored, np.uint8).reshape(rows.shape)
-    assert sign_rows(packed, packed=True).tolist() == rows.tolist()
+    panels = packed_sign_panels(packed)
+    assert panels.tolist() == sign_panels(rows).tolist()
+    assert sign_rows(panels, *rows.shape).tolist() == rows.tolist()
 
 
-@pytest.mark.parametrize("shift", [0, 3])
 @pytest.mark.parametrize("dimension", [8, 64, 104, 136])
-def test_codes_of_five_bits_are_those_of_each_dimension(dimension: int, shift: int) -> None:
-    random, num_rows, width = np.random.default_rng(dimension), 7, magnitude_bytes(dimension, 5)
-    signs = random.integers(0, 256, (num_rows, dimension // 8), dtype=np.uint8)
-    kept = random.integers(0, 256, shift + num_rows * width, dtype=np.uint8)
-    magnitudes = kept[shift:].reshape(num_rows, width)
-    found = unpacked_codes(signs, magnitudes, 5)
-    assert found.shape == (num_rows, dimension)
-    for row in range(num_rows):
-        for j in range(dimension):
-            byte = magnitudes[row, j // 16 * 8 + j % 8]
-            sign = signs[row, j // 8] >> j % 8 & 1
-            assert found[row, j] == sign * 16 + (byte >> 4 * (j // 8 % 2) & 15)
+def test_packed_codes_are_unpacked_where_they_are_compared(dimension: int) -> None:
+    """The estimates for a query that is 1 in one dimension are the codes of that dimension."""
+    codes = _Codes(dimension, PACKED_BITS)
+    codes.factors[0], codes.factors[1], codes.terms[:, 0], codes.middle = 0, 1, 0, np.float32(0)
+    for place in range(dimension):
+        codes.query = np.eye(dimension, dtype=np.float32)[place]
+        assert codes.found(0).tolist() == codes.codes[:, place].tolist()

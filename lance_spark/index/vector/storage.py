@@ -169,8 +169,8 @@ class VectorStorage(ABC):
         """The columns beside the row ids, which have no nulls."""
 
     @abstractmethod
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        """A partition with these values of `column_types`."""
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        """A partition with these values of `column_types`: [n], of lists [n, w]."""
 
     @property
     def fixed_bytes(self) -> int:
@@ -202,14 +202,11 @@ class VectorStorage(ABC):
         ranges = RowRanges(starts[order], starts[order] + lengths[order])
         if bool((ranges.starts[1:] < ranges.stops[:-1]).any()):
             raise self.file.damaged("two partitions of an index have the same rows")
-        columns = self._columns(ranges)
         places = np.zeros(len(numbers), np.int64)
         places[order] = np.cumsum(lengths[order]) - lengths[order]
-        made: list[Partition] = []
-        for start, length in zip(places.tolist(), lengths.tolist(), strict=True):
-            ids, *others = [_piece(column, start, length) for column in columns]
-            made.append(self.partition(ids.to_numpy(), others).owned())
-        return made
+        spans = list(zip(places.tolist(), (places + lengths).tolist(), strict=True))
+        columns = [_pieces(column, spans) for column in self._columns(ranges)]
+        return [self.partition(ids, others).owned() for ids, *others in zip(*columns, strict=True)]
 
     def _columns(self, rows: RowRanges) -> list[pa.ChunkedArray]:
         columns = self.file.columns_in_chunks({"_rowid": pa.uint64(), **self.column_types()}, rows)
@@ -220,14 +217,23 @@ class VectorStorage(ABC):
         return columns
 
 
-def _piece(column: pa.ChunkedArray, start: int, length: int) -> pa.Array:
-    """Some rows of a column; only those that lie in several chunks are copied."""
-    piece = column.slice(start, length)
-    return piece.chunk(0) if piece.num_chunks == 1 else pa.concat_arrays(piece.chunks or [pa.array([], column.type)])
+def _pieces(column: pa.ChunkedArray, spans: Sequence[tuple[int, int]]) -> list[npt.NDArray[Any]]:
+    """The rows of a column from each start to each stop; only those that lie in several chunks are copied."""
+    if column.num_chunks == 1:
+        values = _values(column.chunk(0))
+        return [values[start:stop] for start, stop in spans]
+    pieces: list[npt.NDArray[Any]] = []
+    for start, stop in spans:
+        chunks = [_values(chunk) for chunk in column.slice(start, stop - start).chunks]
+        pieces.append(chunks[0] if len(chunks) == 1 else np.concatenate(chunks or [_values(pa.array([], column.type))]))
+    return pieces
 
 
-def matrix(array: pa.FixedSizeListArray) -> npt.NDArray[Any]:
-    """[n, w]: the values of an array of lists without nulls."""
+def _values(array: pa.Array) -> npt.NDArray[Any]:
+    """The values of an array without nulls: [n], of lists [n, w]."""
+    if not pa.types.is_fixed_size_list(array.type):
+        plain: npt.NDArray[Any] = array.to_numpy()
+        return plain
     width = array.type.list_size
     values = array.values.slice(array.offset * width, len(array) * width)
     found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), width)

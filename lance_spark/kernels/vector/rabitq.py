@@ -19,7 +19,9 @@ from lance_spark.kernels.jit import (
     pointer_i64,
     pointer_u8,
     pointer_u32,
+    pointer_u64,
 )
+from lance_spark.kernels.vector.rabitq_unpack import unpacked_row
 from lance_spark.kernels.vector.vector_codes import offer_least
 
 _STEPS = 24
@@ -231,22 +233,25 @@ def _least_distances(panels, num_rows, factors, stride, terms, planes, num_words
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, float32, int64, int64, int64)")
-def code_distances(parts, panels, factors, lengths, num_parts, dimension, query, middle, terms, count, out):
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, float32, int64, int64, int64, int64)")
+def code_distances(parts, panels, factors, lengths, num_parts, dimension, query, middle, terms, count, are_packed, out):
     """out[i] = the estimated distance of row i; NaN for rows that, by their signs, are not among the `count` nearest.
 
     An estimate is ``offset + share * add + scale * (codes · query - middle)``. Signs alone estimate it in the same way,
     with halves for codes; a bound of the error is taken off that.
 
     Args:
-        parts: int64[num_parts]: the address of the codes of each part, uint8[n, d].
-        panels: int64[num_parts]: of its sign bits, uint64[ceil(n / 8), ceil(d / 64), 8].
+        parts: int64[num_parts]: the address of the codes of each part, uint8[n, d]; if they are packed, of its
+            magnitudes of four bits as `unpacked_row` takes them, at a multiple of 8.
+        panels: int64[num_parts]: of its sign bits, uint64[ceil(n / 8), ceil(d / 64), 8]; not read if `count` is 0,
+            unless codes are packed.
         factors: int64[num_parts]: of float32[2, n] (add, scale), behind them those of the signs: float32[3, n] (add,
-            scale, error). Panels and factors of signs are not read if `count` is 0.
+            scale, error), which are not read if `count` is 0.
         lengths: int64[num_parts]: rows of each part.
         query: float32[d].
         terms: float32[num_parts, 3]: (offset, share, what the error is multiplied by).
         count: 0 for the estimates of all rows.
+        are_packed: whether the codes are.
         out: float32.
     """
     block, panel, factor, length = pointer_i64(parts), pointer_i64(panels), pointer_i64(factors), pointer_i64(lengths)
@@ -254,7 +259,7 @@ def code_distances(parts, panels, factors, lengths, num_parts, dimension, query,
     num_words = (dimension + 63) // 64
     # Addresses of these arrays are only taken inside the loop: they live until it ends.
     planes, room = np.zeros(num_words * 8, np.uint64), np.empty(2 * _BLOCK_ROWS, np.int64)
-    least = np.empty(_BLOCK_ROWS, np.float32)
+    least, row_codes = np.empty(_BLOCK_ROWS, np.float32), np.empty(num_words * 8, np.uint64)
     in_bits = _in_bits(wanted, dimension, planes) if count else (_ZERO, _ZERO, _ZERO, _ZERO)
     heap, size, done = np.empty(max(count, 1), np.float32), 0, 0
     for part in range(num_parts):
@@ -280,7 +285,11 @@ def code_distances(parts, panels, factors, lengths, num_parts, dimension, query,
                 if size and size == count and least[i - first] > heap[0]:
                     results[i] = np.nan
                     continue
-                product = _product(codes, i * dimension, dimension, wanted) - middle
+                if are_packed:
+                    unpacked_row(pointer_u64(panel[part]), pointer_u64(block[part]), i, num_words, row_codes)
+                    product = _product(pointer_u8(row_codes.ctypes.data), 0, dimension, wanted) - middle
+                else:
+                    product = _product(codes, i * dimension, dimension, wanted) - middle
                 results[i] = its_terms[0] + its_terms[1] * added[i] + scale[i] * product
                 if count:
                     size = offer_least(heap, size, count, results[i])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, matrix
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
 from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
@@ -51,9 +52,8 @@ class FlatStorage(CopiedStorage):
         centroids = self.model.centroids
         return {"flat": pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])}
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        found = matrix(columns[0])
-        return Partition(row_ids, np.ascontiguousarray(found, computed_type(found.dtype)))
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        return Partition(row_ids, np.ascontiguousarray(columns[0], computed_type(columns[0].dtype)))
 
     @property
     def bytes_of_value(self) -> int:

@@ -16,10 +16,12 @@ from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
 from lance_spark.index.vector.rotation import rotated, sign_flips
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage
 from lance_spark.index.vector.stored.rabit_codes import (
     MAX_BITS,
+    PACKED_BITS,
     magnitude_bytes,
+    packed_sign_panels,
     sign_panels,
     sign_rows,
     unpacked_codes,
@@ -91,12 +93,19 @@ class RabitStorage(VectorStorage):
             names += ["__add_factors", "__scale_factors", "__error_factors"]
         return types | dict.fromkeys(names, pa.float32())
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        signs = sign_rows(matrix(columns[0]), packed=self.is_packed)
-        magnitude, factors = (matrix(columns[1]), columns[2:]) if self.num_bits > 1 else (None, columns[1:])
-        codes = np.ascontiguousarray(unpacked_codes(signs, magnitude, self.num_bits))
-        stored = np.stack([factor.to_numpy() for factor in factors])
-        return Partition(row_ids, codes, (stored, sign_panels(signs)) if self.has_bounds else (stored,))
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        signs, factors = columns[0], columns[1:]
+        panels = packed_sign_panels(signs) if self.is_packed else sign_panels(signs)
+        magnitudes = None
+        if self.num_bits > 1:
+            magnitudes, factors = columns[1], columns[2:]
+        codes = magnitudes
+        if codes is None or self.num_bits != PACKED_BITS:
+            codes = np.ascontiguousarray(unpacked_codes(sign_rows(panels, *signs.shape), magnitudes, self.num_bits))
+        stored = np.empty((len(factors), len(row_ids)), np.float32)
+        for place, factor in enumerate(factors):
+            stored[place] = factor
+        return Partition(row_ids, codes, (stored, panels) if self.has_bounds else (stored,))
 
     def scorer(self, query: Vectors) -> Scorer:
         wanted = query.astype(np.float32)
@@ -130,6 +139,7 @@ class _RabitScorer(Scorer):
             middle,
             address_of(terms),
             count if count is not None and self.storage.has_bounds else 0,
+            self.storage.num_bits == PACKED_BITS,
             address_of(out),
         )
         return out

@@ -1,7 +1,9 @@
 """RQ: how the codes of a partition are packed.
 
 A code is a sign bit and, with more than one bit a dimension, a magnitude, which is stored inverted for negative values.
-Unpacked, each dimension is one number of `num_bits` bits whose order is that of the values.
+Unpacked, each dimension is one number of `num_bits` bits whose order is that of the values. Codes of five bits, the
+default of the reference library, stay packed: few rows are left when signs have been compared, and their codes are
+unpacked then.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ import numpy.typing as npt
 
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.rabitq import PANEL_ROWS
-from lance_spark.kernels.vector.rabitq_unpack import codes_of_five_bits, rows_of_blocks
+from lance_spark.kernels.vector.rabitq_unpack import panels_of_blocks
 
 _BLOCK_DIMENSIONS = 64
 MAX_BITS = 9
-_USUAL_BITS = 5
-"""The default of the reference library; a kernel unpacks such codes."""
+PACKED_BITS = 5
+"""Codes that are compared as they are stored."""
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -31,16 +33,6 @@ def magnitude_bytes(dimension: int, num_bits: int) -> int:
     64
     """
     return _BLOCK_DIMENSIONS * -(-dimension // _BLOCK_DIMENSIONS) * (num_bits - 1) // 8
-
-
-def sign_rows(signs: Bytes, *, packed: bool) -> Bytes:
-    """[n, d / 8]: the sign bits of each row.
-
-    Args:
-        signs: [n, d / 8], as stored.
-        packed: whether the bytes of 32 rows are interleaved.
-    """
-    return _rows_of_blocks(signs) if packed else signs
 
 
 def sign_panels(rows: Bytes) -> npt.NDArray[np.uint64]:
@@ -56,15 +48,31 @@ def sign_panels(rows: Bytes) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(words.transpose(0, 2, 1), np.uint64)
 
 
+def packed_sign_panels(signs: Bytes) -> npt.NDArray[np.uint64]:
+    """As `sign_panels`, of bytes that are stored 32 rows at a time.
+
+    Args:
+        signs: [n, d / 8], as stored.
+    """
+    found, (num_rows, width) = np.ascontiguousarray(signs), signs.shape
+    panels = np.zeros((-(-num_rows // PANEL_ROWS), -(-width // 8), PANEL_ROWS), np.uint64)
+    panels_of_blocks(address_of(found), num_rows, width, address_of(panels))
+    return panels
+
+
+def sign_rows(panels: npt.NDArray[np.uint64], num_rows: int, width: int) -> Bytes:
+    """[n, d / 8]: the sign bits of each row."""
+    words = np.ascontiguousarray(panels.transpose(0, 2, 1), "<u8").view(np.uint8)
+    return words.reshape(len(panels) * PANEL_ROWS, panels.shape[1] * 8)[:num_rows, :width]
+
+
 def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.NDArray[Any]:
-    """[n, d]: a code for each dimension: uint8, uint16 with nine bits.
+    """[n, d]: a code for each dimension: uint8, uint16 with nine bits; not of `PACKED_BITS`.
 
     Args:
         rows: [n, d / 8]: sign bits.
         magnitudes: [n, `magnitude_bytes`]; None with one bit.
     """
-    if num_bits == _USUAL_BITS and magnitudes is not None:
-        return _codes_of_five_bits(rows, magnitudes)
     # All rows as one, and products in place of shifts: numpy needs a third and a tenth of the time.
     bits = np.unpackbits(rows.ravel(), bitorder="little").reshape(len(rows), -1)
     if magnitudes is None:
@@ -75,22 +83,6 @@ def unpacked_codes(rows: Bytes, magnitudes: Bytes | None, num_bits: int) -> npt.
     found *= 1 << (num_bits - 1)
     found |= values
     return found
-
-
-def _rows_of_blocks(stored: Bytes) -> Bytes:
-    found, (num_rows, width) = np.ascontiguousarray(stored), stored.shape
-    rows = np.empty((num_rows, width), np.uint8)
-    rows_of_blocks(address_of(found), num_rows, width, address_of(rows))
-    return rows
-
-
-def _codes_of_five_bits(rows: Bytes, magnitudes: Bytes) -> Bytes:
-    (num_rows, num_words), signs, found = rows.shape, np.ascontiguousarray(rows), np.ascontiguousarray(magnitudes)
-    if address_of(found) % 8:
-        found = found.copy()
-    codes = np.empty((num_rows, 8 * num_words), np.uint8)
-    codes_of_five_bits(address_of(signs), address_of(found), num_rows, num_words, address_of(codes))
-    return codes
 
 
 def _unpacked_blocks(blocks: Bytes, num_bits: int) -> Bytes:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage, matrix
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage
 from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS
@@ -53,8 +53,8 @@ class ScalarStorage(CopiedStorage):
     def column_types(self) -> dict[str, pa.DataType]:
         return {"__sq_code": pa.list_(pa.uint8(), self.model.centroids.shape[1])}
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[pa.Array]) -> Partition:
-        return Partition(row_ids, np.ascontiguousarray(matrix(columns[0])))
+    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        return Partition(row_ids, np.ascontiguousarray(columns[0]))
 
     @property
     def bytes_of_value(self) -> int:
