@@ -112,6 +112,13 @@ class NearestRows:
         order = np.lexsort((merged.row_ids, merged.distances))[: self._k]
         self._hits = Hits(merged.distances[order], merged.row_ids[order], merged.addresses[order])
 
+    def offer_hits(self, hits: Hits) -> None:
+        """Takes rows into account that are in order, none of which has the distance NaN."""
+        if len(self._hits.distances) or len(hits.distances) > self._k or self.is_bounded:
+            self.offer(hits.distances, hits.row_ids, hits.addresses)
+        else:
+            self._hits = hits
+
     def hits(self) -> Hits:
         """The nearest rows of all that were offered."""
         return self._hits

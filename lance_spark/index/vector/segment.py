@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyroaring
 
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances
+from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances_of_parts
 from lance_spark.index.vector.nearest import NO_HITS, Hits
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
@@ -173,7 +173,10 @@ def nearest_of_segment(
         if not length > 0:
             return NO_HITS
         wanted = (wanted / length).astype(np.float32)
-    order, least = effort.probing.order(model.distances(wanted), effort.k, model.metric)
+    if len(model.centroids) == 1:
+        order, least = np.zeros(1, np.int64), 1
+    else:
+        order, least = effort.probing.order(model.distances(wanted), effort.k, model.metric)
     search = _PartitionSearch(opened, opened.storage.scorer(wanted), wanted, effort, live)
     found = NO_HITS
     place = 0
@@ -197,7 +200,7 @@ def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
     lengths = opened.storage.partitions.lengths[order]
     filled, lengths = order[lengths > 0], lengths[lengths > 0]
     most = max(1, _BATCH_BYTES // opened.model.centroids[0].nbytes)
-    if int(np.add.reduce(lengths)) <= most:
+    if len(filled) < 2 or int(np.add.reduce(lengths)) <= most:
         if len(filled):
             yield filled.tolist()
         return
@@ -255,8 +258,9 @@ class _PartitionSearch:
             raise graphs.file.damaged(f"an edge of the graph of partition {number} leads nowhere")
         estimates, places = found
         if self._opened.has_exact_distances:
-            vectors = rows.payload[places]
-            estimates = distances(self._opened.storage.metric, vectors, self._query.astype(vectors.dtype, copy=False))
+            metric, query = self._opened.storage.metric, self._query.astype(rows.payload.dtype, copy=False)
+            addresses = rows.address + places * rows.payload.strides[0]
+            estimates = distances_of_parts(metric, addresses, np.ones(len(places), np.int64), query)
         self._found.add_block(estimates, row_ids[places])
 
     @property
@@ -272,10 +276,10 @@ class _PartitionSearch:
         while True:
             estimates, row_ids = self._found.first(self._looked_at)
             addresses, is_live = self._live(row_ids)
-            num_live = np.count_nonzero(is_live)
-            if len(row_ids) < self._looked_at or num_live >= count:
-                if num_live < len(row_ids):
-                    estimates, row_ids, addresses = estimates[is_live], row_ids[is_live], addresses[is_live]
+            (live,) = is_live.nonzero()
+            if len(row_ids) < self._looked_at or len(live) >= count:
+                if len(live) < len(row_ids):
+                    estimates, row_ids, addresses = estimates[live], row_ids[live], addresses[live]
                 return Hits(estimates[:count], row_ids[:count], addresses[:count])
             self._look_at_more()
 

@@ -104,7 +104,7 @@ class ExactSearch:
     def offer(self, found: Sequence[Hits]) -> None:
         """Takes the rows that were found for each query into account; their distances are exact."""
         for hits, collector in zip(found, self._collectors, strict=True):
-            collector.offer(hits.distances, hits.row_ids, hits.addresses)
+            collector.offer_hits(hits)
 
     def hits(self) -> list[Hits]:
         """The nearest rows to each query."""

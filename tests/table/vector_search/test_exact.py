@@ -170,6 +170,25 @@ def test_columns_and_row_ids_of_the_result(tmp_path: Path) -> None:
     assert dataset.nearest("v", values[50], columns=[])["_distance"].to_pylist() == full["_distance"].to_pylist()
 
 
+def test_columns_of_each_type_come_in_the_order_of_the_rows(tmp_path: Path) -> None:
+    uri, numbers = str(tmp_path / "t"), [*range(100)]
+    types = [pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_(), pa.string()]
+    columns = [pa.array(numbers, pa.int64()).cast(dtype) for dtype in (*types, pa.timestamp("us", "UTC"))]
+    columns += [pa.array(numbers, pa.int32()).cast(pa.date32()), pa.array(np.arange(100, dtype="f2"))]
+    columns += [pa.array([None if number % 3 == 0 else number for number in numbers], dtype) for dtype in types[:6]]
+    arrays = [*columns, vectors(clustered(100, 8, "f4"))]
+    table = pa.table(arrays, names=[*(f"c{number}" for number in range(len(arrays) - 1)), "v"])
+    lance.write_dataset(table, uri, max_rows_per_file=40)
+    dataset, query = lance_spark.open(uri), clustered(100, 8, "f4")[7]
+    for k in (1, 10, 90):
+        found = dataset.nearest("v", query, k, with_row_id=True)
+        ids = found["_rowid"].to_numpy()
+        expected_rows = table.take(pa.array((ids >> np.uint64(32)) * 40 + (ids & np.uint64(0xFFFFFFFF))))
+        assert found.select(table.schema.names).to_pydict() == expected_rows.to_pydict()
+        assert found.select(table.schema.names).schema.types == table.schema.types
+        found.validate(full=True)
+
+
 def test_a_vector_in_a_struct(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     values = clustered(100, 8, "f4")
