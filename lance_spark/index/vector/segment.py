@@ -16,8 +16,8 @@ from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, V
 from lance_spark.index.vector.nearest import NO_HITS, Hits
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
-from lance_spark.index.vector.storage import Partition, Parts, Scorer
-from lance_spark.index.vector.stored.graph import Graphs
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
+from lance_spark.index.vector.stored.graph import Graph, Graphs
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.vector_codes import nearest_rows
 
@@ -29,6 +29,9 @@ _LEAST_EFFORT = 50
 _SCANNED_SHARE = 0.1
 """If fewer of the rows of a partition count, all are compared: a walk would visit most of them in vain."""
 
+
+_ERRORS = 3
+"""How many times the largest error of the nodes that were kept the error of another one can be."""
 
 _BATCH_BYTES = 64 << 20
 """About how many bytes of vectors are in memory at a time beside those that are cached."""
@@ -252,16 +255,35 @@ class _PartitionSearch:
             estimates = self._scorer.distances(Parts.of([number], [rows]))
             self._found.add_block(estimates[returned], row_ids[returned])
             return
-        nodes = self._scorer.nodes(number, rows)
-        found = graphs.graph(number, len(row_ids)).nearest(nodes, self._effort.nodes, returned)
-        if found is None:
-            raise graphs.file.damaged(f"an edge of the graph of partition {number} leads nowhere")
-        estimates, places = found
+        walk = _Walk(graphs, number, graphs.graph(number, len(row_ids)), self._effort.nodes, returned)
+        if self._add_rounded(walk, rows):
+            return
+        estimates, places = walk.nearest(self._scorer.nodes(number, rows))
         if self._opened.has_exact_distances:
-            metric, query = self._opened.storage.metric, self._query.astype(rows.payload.dtype, copy=False)
-            addresses = rows.address + places * rows.payload.strides[0]
-            estimates = distances_of_parts(metric, addresses, np.ones(len(places), np.int64), query)
+            estimates = self._distances(rows, places)
         self._found.add_block(estimates, row_ids[places])
+
+    def _add_rounded(self, walk: _Walk, rows: Partition) -> bool:
+        """Adds what a walk by rounded vectors finds, with exact distances; False if the vectors have to be walked."""
+        opened, count = self._opened, self._looked_at
+        if walk.effort < 2 * count or walk.number in opened.unrounded:
+            return False
+        rounded = self._scorer.rounded_nodes(walk.number, rows)
+        if rounded is None:
+            return False
+        estimates, places = walk.nearest(rounded)
+        distances = self._distances(rows, places)
+        if len(places) == walk.effort and not _is_settled(opened.storage.metric, estimates, distances, count):
+            opened.unrounded.add(walk.number)
+            return False
+        self._found.add_block(distances, rows.row_ids[places])
+        return True
+
+    def _distances(self, rows: Partition, places: Int64Array) -> Float32Array:
+        """float32[n]: of the vectors at some places of a partition."""
+        query = self._query.astype(rows.payload.dtype, copy=False)
+        addresses = rows.address + places * rows.payload.strides[0]
+        return distances_of_parts(self._opened.storage.metric, addresses, np.ones(len(places), np.int64), query)
 
     @property
     def num_rows(self) -> int:
@@ -290,6 +312,49 @@ class _PartitionSearch:
             self._found = _Found()
             for numbers in self._compared:
                 self._compare(numbers, self._opened.storage.rows(numbers), self._looked_at)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A walk through the graph of a partition.
+
+    Attributes:
+        graphs: the graphs of the segment.
+        number: of the partition.
+        graph: its graph.
+        effort: nodes that are kept.
+        returned: bool[nodes]: those that can be results; None for all.
+    """
+
+    graphs: Graphs
+    number: int
+    graph: Graph
+    effort: int
+    returned: npt.NDArray[np.bool_] | None
+
+    def nearest(self, nodes: GraphNodes) -> tuple[Float32Array, Int64Array]:
+        """(distances, nodes) of those that are found.
+
+        Raises:
+            CorruptFileError: the graph is broken.
+        """
+        found = self.graph.nearest(nodes, self.effort, self.returned)
+        if found is None:
+            raise self.graphs.file.damaged(f"an edge of the graph of partition {self.number} leads nowhere")
+        return found
+
+
+def _is_settled(metric: Metric, estimates: Float32Array, distances: Float32Array, count: int) -> bool:
+    """Whether the `count` nearest of the nodes that a walk has found are the nearest of all that it has seen.
+
+    Those that it has not kept have estimates above all that were kept. They can be as wrong as these are, and more: the
+    `count`-th distance has to be less than the greatest estimate by several times the largest error.
+    """
+    if metric is not Metric.DOT:
+        estimates, distances = np.sqrt(np.maximum(estimates, 0)), np.sqrt(distances)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(estimates - distances).max()
+    return bool(np.sort(distances)[count - 1] + _ERRORS * error <= estimates.max())
 
 
 class _Found:

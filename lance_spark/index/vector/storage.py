@@ -134,6 +134,10 @@ class Scorer(ABC):
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
         """`rows`, which are those of partition `number`, for a walk."""
 
+    def rounded_nodes(self, number: int, rows: Partition) -> GraphNodes | None:
+        """As `nodes`, as codes that take less time to compare; None if there are none."""
+        return None
+
 
 @dataclass(frozen=True)
 class VectorStorage(ABC):

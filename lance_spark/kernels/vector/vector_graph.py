@@ -140,8 +140,9 @@ def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, coming):
         target = np.int64(targets[edge])
         if target >= num_nodes:
             return -1
-        if seen[target] == 0:
-            seen[target] = 1
+        bit = np.uint8(1 << (target & 7))
+        if seen[target >> 3] & bit == 0:
+            seen[target >> 3] |= bit
             coming[count] = target
             count += 1
             for place in range(0, row_bytes, _LINE_BYTES):
@@ -186,7 +187,7 @@ def nearest_nodes(
         edge_ends: int64[rows + 1]: the edges of each row, in `edges` (uint32[num_edges], the nodes they lead to).
         entry: the node where the search begins, in the uppermost level.
         returned: uint8[num_nodes]: only nodes with 1 are results; the address 0 for all.
-        visited: uint8[num_nodes] of 0.
+        visited: uint8[num_nodes // 8 + 1] of 0: a bit for each node.
         open_keys, open_nodes: float32 and int64[num_nodes] of working space.
         found_keys, found_nodes: float32 and int64[effort].
 
@@ -216,7 +217,7 @@ def nearest_nodes(
     num_found = 0
     row_bytes = width * (4 if kind in (SQUARED_L2, DOT) else 1)
     coming = np.empty(_EDGES_AT_ONCE, np.int64)
-    seen[node] = 1
+    seen[node >> 3] |= np.uint8(1 << (node & 7))
     if returned == 0 or wanted[node] == 1:
         num_found = _push(keys, results, num_found, best, node, np.float32(-1))
     while num_open > 0:

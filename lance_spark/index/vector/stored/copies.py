@@ -47,7 +47,7 @@ class CopiedStorage(VectorStorage):
 
     @abstractmethod
     def copied(self, number: int, rows: Partition) -> Copy:
-        """The copy of partition `number`."""
+        """The copy of partition `number`, without arrays if it cannot have one."""
 
     @cached_property
     def has_copies(self) -> bool:
@@ -60,12 +60,16 @@ class CopiedStorage(VectorStorage):
     def addresses_of_copies(self, parts: Parts, number: int) -> npt.NDArray[np.int64] | None:
         """int64[p, number]: the addresses of the copy of each partition, 0 for one that was not compared before and
         may never be again; None if no partition has a copy."""
-        if not self.has_copies:
-            return None
-        copies = cached_parts(self._owner, "copies", parts.numbers, lambda missing: self._made(missing, parts))
+        copies = self.copies(parts)
         if not any(copies):
             return None
         return np.array([(0,) * number if copy is None else copy.addresses for copy in copies], np.int64)
+
+    def copies(self, parts: Parts) -> list[Copy | None]:
+        """The copy of each partition, None for one that was not compared before and may never be again."""
+        if not self.has_copies:
+            return [None] * len(parts.numbers)
+        return cached_parts(self._owner, "copies", parts.numbers, lambda missing: self._made(missing, parts))
 
     def _made(self, missing: Sequence[int], parts: Parts) -> list[tuple[Copy | None, int]]:
         rows = dict(zip(parts.numbers, parts.partitions, strict=True))

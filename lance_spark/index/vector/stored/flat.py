@@ -1,4 +1,8 @@
-"""FLAT: the vectors themselves, and in memory a copy of them with a byte a value, which is compared first."""
+"""FLAT: the vectors themselves, and in memory a copy of them with a byte a value, which is compared first.
+
+Copies of partitions with graphs have their codes row by row, as a walk compares them; those of others have the error of
+each vector too, by which rows can be left out.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,16 @@ from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Score
 from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
-from lance_spark.kernels.vector.vector_graph import CODES_SQUARED_L2, DOT, SQUARED_L2
+from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32
+from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
 
 _MIN_VALUES = 1 << 19
 """Fewer values are compared in less time than it takes to find out which of them have to be."""
 
 _NEAR_SHARE = 0.1
 """If more of the rows are asked for, all are compared."""
+
+_LARGEST_CODE = 255
 
 _BYTES_OF_VALUE = 5
 """Of a vector and its copy."""
@@ -59,7 +66,9 @@ class FlatStorage(CopiedStorage):
     def bytes_of_value(self) -> int:
         return _BYTES_OF_VALUE if computed_type(self.model.centroids.dtype) == np.float32 else 0
 
-    def copied(self, number: int, rows: Partition) -> ByteCopy:
+    def copied(self, number: int, rows: Partition) -> Copy:
+        if self.model.has_graph:
+            return row_codes(rows.payload)
         return ByteCopy.of(rows, self.model.centroids[number].astype(np.float32))
 
     def scorer(self, query: Vectors) -> Scorer:
@@ -74,6 +83,8 @@ class _FlatScorer(Scorer):
     def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
         num_rows = parts.num_rows
+        if self.storage.model.has_graph:
+            count = None
         if count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(wanted) >= _MIN_VALUES:
             copies = self.storage.addresses_of_copies(parts, _ARRAYS_OF_COPY)
             if copies is not None:
@@ -114,3 +125,27 @@ class _FlatScorer(Scorer):
         if self.storage.metric is Metric.DOT:
             return GraphNodes(DOT, payload, payload.shape[1], query, offset=1)
         return GraphNodes(SQUARED_L2, payload, payload.shape[1], query)
+
+    def rounded_nodes(self, number: int, rows: Partition) -> GraphNodes | None:
+        (copy,) = self.storage.copies(Parts.of([number], [rows]))
+        if copy is None or not copy.arrays:
+            return None
+        codes, (low, high) = copy.arrays
+        # Codes are rounded down: a value lies half a step above its code in the mean.
+        step, width = (high - low) / _LARGEST_CODE, codes.shape[1]
+        middle = low + step / 2
+        if self.storage.metric is Metric.DOT:
+            offset = 1 - middle * float(self.query.sum())
+            return GraphNodes(CODES_DOT, codes, width, self.query, step, offset)
+        wanted = ((self.query - middle) / step).astype(np.float32)
+        return GraphNodes(CODES_SQUARED_L2, codes, width, wanted, step * step)
+
+
+def row_codes(vectors: Float32Array) -> Copy:
+    """Vectors as a byte a value, uint8[n, d], and the bounds of all values; no arrays if there are no bounds."""
+    low, high = float(vectors.min()), float(vectors.max())
+    if not low < high or not np.isfinite(high - low):
+        return Copy((), ())
+    codes = np.empty(vectors.shape, np.uint8)
+    scalar_codes_f32(address_of(vectors), vectors.size, low, high, address_of(codes))
+    return Copy((codes, np.array([low, high])), ())

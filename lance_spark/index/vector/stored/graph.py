@@ -57,7 +57,7 @@ class Graph:
         """
         num_nodes = len(nodes.payload)
         room = min(effort, num_nodes)
-        visited = np.zeros(num_nodes, np.uint8)
+        visited = np.zeros(num_nodes // 8 + 1, np.uint8)
         open_keys, open_nodes = np.empty(num_nodes, np.float32), np.empty(num_nodes, np.int64)
         keys, found = np.empty(room, np.float32), np.empty(room, np.int64)
         ids, levels, ends, edges = self._addresses

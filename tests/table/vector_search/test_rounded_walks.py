@@ -1,0 +1,113 @@
+"""Walks through graphs of IVF_HNSW_FLAT by rounded vectors, whose results have the distances of the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pytest
+
+import lance_spark
+from lance_spark.index.vector.stored.flat import row_codes
+from lance_spark.index.vector.stored.graph import Graph
+from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
+from lance_spark.storage.cache import shared
+from tests.table.vector_search.test_exact import clustered, vectors, write
+from tests.table.vector_search.test_flat_copies import make_old
+
+ROWS = 1500
+
+
+@pytest.fixture(autouse=True)
+def empty_cache() -> Iterator[None]:
+    shared.clear()
+    yield
+    shared.clear()
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each walk compares rounded vectors."""
+    walked: list[bool] = []
+    nearest = Graph.nearest
+
+    def counted(graph: Any, nodes: Any, effort: int, returned: Any) -> Any:
+        walked.append(nodes.kind in (CODES_SQUARED_L2, CODES_DOT))
+        return nearest(graph, nodes, effort, returned)
+
+    monkeypatch.setattr(Graph, "nearest", counted)
+    return walked
+
+
+def indexed(path: Path, values: np.ndarray[Any, Any], metric: str = "l2") -> lance_spark.Dataset:
+    uri = str(path / "t")
+    write(uri, vectors(values), max_rows_per_file=400)
+    lance.dataset(uri).create_index("v", "IVF_HNSW_FLAT", metric=metric, num_partitions=1)
+    make_old(uri)
+    return lance_spark.open(uri)
+
+
+def found(dataset: lance_spark.Dataset, query: Any, k: int = 10, **options: Any) -> list[tuple[int, float]]:
+    rows = dataset.nearest("v", query, k, columns=["id"], ef=50, **options)
+    return list(zip(rows["id"].to_pylist(), rows["_distance"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+@pytest.mark.parametrize("where", [None, "id % 3 = 1"])
+def test_rows_and_distances_are_those_of_the_vectors(
+    tmp_path: Path, metric: str, where: str | None, walks: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lance_spark.table.vector_search.indexed._MAX_FILTERED_ROWS", 10)
+    values = np.random.default_rng(1).normal(size=(ROWS, 24)).astype("f4")
+    dataset, queries = indexed(tmp_path, values, metric), values[:20] * np.float32(1.01)
+    found(dataset, queries[0], filter=where)
+    del walks[:]
+    results = [dict(found(dataset, query, filter=where)) for query in queries]
+    assert walks == [True] * len(queries)
+    exact = [dict(found(dataset, query, filter=where, metric=metric, use_index=False)) for query in queries]
+    assert sum(len(rows.keys() & of_all.keys()) for rows, of_all in zip(results, exact, strict=True)) >= 190
+    for rows, of_all in zip(results, exact, strict=True):
+        assert all(distance == of_all[row] for row, distance in rows.items() if row in of_all)
+
+
+def test_the_first_walk_makes_no_codes(tmp_path: Path, walks: list[bool]) -> None:
+    dataset = indexed(tmp_path, clustered(ROWS, 24, "f4"))
+    for _ in range(3):
+        found(dataset, np.ones(24, np.float32))
+    assert walks == [False, True, True]
+
+
+def test_walks_that_keep_few_more_nodes_than_rows_are_by_vectors(tmp_path: Path, walks: list[bool]) -> None:
+    dataset = indexed(tmp_path, clustered(ROWS, 24, "f4"))
+    for _ in range(3):
+        found(dataset, np.ones(24, np.float32), k=26)
+    assert walks == [False, False, False]
+
+
+@pytest.mark.parametrize("far", [1.0, 1e6])
+def test_vectors_nearer_than_a_code_tells_are_walked(tmp_path: Path, far: float, walks: list[bool]) -> None:
+    """Nearest rows that differ by less than the step of a code are found, and codes are not walked again."""
+    random = np.random.default_rng(3)
+    values = np.repeat(random.normal(size=(5, 24)), ROWS // 5, axis=0)
+    values += random.normal(scale=1e-5, size=values.shape)
+    values[-1] = far
+    dataset, queries = indexed(tmp_path, values.astype("f4")), values[:1400:100].astype("f4")
+    found(dataset, queries[0])
+    del walks[:]
+    results = [found(dataset, query) for query in queries]
+    assert walks == [True] + [False] * len(queries)
+    exact = [found(dataset, query, use_index=False) for query in queries]
+    shared_rows = [len(dict(own).keys() & dict(of_all).keys()) for own, of_all in zip(results, exact, strict=True)]
+    assert sum(shared_rows) >= 9 * len(queries)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_without_bounds_have_no_codes(value: float) -> None:
+    rows = np.ones((3, 8), np.float32)
+    rows[1, 2] = value
+    assert not row_codes(rows).arrays
+    assert not row_codes(np.ones((3, 8), np.float32)).arrays
+    assert row_codes(np.arange(24, dtype=np.float32).reshape(3, 8)).arrays
