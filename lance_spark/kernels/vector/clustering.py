@@ -10,13 +10,16 @@ import numpy as np
 
 from lance_spark.kernels.jit import inlined, kernel, pointer_f32, pointer_f64, pointer_i32, pointer_i64, pointer_u8
 
+_COLUMNS = 32
 LANES = 256
 """Vectors that `nearest_codewords` handles together."""
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def nearest_of_products(products, num_rows, num_centroids, norms, labels, scores):
-    """The centroid c with the least ``norms[c] - 2 * products[i, c]`` of each row, and that value.
+    """The first centroid c with the least ``norms[c] - 2 * products[i, c]`` of each row, and that value.
+
+    The least of each of some columns is kept, so that the comparisons are vector instructions.
 
     Args:
         products: float32[n, k]: of row and centroid.
@@ -28,15 +31,29 @@ def nearest_of_products(products, num_rows, num_centroids, norms, labels, scores
     norm = pointer_f32(norms)
     label = pointer_i32(labels)
     score = pointer_f32(scores)
+    least = np.empty(_COLUMNS, np.float32)
+    where = np.empty(_COLUMNS, np.int32)
+    whole = num_centroids // _COLUMNS * _COLUMNS
     for i in range(num_rows):
         start = i * num_centroids
-        best = np.float32(np.inf)
-        chosen = np.int32(0)
-        for c in range(num_centroids):
+        for lane in range(_COLUMNS):
+            least[lane] = np.inf
+            where[lane] = 0
+        for first in range(0, whole, _COLUMNS):
+            for lane in range(_COLUMNS):
+                value = norm[first + lane] - np.float32(2) * product[start + first + lane]
+                nearer = value < least[lane]
+                least[lane] = value if nearer else least[lane]
+                where[lane] = np.int32(first + lane) if nearer else where[lane]
+        best, chosen = np.float32(np.inf), np.int32(0)
+        for lane in range(_COLUMNS):
+            # Of equal ones the first, as if they had been compared one after the other.
+            if least[lane] < best or (least[lane] == best and where[lane] < chosen):
+                best, chosen = least[lane], where[lane]
+        for c in range(whole, num_centroids):
             value = norm[c] - np.float32(2) * product[start + c]
             if value < best:
-                best = value
-                chosen = np.int32(c)
+                best, chosen = value, np.int32(c)
         label[i] = chosen
         score[i] = best
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -119,20 +120,24 @@ def partition_sizes(files: IndexFiles, num_partitions: int) -> list[int]:
 def _write_storage(
     model: VectorModel, codec: Codec, rows: StoredRows, lengths: npt.NDArray[np.int64], output: SegmentOutput
 ) -> None:
-    parts = []
-    bounds = np.cumsum([0, *lengths.tolist()]).tolist()
-    for start, length in zip(bounds, lengths.tolist(), strict=False):
-        if length:
-            parts.append(codec.packed({name: values[start : start + length] for name, values in rows.columns.items()}))
-    types = codec.types()
+    types, packed = codec.types(), _packed(codec, rows.columns, lengths)
     columns = [pa.array(rows.ids, pa.uint64())]
     fields = [pa.field(_ROW_ID, pa.uint64())]
     for name, dtype in types.items():
-        values = np.concatenate([part[name] for part in parts]) if parts else rows.columns[name]
-        columns.append(_arrow(values, dtype))
+        columns.append(_arrow(packed[name], dtype))
         fields.append(pa.field(name, dtype, nullable=codec.is_nullable))
     table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
     output.write(STORAGE_FILE, table, *storage_parts(model, lengths.tolist()), codec.buffers())
+
+
+def _packed(codec: Codec, columns: Columns, lengths: npt.NDArray[np.int64]) -> Columns:
+    """The columns of all partitions as files have them; no copy of those that are stored as they are."""
+    if type(codec).packed is Codec.packed or not lengths.any():
+        return columns
+    bounds = np.cumsum([0, *lengths.tolist()]).tolist()
+    spans = [slice(start, stop) for start, stop in pairwise(bounds) if start < stop]
+    parts = [codec.packed({name: values[span] for name, values in columns.items()}) for span in spans]
+    return {name: np.concatenate([part[name] for part in parts]) for name in columns}
 
 
 def storage_parts(model: VectorModel, lengths: list[int]) -> tuple[dict[str, str], dict[str, bytes]]:
