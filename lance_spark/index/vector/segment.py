@@ -274,7 +274,8 @@ class _PartitionSearch:
         estimates, places = walk.nearest(rounded)
         distances = self._distances(rows, places)
         if len(places) == walk.effort and not _is_settled(opened.storage.metric, estimates, distances, count):
-            opened.unrounded.add(walk.number)
+            if np.isfinite(estimates).all():
+                opened.unrounded.add(walk.number)
             return False
         self._found.add_block(distances, rows.row_ids[places])
         return True

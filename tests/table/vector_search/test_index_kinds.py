@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lance
@@ -12,9 +14,13 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.index.files import IndexFile
+from lance_spark.index.vector.ivf import IvfModel
+from lance_spark.index.vector.metrics import Metric
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.segment import Effort, Probed, nearest_of_segment
+from lance_spark.index.vector.stored.rabit import RabitStorage
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.segments import chosen_segments
 from tests.table.vector_search.test_exact import clustered, vectors, write
@@ -163,3 +169,14 @@ def test_walk_through_the_graph_returns_rows_of_the_filter_only(
         found = dataset.nearest("v", query, 10, filter=condition, ef=200)["id"].to_pylist()
         assert all(id_ % share == 1 for id_ in found)
         assert len(set(exact) & set(found)) >= 9
+
+
+def test_codes_of_rq_that_do_not_fill_bytes_are_refused() -> None:
+    """Kernels read the signs of each row in words of as many bytes as the dimensions need."""
+    described: dict[str, Any] = {"rotation_type": "fast", "query_estimator": "raw_query", "code_dim": 65, "num_bits": 5}
+    described["fast_rotation_signs"] = [0] * 36
+    file: Any = IndexFile.__new__(IndexFile)
+    file._fields, file._reader = {}, SimpleNamespace(path="auxiliary.idx")
+    file.metadata = {"storage_metadata": json.dumps([json.dumps(described)])}
+    with pytest.raises(CorruptFileError, match="65 dimensions"):
+        RabitStorage.of(file, IvfModel("IVF_RQ", Metric.L2, np.zeros((1, 65), np.float32)))

@@ -87,6 +87,15 @@ def test_walks_that_keep_few_more_nodes_than_rows_are_by_vectors(tmp_path: Path,
     assert walks == [False, False, False]
 
 
+def test_a_query_that_is_no_number_changes_nothing_for_others(tmp_path: Path, walks: list[bool]) -> None:
+    dataset = indexed(tmp_path, clustered(ROWS, 24, "f4"))
+    for query in (np.ones(24), np.full(24, np.nan), np.full(24, np.inf), np.ones(24)):
+        rows = found(dataset, query.astype("f4"))
+        assert bool(np.isfinite(query).all()) == bool(len(rows) == 10 and np.isfinite([row[1] for row in rows]).all())
+    assert walks[0] is False
+    assert walks[-1] is True
+
+
 @pytest.mark.parametrize("far", [1.0, 1e6])
 def test_vectors_nearer_than_a_code_tells_are_walked(tmp_path: Path, far: float, walks: list[bool]) -> None:
     """Nearest rows that differ by less than the step of a code are found, and codes are not walked again."""

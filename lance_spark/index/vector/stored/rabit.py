@@ -56,6 +56,8 @@ class RabitStorage(VectorStorage):
         except (TypeError, ValueError, OverflowError) as error:
             raise file.damaged("the signs of a rotation are no bytes") from error
         num_bits = described.get("num_bits")
+        if dimension % 8:
+            raise file.damaged(f"codes of {dimension} dimensions, which do not fill bytes")
         if signs.shape != (_ROUNDS * -(-dimension // 8),) or type(num_bits) is not int or not 1 <= num_bits <= MAX_BITS:
             raise file.damaged(f"{signs.size} bytes of signs and {num_bits} bits for {dimension} dimensions")
         partitions = Partitions.read(file, len(model.centroids))
