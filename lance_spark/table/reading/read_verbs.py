@@ -248,7 +248,7 @@ def _taken(plan: Scan, parts: Sequence[tuple[Scan, Manifest]], indices: Sequence
 
 
 def _shown(plan: Scan, rows: pa.Table) -> pa.Table:
-    return shown_table(rows) if plan.has_json else rows
+    return shown_table(rows) if plan.shows_other_types else rows
 
 
 def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool) -> BlobReader:

@@ -34,9 +34,9 @@ from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.reading.json_text import shown_schema
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
+from lance_spark.table.reading.shown_types import shown_schema
 from lance_spark.table.reading.system_columns import (
     ROW_ADDRESS,
     ROW_ID,
@@ -218,7 +218,7 @@ class Scan:
         return self._columns.arrow_schema
 
     @cached_property
-    def has_json(self) -> bool:
+    def shows_other_types(self) -> bool:
         """Whether users see other values than the stored ones."""
         return shown_schema(self.arrow_schema) is not self.arrow_schema
 

@@ -142,10 +142,10 @@ class VectorVerbs(ABC):
 
     def _shown_result(self, request: NearestRequest) -> pa.Table:
         rows = self.searched(self.plan_nearest(request))
-        return shown_table(rows) if self._has_json else rows
+        return shown_table(rows) if self._shows_other_types else rows
 
     @cached_property
-    def _has_json(self) -> bool:
+    def _shows_other_types(self) -> bool:
         schema = self.stored_schema
         return shown_schema(schema) is not schema
 
