@@ -180,3 +180,19 @@ def test_show_functions_lists_them(spark: SparkSession) -> None:
     names = {"lance_match", "lance_match_phrase", "lance_multi_match", "contains_tokens"}
     assert names <= {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()}
     assert {f"lance.{name}" for name in names} <= {row[0] for row in spark.sql("SHOW FUNCTIONS IN lance").collect()}
+
+
+@pytest.mark.parametrize("json_as", ["variant", "string"])
+def test_searches_of_json_documents_are_pushed(spark: SparkSession, uri: str, json_as: str) -> None:
+    documents = ['{"t": "Red apples", "n": 1}', '{"t": ["a rose", "red"]}', None, '{"n": 2}']
+    lance.write_dataset(pa.table({"id": range(4), "doc": pa.array(documents, pa.json_())}), uri)
+    spark.read.format("lance").option("json_as", json_as).load(uri).createOrReplaceTempView("documents")
+    for condition, expected in {
+        "lance_match(doc, 't,str,apple')": {0},
+        "lance_match(doc, 'n,number,2;t,str,rose')": {1, 3},
+        "NOT lance_match(doc, 't,str,red')": {3},
+        "lance_match_phrase(doc, 't,str,red apples') OR id = 2": {0, 2},
+    }.items():
+        assert ids(spark, f"SELECT id FROM documents WHERE {condition}") == expected, condition
+    with pytest.raises(PySparkException, match="path,type,value"):
+        spark.sql("SELECT id FROM documents WHERE lance_match(doc, 'red')").collect()

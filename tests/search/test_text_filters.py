@@ -118,3 +118,70 @@ def test_delete_with_text_search_is_refused_and_changes_nothing(dataset: Any) ->
         dataset.delete("lance_match(title, 'apple')")
     assert dataset.count_rows() == 6
     assert dataset.delete("contains_tokens(title, 'apple')").count_rows() == 4
+
+
+DOCUMENTS = [
+    '{"title": "Red apples", "year": 2001}',
+    '{"title": "A rose", "tags": ["red", {"n": null}]}',
+    '{"title": "The blue sky", "year": 2001.5}',
+    None,
+    '{"other": "red apple"}',
+]
+
+JSON_CONDITIONS: list[tuple[str, list[int]]] = [
+    ("lance_match(doc, 'title,str,apple')", [0]),
+    ("lance_match(doc, 'title,str,the sky')", [2]),
+    ("lance_match(doc, 'year,number,2001;tags,str,red')", [0, 1]),
+    ("lance_match(doc, 'tags.n,null,null;tags,str,red', 'operator=AND')", [1]),
+    ("lance_match(doc, 'title,str,ros', 'fuzziness=1')", [1]),
+    ("NOT lance_match(doc, 'title,str,apple')", [1, 2, 4]),
+    ("NOT (lance_match(doc, 'title,str,apple') AND id >= 0)", [1, 2, 4]),
+    ("lance_match(doc, 'title,str,rose') OR id = 3", [1, 3]),
+    ("lance_match_phrase(doc, 'title,str,red apples')", [0]),
+    ("lance_multi_match('other,str,red;title,str,red', doc, more)", [0, 2, 3, 4]),
+    ("lance_multi_match('other,str,red;title,str,red', 'operator=AND', doc, more)", [0, 2, 4]),
+    ("NOT lance_multi_match('other,str,red', doc, more)", [1, 3]),
+]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize("has_index", [False, True])
+def test_conditions_on_json_documents_find_their_rows(is_partitioned: bool, has_index: bool) -> None:
+    more = ['{"other": "red"}', None, '{"other": "red", "title": "red"}', '{"title": "red"}', '{"title": "red"}']
+    columns = {"id": range(5), "p": list("aabbb"), "doc": pa.array(DOCUMENTS, pa.json_())}
+    rows = pa.table({**columns, "more": pa.array(more, pa.json_())})
+    root = f"memory://text-{uuid.uuid4().hex}"
+    partitions = [PartitionBy("p", ("p",), Identity())]
+    dataset: Any = (
+        create_partitioned_dataset(root, rows.schema, partitions).append(rows)
+        if is_partitioned
+        else lance_spark.write(rows, root)
+    )
+    if has_index:
+        dataset = dataset.create_scalar_index("doc", "INVERTED", with_position=True)
+    for condition, expected in JSON_CONDITIONS:
+        assert sorted(dataset.to_table(["id"], condition)["id"].to_pylist()) == expected, condition
+        assert dataset.count_rows(condition) == len(expected), condition
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("lance_match(doc, 'red')", "path,type,value"),
+        ("lance_match(data, 'red')", "strings, lists of strings or JSON"),
+        ("lance_multi_match('a,str,red', 'operator=AND', doc, title)", "texts or JSON documents, not both"),
+    ],
+)
+def test_conditions_that_are_none_of_json_documents_are_refused(condition: str, message: str) -> None:
+    rows = pa.table(
+        {"title": ["red"], "doc": pa.array(['{"a": 1}'], pa.json_()), "data": pa.array([b"red"], "large_binary")}
+    )
+    dataset = lance_spark.write(rows, f"memory://text-{uuid.uuid4().hex}")
+    with pytest.raises(InvalidInputError, match=message):
+        dataset.to_table(filter=condition)
+
+
+def test_delete_with_a_search_of_json_documents_is_refused() -> None:
+    dataset = lance_spark.write(pa.table({"doc": pa.array(DOCUMENTS, pa.json_())}), f"memory://text-{uuid.uuid4().hex}")
+    with pytest.raises(InvalidInputError, match="works in filters of reads"):
+        dataset.delete("lance_match(doc, 'title,str,apple')")

@@ -42,12 +42,13 @@ def check_searchable(values: Sequence[Operand], num_rows: int) -> Operand:
     """The value of a text search for no rows.
 
     Raises:
-        InvalidInputError: a column is no text, or there are rows: the search needs the table's text index and is not
-            done row by row.
+        InvalidInputError: a column is neither text nor JSON, or there are rows: the search needs the table's text
+            index and is not done row by row.
     """
     for value in values:
-        if not is_text(value.type):
-            raise InvalidInputError(f"text search needs strings or lists of strings, not {value.type}")
+        # The search itself, which knows the fields, tells JSON documents from other binaries.
+        if not (is_text(value.type) or pa.types.is_large_binary(value.type)):
+            raise InvalidInputError(f"text search needs strings, lists of strings or JSON, not {value.type}")
     if num_rows:
         raise InvalidInputError(
             "text search works in filters of reads: scan, to_table, count_rows and search; elsewhere, select the keys "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.analysis.analyzer import tokens_of
-from lance_spark.analysis.parameters import AS_WRITTEN
+from lance_spark.analysis.analyzer import Token
+from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter
@@ -121,7 +122,7 @@ class _Searches:
             return PhraseQuery(expr.words, names[0], expr.options.slop, Granularity.ROW)
         if expr.options.operator == "OR" or len(names) == 1:
             return _match(expr, expr.words, names)
-        tokens = list(dict.fromkeys(token.text for token in tokens_of(AS_WRITTEN, expr.words)))
+        tokens = list(dict.fromkeys(token.text for token in self._words(expr.words, names)))
         needed = [word for word in tokens if expr.options.fuzziness != 0 or self._has_terms(word, names)]
         return (
             BooleanQuery(must=tuple(_match(expr, word, names) for word in needed))
@@ -129,8 +130,18 @@ class _Searches:
             else _match(expr, "", names)
         )
 
+    def _words(self, words: str, names: Sequence[str]) -> Sequence[Token]:
+        """The words, as they are written, each of which one of several columns must have."""
+        kinds = {self._parameters(name).lance_tokenizer for name in names}
+        if len(kinds) > 1:
+            raise InvalidInputError("lance_multi_match with operator=AND searches texts or JSON documents, not both")
+        return query_tokens(replace(AS_WRITTEN, lance_tokenizer=kinds.pop()), words)
+
     def _has_terms(self, word: str, names: Sequence[str]) -> bool:
-        return any(query_tokens(self._columns(name, False, Granularity.ROW).parameters, word) for name in names)
+        return any(query_tokens(self._parameters(name), word) for name in names)
+
+    def _parameters(self, name: str) -> TextParameters:
+        return self._columns(name, False, Granularity.ROW).parameters
 
 
 def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:

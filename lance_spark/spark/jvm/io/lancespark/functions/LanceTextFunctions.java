@@ -19,6 +19,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.VariantType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -48,7 +49,8 @@ public final class LanceTextFunctions {
       boolean isSlop = name.equals("lance_match_phrase") && place == 2;
       boolean isList = isSearch && types[place] instanceof ArrayType array && array.elementType() instanceof StringType;
       boolean isText = types[place] instanceof StringType || types[place] instanceof NullType;
-      fits = fits && (isSlop ? types[place] instanceof IntegerType : isText || isList);
+      boolean isJson = isSearch && types[place] instanceof VariantType;
+      fits = fits && (isSlop ? types[place] instanceof IntegerType : isText || isList || isJson);
     }
     if (!fits) {
       throw LanceException.invalid(
