@@ -132,3 +132,44 @@ def test_partitioned_table(spark: SparkSession) -> None:
     spark.sql("INSERT INTO lance.search.p VALUES (1, 'a', 'red'), (2, 'b', 'red rose'), (3, 'b', 'blue')")
     rows = spark.sql("SELECT id FROM search('lance.search.p', 'red', 5) ORDER BY _score DESC").collect()
     assert [row.id for row in rows] == [1, 2]
+
+
+@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (p)"])
+def test_items_of_lists_have_their_numbers(spark: SparkSession, clause: str) -> None:
+    name = "lance.search.lists"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, p STRING, parts ARRAY<STRING>) USING lance {clause}")
+    try:
+        spark.sql(
+            f"INSERT INTO {name} VALUES (1, 'a', array('quick fox', 'lazy dog')), "
+            "(2, 'b', array('fox', 'quick dog fox')), (3, 'b', array()), (4, 'a', NULL)"
+        )
+        assert (
+            "_doc_index"
+            not in spark.sql(f"SELECT * FROM search('{name}', 'fox', search_columns => array('parts'))").columns
+        )
+        options = "document_granularity = 'LIST_ELEMENT'"
+        spark.sql(f"ALTER TABLE {name} CREATE INDEX items USING fts (parts) WITH ({options})").collect()
+        found = spark.sql(f"SELECT * FROM search('{name}', 'fox')")
+        assert found.columns == ["id", "p", "parts", "_doc_index", "_score"]
+        rows = found.collect()
+        assert {(row.id, *row._doc_index) for row in rows} == {(1, 0), (2, 0), (2, 1)}
+        assert [tuple(row) for row in rows] == expected(spark, name, "fox")
+        some = spark.sql(f"SELECT * FROM search('{name}', 'dog', columns => array('_doc_index', '_SCORE', 'id'))")
+        assert some.columns == ["_doc_index", "_score", "id"]
+        assert {(row.id, *row._doc_index) for row in some.collect()} == {(1, 1), (2, 1)}
+        exploded = f"SELECT id, parts[_doc_index[0]] FROM search('{name}', 'lazy')"
+        assert [tuple(row) for row in spark.sql(exploded).collect()] == [(1, "lazy dog")]
+        called = spark.sql(f"CALL lance.system.search(table => '{name}', query => 'fox', columns => array('id'))")
+        assert called.columns == ["id", "_doc_index", "_score"]
+        assert {(row.id, *row._doc_index) for row in called.collect()} == {(1, 0), (2, 0), (2, 1)}
+        assert spark.sql(f"SELECT count(*) FROM search('{name}', 'fox')").first()[0] == 3
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+
+
+def test_score_may_be_among_the_columns_of_a_search(spark: SparkSession, table: str) -> None:
+    found = spark.sql(f"SELECT * FROM search('{table}', 'red', columns => array('_score', 'id'))")
+    assert found.columns == ["_score", "id"]
+    assert {row.id for row in found.collect()} == {1, 3, 5}
+    with pytest.raises(PySparkException, match="the documents of this search are rows"):
+        spark.sql(f"SELECT * FROM search('{table}', 'red', columns => array('_doc_index', 'id'))").collect()

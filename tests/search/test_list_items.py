@@ -171,11 +171,13 @@ def test_rows_have_the_best_score_of_their_items() -> None:
     assert len(RowScores.none(has_items=True).by_row().scores) == 0
 
 
-def test_results_of_sql_have_no_numbers_of_items(tmp_path: Path) -> None:
+def test_results_of_sql_have_the_numbers_of_items(tmp_path: Path) -> None:
     dataset = lance_spark.write(table(20, 1), str(tmp_path)).create_text_index("l", document_granularity="LIST_ELEMENT")
     found = TextSearch(dataset, SearchRequest("w1", ["l"]), ["id"], None, False)
-    assert found.found().schema.names == found.schema().names == ["id", "_score"]
-    assert found.found().num_rows == dataset.search("w1").num_rows > 0
+    assert found.found().schema == found.schema()
+    assert found.schema().names == ["id", "_doc_index", "_score"]
+    assert found.found().equals(dataset.search("w1", ["id"]))
+    assert found.found().num_rows > 0
 
 
 def test_order_of_equal_scores_is_that_of_rows_and_items(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.search.text_search import SearchRequest
 
 ROWS = pa.table(
     {
@@ -91,7 +92,7 @@ def test_a_column_with_the_name_of_the_score_is_refused_unless_left_out(dataset:
     with pytest.raises(InvalidInputError, match="has a column _score, and so has the table"):
         scored.search("rose")
     with pytest.raises(InvalidInputError, match="has a column _score, and so has the table"):
-        scored.search_schema()
+        scored.search_schema(SearchRequest("rose"))
     assert scored.search("rose", columns=["id"]).column_names == ["id", "_score"]
     assert scored.search("rose", columns=["_score"], with_score=False).to_pylist() == [{"_score": 3.0}]
 

@@ -16,7 +16,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
 from lance_spark.table.search.result_columns import placed, split_columns
-from lance_spark.table.search.text_search import SearchedPart, SearchRequest, scored_schema, search_parts
+from lance_spark.table.search.text_search import SearchedPart, SearchRequest, result_schema, search_parts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -107,14 +107,12 @@ class SearchVerbs(ABC):
         """What a piece of a search finds. Raises as `search`."""
         return list(found_in(piece, request, self._searched_parts([], None, False, False)[0]))
 
-    def search_schema(self, columns: Sequence[str] | None = None, *, with_row_id: bool = False) -> pa.Schema:
-        """The schema of the result of `searched_texts`, with ``_score``, without a search.
-
-        Raises:
-            NotFoundError: no such column.
-            InvalidInputError: one of the columns is called ``_score``.
-        """
-        return scored_schema(self._searched_parts(columns, None, with_row_id, False)[1])
+    def search_schema(
+        self, request: SearchRequest, columns: Sequence[str] | None = None, *, with_row_id: bool = False
+    ) -> pa.Schema:
+        """The schema of the result of `searched_texts`, without a search. Raises as it does."""
+        parts, schema = self._searched_parts(columns, None, with_row_id, False)
+        return result_schema(request, parts, schema)
 
 
 class DatasetSearchVerbs(SearchVerbs):

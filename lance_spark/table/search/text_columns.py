@@ -95,6 +95,10 @@ class TextColumns:
             self._made[key] = self._make(name, needs_positions, granularity)
         return self._made[key]
 
+    def granularity(self, name: str, given: str | None) -> Granularity:
+        """What a document of a column is, unless it is `given`. Raises as calls."""
+        return self.shared.granularity(name) if given is None else Granularity.of(given)
+
     def leave_out(self, error: CorruptFileError) -> bool:
         """Searches without the segment that has the damaged file from now on; False if no segment in use has it."""
         found = self._indexes.leave_out(error)
@@ -137,7 +141,7 @@ class TextColumns:
         if not (is_text(dtype) or is_json):
             raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings, lists of strings or JSON")
         names = tuple(field.name for field in path)
-        documents = Granularity.of(granularity) if granularity is not None else self.shared.granularity(name)
+        documents = self.granularity(name, granularity)
         if documents is Granularity.LIST_ELEMENT:
             check_lists(dtype)
         found = self._indexes.segments(path, documents)

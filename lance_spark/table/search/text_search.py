@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import no_rows
 from lance_spark.index.text.items import UInt32Array
+from lance_spark.index.text.items import Granularity, UInt32Array
 from lance_spark.index.text.queries import MatchQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
 from lance_spark.layouts.arrow_take import take_chunked
@@ -142,6 +143,29 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
     result = _taken(table, np.argsort(np.argsort(owners, kind="stable"), kind="stable"), schema)
     items = [rows.items for rows in found if rows.items is not None]
     return _scored(result, scores, np.concatenate(items)[chosen] if items else None, request)
+
+
+def result_schema(request: SearchRequest, parts: Sequence[SearchedPart], schema: pa.Schema) -> pa.Schema:
+    """The schema of the result of `search_parts`, without a search. Arguments and errors as there."""
+    if has_items(request, parts):
+        check_added_columns(schema, (ITEM,))
+        schema = schema.append(ITEM_FIELD)
+    return scored_schema(schema) if request.with_score else schema
+
+
+def has_items(request: SearchRequest, parts: Sequence[SearchedPart]) -> bool:
+    """Whether the documents of a search are items of lists, not rows.
+
+    Raises:
+        NotFoundError: no such column.
+        InvalidInputError: a column has indexes of both kinds of documents, and the query names none.
+    """
+    columns, query = searched(request, parts)
+    return any(
+        column.granularity(leaf.column or "", leaf.document_granularity) is Granularity.LIST_ELEMENT
+        for column in columns
+        for leaf in query.leaves()
+    )
 
 
 def scored_schema(schema: pa.Schema) -> pa.Schema:

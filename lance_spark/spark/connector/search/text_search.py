@@ -11,7 +11,7 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.divided import FoundInPiece, knowing
-from lance_spark.table.search.result_columns import ITEM, SCORE
+from lance_spark.table.search.result_columns import ADDED_BY_TEXT_SEARCH, placed, split_columns
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchRequest
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
@@ -43,18 +43,26 @@ class TextSearch:
 
     def schema(self) -> pa.Schema:
         """The columns of the result."""
-        return self.dataset.search_schema(self.columns, with_row_id=self.with_row_id)
+        read, added = self._split()
+        found = self.dataset.search_schema(self.request, read, with_row_id=self.with_row_id)
+        return placed(found.empty_table(), self.columns or (), added).schema
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """The result, with these of its columns. Raises as `SearchVerbs.search`."""
+        own = self.dataset.stored_schema.names
         # A path into a struct stays as it is: the column then has only these fields.
-        read = self.columns or [quote_name(name) for name in columns if name not in (SCORE, ROW_ID)]
+        read = self.columns or [quote_name(name) for name in columns if name in own]
         return replace(self, columns=read).found().select(columns)
 
     def found(self) -> pa.Table:
         """The result with all of its columns. Raises as `rows`."""
-        found = self.dataset.searched_texts(self.request, self.columns, self.filter, with_row_id=self.with_row_id)
-        return found.drop_columns([ITEM]) if ITEM in found.column_names else found
+        read, added = self._split()
+        found = self.dataset.searched_texts(self.request, read, self.filter, with_row_id=self.with_row_id)
+        return placed(found, self.columns or (), added)
+
+    def _split(self) -> tuple[Sequence[str] | None, tuple[str, ...]]:
+        """(the columns that are read, those that the search adds at a place of their own)."""
+        return split_columns(self.columns, self.dataset.stored_schema.names)
 
     def knowing(self, found: Iterable[FoundInPiece]) -> TextSearch:
         """The search whose tasks have analyzed the rows that no index covers."""
@@ -94,6 +102,6 @@ def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
         arguments.whole("offset"),
         fast_search=arguments.flag("fast_search", False),
     )
-    columns = arguments.columns("columns", schema, (SCORE, ROW_ID))
+    columns = arguments.columns("columns", schema, (*ADDED_BY_TEXT_SEARCH, ROW_ID))
     with_row_id = arguments.flag("with_row_id", False)
     return TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)
