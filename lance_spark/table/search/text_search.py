@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import no_rows
-from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.items import Granularity, UInt32Array
 from lance_spark.index.text.queries import MatchQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
