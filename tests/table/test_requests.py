@@ -77,5 +77,7 @@ def test_an_append(tmp_path: Path) -> None:
     location, store = counted(uri)
     assert save(location, RowSource.of(wide(10, 2)), mode="append").version == 2
     counts = store.reset()
-    # The newest version; the data file; the transaction; is it still the newest; publish; was the name free for good.
-    assert dict(counts.calls) == {"list": 3, "read": 1, "open_output": 1, "put": 1, "put_if_absent": 1}
+    # The newest version; the data file; the transaction; is it still the newest, and of this table; publish; was the
+    # name free for good.
+    calls = {"list": 3, "read": 1, "read_range": 1, "open_output": 1, "put": 1, "put_if_absent": 1}
+    assert dict(counts.calls) == calls

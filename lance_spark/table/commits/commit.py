@@ -1,7 +1,8 @@
 """Publishing a version (Lance transaction specification, "Commit protocol").
 
 1. The transaction goes to `_transactions/`.
-2. Every version that came after the one that was read is checked for a conflict.
+2. The version that was read has to be there still, unless a clean-up has removed it: otherwise the table was removed
+   and created again. Every version that came after it is checked for a conflict.
 3. The next manifest follows from the newest version, and is published under a name that must be free.
 4. If the name is taken, or the store does not answer, what is there is read: with our transaction's UUID it is our own
    commit whose reply was lost; with another one, back to 2.
@@ -41,7 +42,7 @@ from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.mem_wal import check_mem_wal_stays
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
-from lance_spark.table.paths import TRANSACTIONS, ManifestNaming
+from lance_spark.table.paths import TRANSACTIONS, ManifestNaming, is_detached
 
 _log = logging.getLogger(__name__)
 
@@ -160,6 +161,8 @@ class Commit:
     def _commit(self, transaction_file: str) -> Manifest:
         for attempt in range(self._policy.max_attempts):
             newest = self._history.latest_to_follow()
+            if attempt == 0:
+                self._check_base(newest)
             committed = self._catch_up(newest)
             if committed is not None:
                 return committed
@@ -182,6 +185,17 @@ class Commit:
             own=self._operation.kind.value,
             table_version=None if self._current is None else self._current.version,
         )
+
+    def _check_base(self, newest: ManifestLocation | None) -> None:
+        """Refuses to follow a version of a table that was removed: its files would replace those of a new table."""
+        base = self._base
+        if newest is None or base is None or is_detached(base.version):
+            return
+        if self._history.is_replaced(base, newest):
+            raise NotFoundError(
+                f"version {base.version} of {self._store.uri}, which was read, no longer exists: the table was "
+                "removed and created again. Open it, and run the operation again"
+            )
 
     def _catch_up(self, newest: ManifestLocation | None) -> Manifest | None:
         """Moves on to the newest version, checking conflicts; our own version, if it is among the new ones."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, NotFoundError
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_etag, has_free_etags
 from lance_spark.table.manifests.features import check_readable
 from lance_spark.table.manifests.manifest import Manifest
@@ -28,6 +28,9 @@ from lance_spark.table.paths import (
 
 _PARSED_FACTOR = 8
 """Bytes in memory of a manifest with parsed fragments per byte of its file: measured."""
+
+
+_END_BYTES = 16 << 10
 
 
 class History:
@@ -75,6 +78,32 @@ class History:
     def following(self, transaction: Transaction, current: int) -> Transaction:
         """The transaction as it is stored with a version that follows `current`."""
         return transaction
+
+    def is_replaced(self, known: Manifest, newest: ManifestLocation) -> bool:
+        """Whether the table of version `known` was removed and another one created, whose newest version is `newest`.
+
+        One read, of the end of the manifest if `known` is the newest version. False if a clean-up has removed it.
+        """
+        if newest.version < known.version:
+            return True
+        try:
+            if newest.version > known.version:
+                found = self.summary(known.version)
+            elif known.transaction_file and self._names(known.transaction_file, newest):
+                return False
+            else:
+                found = self.summary_at(newest)
+        except NotFoundError:
+            return False
+        return (found.transaction_file, found.timestamp_nanos) != (known.transaction_file, known.timestamp_nanos)
+
+    def _names(self, transaction_file: str, location: ManifestLocation) -> bool:
+        """Whether the end of a manifest, which is after its fragments, has the name, which no other version has."""
+        if location.size is None:
+            return False
+        start = max(0, location.size - _END_BYTES)
+        end = self.store.read_range(location.path, ByteRange(start, location.size - start))
+        return transaction_file.encode() in bytes(end)
 
     def moved_to(self, version: int) -> None:
         """Records that a commit on this history has created `version`."""

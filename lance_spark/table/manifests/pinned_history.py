@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from lance_spark.errors import NotFoundError, RetryableConflictError
 from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.manifests.transaction import Transaction
@@ -42,6 +43,10 @@ class PinnedHistory(History):
         if self.version == 0:
             raise NotFoundError(f"there is no table at {self.store.uri}")
         return self.load(self.version)
+
+    def is_replaced(self, known: Manifest, newest: ManifestLocation) -> bool:
+        """False: what references the versions is asked when it is committed."""
+        return False
 
     def next_version(self, current: int) -> int:
         newest = self.manifests.newest_to_follow()
