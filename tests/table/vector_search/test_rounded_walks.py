@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,13 @@ import lance_spark
 from lance_spark.index.vector.stored.flat import row_codes
 from lance_spark.index.vector.stored.graph import Graph
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
-from lance_spark.storage.cache import shared
 from tests.table.vector_search.test_exact import clustered, vectors, write
 from tests.table.vector_search.test_flat_copies import make_old
 
 ROWS = 1500
 
 
-@pytest.fixture(autouse=True)
-def empty_cache() -> Iterator[None]:
-    shared.clear()
-    yield
-    shared.clear()
+pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 @pytest.fixture

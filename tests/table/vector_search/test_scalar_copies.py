@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,7 @@ from tests.table.vector_search.test_flat_copies import make_old
 ROWS = 1500
 
 
-@pytest.fixture(autouse=True)
-def empty_cache() -> Iterator[None]:
-    shared.clear()
-    yield
-    shared.clear()
+pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 @pytest.fixture
