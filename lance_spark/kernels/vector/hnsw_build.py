@@ -239,8 +239,7 @@ def build_graph(
         up_links, up_lengths, up_counts: the same for rows above level 0, with m links.
         stamps: int32[n] of -1, working space.
     """
-    level_of = pointer_i32(levels)
-    first_row = pointer_i32(upper)
+    level_of, first_row = pointer_i32(levels), pointer_i32(upper)
     stamp = np.int32(0)
     size_of = max(ef, 2 * m + 1)
     ids = np.empty(size_of + 1, np.int32)
