@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,17 @@ def driver(root: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
             process.wait()
 
 
+def remove_empty_checkpoints(root: Path) -> None:
+    """Removes checkpoints without one whole file of offsets, as Spark asks for.
+
+    Killed while it writes the first offset, Spark leaves a temporary file and refuses the checkpoint from then on
+    (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). No epoch has run then, so there is nothing to remember.
+    """
+    for checkpoint in root.glob("checkpoint_*"):
+        if not any((checkpoint / "offsets").glob("[0-9]*")):
+            shutil.rmtree(checkpoint)
+
+
 def rows_of(path: Path) -> list[tuple[Any, ...]]:
     found = lance_spark.open(path).to_table(["id", "v"]).to_pylist()
     return sorted(tuple(row.values()) for row in found)
@@ -127,6 +139,7 @@ def test_killed_drivers_lose_and_double_no_row(jar: Path, tmp_path: Path) -> Non
                 writer.step()
                 time.sleep(0.05)  # Some versions for each epoch, not hundreds.
             assert process.poll() is None, (tmp_path / "errors.txt").read_text()[-4000:]
+        remove_empty_checkpoints(tmp_path)
     with driver(tmp_path, "last") as process:
         output, _ = process.communicate(timeout=300)
         assert output == "started\ndone\n", (tmp_path / "errors.txt").read_text()[-4000:]
