@@ -192,12 +192,14 @@ def address_maps(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) -> list
     ]
 
 
-def treemaps(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) -> list[bytes]:
-    """The serialized treemaps of several sets; arguments as of `address_maps`."""
-    return [
-        b"".join([_U64.pack(len(parts)), *(_U32.pack(high) + data for high, data in parts)])
-        for parts in _serialized_parts(numbers, bounds)
-    ]
+def treemap(parts: Mapping[int, pyroaring.BitMap]) -> bytes:
+    """The serialized treemap of a set: the low 32 bits of its numbers by the high ones.
+
+    >>> RowSet.of_treemap(treemap({1: pyroaring.BitMap([2]), 0: pyroaring.BitMap([5])}), max_rows=9).numbers().tolist()
+    [5, 4294967298]
+    """
+    entries = (_U32.pack(high) + parts[high].serialize() for high in sorted(parts))
+    return b"".join([_U64.pack(len(parts)), *entries])
 
 
 def _serialized_parts(numbers: npt.NDArray[np.uint64], bounds: Sequence[int]) -> Iterator[list[tuple[int, bytes]]]:

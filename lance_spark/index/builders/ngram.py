@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
+import pyroaring
 
-from lance_spark.encodings.blocks import Int64Array
-from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment
-from lance_spark.index.builders.entries import Entries, united
+from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, UInt64Array
 from lance_spark.index.builders.output import SegmentOutput
+from lance_spark.index.builders.trigrams import grouped_by_trigram
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.ngram import POSTINGS_FILE, NGramIndex, read_postings
-from lance_spark.index.row_set import treemaps
-
-_BASE = 37
-_BATCH_BYTES = 16 << 20
-"""Bytes of text that are cut into trigrams at a time, in about ten times as much memory."""
+from lance_spark.index.row_set import RowSet, treemap
 
 _NULL_TOKEN = 0
-_CODES = np.zeros(256, np.uint32)
-for _place, _character in enumerate("0123456789abcdefghijklmnopqrstuvwxyz", 1):
-    _CODES[ord(_character)] = _CODES[ord(_character.upper())] = _place
-
-_FOLDED = {
-    **dict(zip("ØøŁłĐÐđðĦħŦŧŊŋıĸſ", "OoLlDDddHhTtNniks", strict=True)),
-    **{"Æ": "AE", "æ": "ae", "Œ": "OE", "œ": "oe", "Þ": "TH", "þ": "th", "ß": "ss", "ẞ": "SS"},
-}
-"""Letters that no decomposition turns into ASCII."""
+_MAPPED_ROWS = 1 << 20
+"""The rows of an old segment that are mapped at a time."""
 
 
 class NGramBuilder(IndexBuilder):
-    """NGRAM."""
+    """NGRAM. Rows are taken batch by batch, so memory holds about one batch and the compressed postings."""
 
     index_type = NGramIndex
 
@@ -49,88 +38,74 @@ class NGramBuilder(IndexBuilder):
         return {"num_ngrams": files.open(POSTINGS_FILE).num_rows}
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        _write([_trigrams(rows)], output)
+        self.merge_batches([], iter([rows]), output)
+
+    def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        self.merge_batches([], batches, output)
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
-        parts = [_trigrams(rows)]
+        self.merge_batches(old, iter([rows]), output)
+
+    def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        postings = _Postings()
         for segment in old:
-            tokens, sets = read_postings(segment.files)
-            parts.append(Entries.of_sets(pa.array(tokens, pa.uint32()), sets, segment.mapping))
-        _write(parts, output)
+            postings.add_segment(segment)
+        for rows in batches:
+            postings.add_rows(rows)
+        fields = [
+            pa.field("tokens", pa.uint32()),
+            pa.field("posting_list", pa.binary(), nullable=False, metadata={"lance-encoding:compression": "none"}),
+        ]
+        output.write(POSTINGS_FILE, pa.table(postings.columns(), schema=pa.schema(fields)), {})
 
 
-def _write(parts: list[Entries], output: SegmentOutput) -> None:
-    tokens, bounds, ids = united(parts).sorted()
-    fields = [
-        pa.field("tokens", pa.uint32()),
-        pa.field("posting_list", pa.binary(), nullable=False, metadata={"lance-encoding:compression": "none"}),
-    ]
-    table = pa.table([tokens, pa.array(treemaps(ids, bounds), pa.binary())], schema=pa.schema(fields))
-    output.write(POSTINGS_FILE, table, {})
+class _Postings:
+    """The rows of each token so far."""
 
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[int, pyroaring.BitMap]] = {}
 
-def _trigrams(rows: IndexedRows) -> Entries:
-    """The pairs of a token and a row: tokens of trigrams, and one for rows without a text."""
-    texts = rows.values.cast(pa.large_string())
-    is_null = texts.is_null().to_numpy(zero_copy_only=False)
-    tokens = [np.full(int(is_null.sum()), _NULL_TOKEN, np.uint32)]
-    places: list[Int64Array] = [np.flatnonzero(is_null)]
-    for start, stop in _batches(texts):
-        found, row = _trigrams_of(_folded(texts.slice(start, stop - start)))
-        tokens.append(found)
-        places.append(row + start)
-    return Entries.of_values(pa.array(np.concatenate(tokens), pa.uint32()), rows.ids[np.concatenate(places)])
+    def add_rows(self, rows: IndexedRows) -> None:
+        for first, starts, places in grouped_by_trigram(rows.values):
+            tokens = np.flatnonzero(np.diff(starts))
+            self._add(tokens.tolist(), [*starts[tokens].tolist(), len(places)], rows.ids[first:][places])
+        nulls = rows.ids[rows.values.is_null().to_numpy(zero_copy_only=False)]
+        self._add([_NULL_TOKEN], [0, len(nulls)], nulls)
 
+    def add_segment(self, segment: OldSegment) -> None:
+        tokens, sets = read_postings(segment.files)
+        sizes = np.cumsum([len(rows) for rows in sets])
+        start = 0
+        while start < len(sets):
+            reached = int(sizes[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(sizes, reached + _MAPPED_ROWS, side="right")))
+            self._add_mapped(tokens[start:stop].tolist(), sets[start:stop], segment)
+            start = stop
 
-def _batches(texts: pa.Array) -> list[tuple[int, int]]:
-    """Ranges of rows with a bounded number of bytes, at least one row each."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    ranges = []
-    start = 0
-    while start < len(texts):
-        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _BATCH_BYTES, side="right")) - 1)
-        ranges.append((start, stop))
-        start = stop
-    return ranges
+    def _add_mapped(self, tokens: list[int], sets: list[RowSet], segment: OldSegment) -> None:
+        numbers = [rows.numbers() for rows in sets]
+        ends = np.cumsum([0, *(len(found) for found in numbers)])
+        kept, ids = segment.mapping(np.concatenate(numbers))
+        kept_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+        self._add(tokens, kept_before[ends].tolist(), ids)
 
+    def _add(self, tokens: list[int], bounds: list[int], ids: UInt64Array) -> None:
+        """Adds to token number i the rows `ids[bounds[i]:bounds[i + 1]]`."""
+        lows, highs = ids.astype("<u8", copy=False).view("<u4").reshape(-1, 2).T
+        breaks = np.flatnonzero(highs[1:] != highs[:-1]) + 1
+        for token, (start, stop) in zip(tokens, pairwise(bounds), strict=True):
+            inside = breaks[np.searchsorted(breaks, start, side="right") : np.searchsorted(breaks, stop)].tolist()
+            for first, last in pairwise([start, *inside, stop] if stop > start else []):
+                self._add_lows(token, int(highs[first]), lows[first:last])
 
-def _trigrams_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], Int64Array]:
-    """(tokens, rows) of the distinct trigrams of each text without nulls: three letters or digits in a row."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    data = texts.buffers()[2]
-    if data is None or offsets[-1] - offsets[0] < 3:
-        return np.empty(0, np.uint32), np.empty(0, np.int64)
-    codes = _CODES[np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]]
-    rows = np.repeat(np.arange(len(texts)), np.diff(offsets))
-    is_known = codes > 0
-    places = np.flatnonzero(is_known[:-2] & is_known[1:-1] & is_known[2:] & (rows[2:] == rows[:-2]))
-    tokens = codes[places] * np.uint32(_BASE * _BASE) + codes[places + 1] * np.uint32(_BASE) + codes[places + 2]
-    return tokens, rows[places]
+    def _add_lows(self, token: int, high: int, lows: npt.NDArray[np.uint32]) -> None:
+        # As in the reference library, without run containers, which `update` makes none of.
+        numbers = array("I")
+        numbers.frombytes(lows.tobytes())
+        self._rows.setdefault(token, {}).setdefault(high, pyroaring.BitMap()).update(numbers)
 
-
-def _folded(texts: pa.Array) -> pa.Array:
-    """The texts with characters beyond ASCII folded where that is possible; nulls are empty."""
-    texts = texts.fill_null("")
-    is_ascii = pc.string_is_ascii(texts)
-    if pc.all(is_ascii).as_py() is not False:
-        return texts
-    folded = [fold(text) for text in texts.filter(pc.invert(is_ascii)).to_pylist()]
-    return pc.replace_with_mask(texts, pc.invert(is_ascii), pa.array(folded, pa.large_string()))
-
-
-def fold(text: str) -> str:
-    """A text in lower case, with ASCII for accented letters.
-
-    >>> fold("Größe Ångström Ж")
-    'grosse angstrom ж'
-    """
-    return "".join(_fold_character(lowered) for character in text for lowered in character.lower())
-
-
-def _fold_character(character: str) -> str:
-    if character.isascii():
-        return character
-    parts = _FOLDED.get(character) or "".join(
-        part if part.isascii() else _FOLDED.get(part, "") for part in unicodedata.normalize("NFKD", character)
-    )
-    return parts or character
+    def columns(self) -> list[pa.Array | pa.ChunkedArray]:
+        """The tokens, ascending, and their treemaps. The postings are empty afterwards."""
+        tokens = sorted(self._rows)
+        lists = pa.array([treemap(self._rows.pop(token)) for token in tokens], pa.binary())
+        return [pa.array(tokens, pa.uint32()), lists]
