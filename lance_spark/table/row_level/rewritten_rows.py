@@ -6,7 +6,7 @@ the row was, so that whoever writes a fragment need not know them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,13 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
-from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.rows.row_address import (
+    MAX_ROWS_PER_FRAGMENT,
+    OFFSET_BITS,
+    UInt64Array,
+    is_strictly_ascending,
+    offsets_of,
+)
 from lance_spark.table.rows.row_ids import RowIdSequence, check_ids_left
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
@@ -66,15 +72,17 @@ class MovedRows:
         self._source_addresses = [_checked_source_addresses(item) for item in new]
         known = [source_addresses[source_addresses != NO_ORIGIN] for source_addresses in self._source_addresses]
         addresses = np.concatenate([np.empty(0, np.uint64), *known])
-        order = np.argsort(addresses, kind="stable")
+        order: slice | Int64Array = slice(None)
+        if not is_strictly_ascending(addresses):
+            order = np.argsort(addresses, kind="stable")
         ascending = addresses[order]
         if bool((ascending[1:] == ascending[:-1]).any()):
             raise InvalidInputError("a row is rewritten more than once")
-        self._check_gone(ascending, deleted)
+        self._check_deleted(ascending, deleted)
         self._row_ids: list[UInt64Array] = []
         self._created: list[UInt64Array] = []
         if base.has_stable_row_ids:
-            row_ids, created = np.empty(len(order), np.uint64), np.empty(len(order), np.uint64)
+            row_ids, created = np.empty(len(addresses), np.uint64), np.empty(len(addresses), np.uint64)
             row_ids[order], created[order] = self._looked_up(ascending, bases)
             cuts = np.cumsum(np.array([len(part) for part in known], np.int64))[:-1]
             self._row_ids, self._created = np.split(row_ids, cuts), np.split(created, cuts)
@@ -110,11 +118,13 @@ class MovedRows:
             )
         return tuple(result)
 
-    def _check_gone(self, addresses: UInt64Array, deleted: Mapping[FragmentId, Int64Array | None]) -> None:
+    def _check_deleted(self, addresses: UInt64Array, deleted: Mapping[FragmentId, Int64Array | None]) -> None:
         for fragment_id, offsets in by_fragment(addresses):
             rows = deleted.get(fragment_id, np.empty(0, np.int64))
-            if rows is not None and not bool(np.isin(offsets, rows).all()):
-                raise InvalidInputError(f"a row of fragment {fragment_id} comes again, but does not go")
+            if rows is None or np.array_equal(offsets, rows):
+                continue
+            if not bool(np.isin(offsets, rows).all()):
+                raise InvalidInputError(f"a rewritten row of fragment {fragment_id} is not among the deleted rows")
 
     def _looked_up(self, addresses: UInt64Array, bases: Bases) -> tuple[UInt64Array, UInt64Array]:
         """Row ids and versions of creation at `addresses` (uint64[n], ascending), both uint64[n]."""
@@ -134,16 +144,15 @@ class MovedRows:
         return np.concatenate(row_ids), np.concatenate(created)
 
 
-def by_fragment(addresses: UInt64Array) -> list[tuple[FragmentId, Int64Array]]:
+def by_fragment(addresses: UInt64Array) -> Iterator[tuple[FragmentId, Int64Array]]:
     """The fragments of `addresses` (uint64[n], ascending), with the offsets (int64[k]) in each."""
-    if len(addresses) == 0:
-        return []
-    fragment_ids, offsets = split_addresses(addresses)
-    if fragment_ids[0] == fragment_ids[-1]:
-        return [(FragmentId(int(fragment_ids[0])), offsets)]
-    starts = np.flatnonzero(np.diff(fragment_ids)) + 1
-    owners = [int(fragment_ids[0]), *fragment_ids[starts].tolist()]
-    return [(FragmentId(owner), part) for owner, part in zip(owners, np.split(offsets, starts), strict=True)]
+    start = 0
+    while start < len(addresses):
+        fragment_id = int(addresses[start]) >> OFFSET_BITS
+        last = np.uint64((fragment_id << OFFSET_BITS) + MAX_ROWS_PER_FRAGMENT - 1)
+        stop = start + int(np.searchsorted(addresses[start:], last, side="right"))
+        yield FragmentId(fragment_id), offsets_of(addresses[start:stop])
+        start = stop
 
 
 def _checked_source_addresses(item: NewFragment) -> UInt64Array:

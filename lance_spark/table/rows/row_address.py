@@ -33,8 +33,18 @@ def row_addresses(fragment_id: int, offsets: Int64Array) -> UInt64Array:
 
 def split_addresses(addresses: UInt64Array) -> tuple[Int64Array, Int64Array]:
     """(fragment ids, offsets), both int64[n]."""
-    offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
-    return (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64), offsets.astype(np.int64)
+    return (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64), offsets_of(addresses)
+
+
+def offsets_of(addresses: UInt64Array) -> Int64Array:
+    """int64[n]: the offsets of rows in their fragments."""
+    offsets: Int64Array = (addresses & np.uint64(MAX_ROWS_PER_FRAGMENT - 1)).view(np.int64)
+    return offsets
+
+
+def is_strictly_ascending(values: npt.NDArray[_Number]) -> bool:
+    """Whether each value is greater than the one before."""
+    return bool((values[1:] > values[:-1]).all())
 
 
 def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
@@ -43,6 +53,8 @@ def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     >>> distinct(np.array([3, 1, 3]))
     array([1, 3])
     """
+    if is_strictly_ascending(values):
+        return values
     ascending = np.sort(values)
     is_first = np.concatenate([np.ones(min(len(values), 1), np.bool_), ascending[1:] != ascending[:-1]])
     found: npt.NDArray[_Number] = ascending[is_first]
