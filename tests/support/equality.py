@@ -43,6 +43,9 @@ def _without_null_items(array: pa.Array) -> pa.Array:
     if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
         items = _without_null_items(array.values)
         return pa.Array.from_buffers(dtype, len(array), array.buffers()[:2], offset=array.offset, children=[items])
+    if pa.types.is_struct(dtype) and dtype.num_fields:
+        members = [_without_null_items(array.field(number)) for number in range(dtype.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=list(dtype), mask=array.is_null())
     return array
 
 

@@ -7,7 +7,6 @@ size 0 is an empty value; otherwise the value is `size` bytes from byte `positio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,8 @@ from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import Node
 from lance_spark.layouts.v2_0.write import NULL_POSITION
+
+UInt64Array = npt.NDArray[np.uint64]
 
 DESCRIPTION = pa.struct(
     [pa.field("position", pa.uint64(), nullable=False), pa.field("size", pa.uint64(), nullable=False)]
@@ -47,13 +48,12 @@ class BlobNode(Node):
         require_type(self.data_type in WIDE_OFFSETS or self.data_type == DESCRIPTION, "blob", self.data_type)
         descriptions = yield from self.column.read(ranges, DESCRIPTION)
         if self.data_type == DESCRIPTION:
-            return pa.chunked_array(map(_with_nulls, descriptions), DESCRIPTION)
+            return pa.chunked_array(map(self._with_nulls, descriptions), DESCRIPTION)
         values = yield from side_by_side([self._read_values(described) for described in descriptions])
         return pa.chunked_array(values, self.data_type)
 
     def _read_values(self, described: pa.StructArray) -> FileReads[pa.Array]:
-        positions = described.field(0).to_numpy(zero_copy_only=False)
-        sizes = described.field(1).to_numpy(zero_copy_only=False)
+        positions, sizes = self._numbers(described)
         if len(sizes) and max(int(positions.max()), int(sizes.max()), int(sizes.sum(dtype=np.float64))) >= MAX_COUNT:
             raise CorruptFileError("a blob lies behind the end of any file", column=self.column.encoded.index)
         wide = WIDE_OFFSETS[self.data_type]
@@ -68,17 +68,23 @@ class BlobNode(Node):
         buffers = [validity, pa.py_buffer(offsets if wide else offsets.astype(np.int32)), data]
         return checked(pa.Array.from_buffers(self.data_type, len(sizes), buffers))
 
+    def _with_nulls(self, described: pa.StructArray) -> pa.StructArray:
+        positions, sizes = self._numbers(described)
+        valid = _valid(positions, sizes)
+        mask = None if valid.all() else pa.array(~valid)
+        return pa.StructArray.from_arrays([positions, sizes], fields=list(DESCRIPTION), mask=mask)
 
-def _valid(positions: Any, sizes: Any) -> npt.NDArray[np.bool_]:
+    def _numbers(self, described: pa.StructArray) -> tuple[UInt64Array, UInt64Array]:
+        """(positions, sizes)."""
+        members = described.flatten()
+        if any(member.null_count for member in members):
+            raise CorruptFileError("the place of a blob is null", column=self.column.encoded.index)
+        positions, sizes = (member.to_numpy() for member in members)
+        return positions, sizes
+
+
+def _valid(positions: UInt64Array, sizes: UInt64Array) -> npt.NDArray[np.bool_]:
     return np.asarray((sizes != 0) | (positions != NULL_POSITION))
-
-
-def _with_nulls(described: pa.StructArray) -> pa.StructArray:
-    children = described.flatten()
-    valid = _valid(*(child.to_numpy(zero_copy_only=False) for child in children))
-    return pa.StructArray.from_arrays(
-        children, fields=list(DESCRIPTION), mask=None if valid.all() else pa.array(~valid)
-    )
 
 
 def _read_blobs(positions: Int64Array, sizes: Int64Array) -> FileReads[pa.Buffer]:

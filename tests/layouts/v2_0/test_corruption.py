@@ -10,8 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.errors import LanceError
+from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, RowRanges
+from lance_spark.layouts.v2_0.base import FileReads
+from lance_spark.layouts.v2_0.blob import DESCRIPTION, BlobNode
+from lance_spark.layouts.v2_0.column import Column
 from tests.layouts.v2_0.files import OpenFile, single_rows
 from tests.layouts.v2_0.test_reference_files import both, write
 
@@ -138,3 +141,20 @@ def test_columns_that_are_longer_than_the_file(file: OpenFile, tmp_path: Path) -
         [top] = [top for top in file.schema.fields if any(node.id in broken.columns for node in top.walk())]
         with pytest.raises(LanceError):
             broken.read_field(top.name, RowRanges.of(0, ROWS))
+
+
+@pytest.mark.parametrize("dtype", [pa.large_binary(), DESCRIPTION], ids=["values", "descriptions"])
+def test_null_places_of_blobs_are_damage(dtype: pa.DataType, file: OpenFile) -> None:
+    numbers = [pa.array([1, None], pa.uint64()), pa.array([0, 0], pa.uint64())]
+    described = pa.StructArray.from_arrays(numbers, names=["position", "size"])
+
+    class Described(Column):
+        def read(self, ranges: RowRanges, data_type: pa.DataType) -> FileReads[list[pa.Array]]:
+            yield from ()
+            return [described]
+
+    [top] = [top for top in file.schema.fields if top.name == "blob"]
+    column = Described(file.columns[top.id], np.array([0, 2]))
+    reading = BlobNode(dtype, column).read(RowRanges.of(0, 2))
+    with pytest.raises(CorruptFileError, match="the place of a blob is null"):
+        next(reading)
