@@ -94,7 +94,8 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
         name=message.name,
         id=FieldId(message.id),
         logical_type=message.logical_type,
-        nullable=message.nullable,
+        # Arrow has no column of nulls that must not be null.
+        nullable=message.nullable or message.logical_type == "null",
         children=children,
         metadata=dict(message.metadata),
         encoding=message.encoding,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_spark._proto import file_pb2
 from lance_spark.errors import CorruptFileError
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import fields_from_proto, fields_to_proto, schema_from_proto, schema_to_proto
 
 
@@ -47,6 +50,11 @@ def test_a_negative_id() -> None:
     for number in (-1, -2):
         with pytest.raises(CorruptFileError, match=str(number)):
             fields_from_proto([field(0, -1), field(number, -1)])
+
+
+def test_nulls_may_be_null_whatever_a_file_says() -> None:
+    fields = fields_from_proto([file_pb2.Field(name="n", id=0, parent_id=-1, logical_type="null", nullable=False)])
+    assert to_arrow_schema(LanceSchema(fields)) == pa.schema([("n", pa.null())])
 
 
 def test_what_is_read_is_written_again() -> None:
