@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import functools
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -70,7 +71,7 @@ class Analyzer:
         self.terms: list[str] = []
         self._numbers: dict[str, int] = {}
         self._tokens = TokenNumbers()
-        self._term_of_token = np.empty(0, np.int32)
+        self._term_of_token = array("i")
         self._filters = _filters(parameters)
 
     def tokens(self, text: str) -> list[Token]:
@@ -120,8 +121,8 @@ class Analyzer:
         known = len(self._term_of_token)
         if len(self._tokens) > known:
             new = [self._number(token.decode(errors="replace")) for token in self._tokens.tokens_from(known)]
-            self._term_of_token = np.concatenate([self._term_of_token, np.array(new, np.int32)])
-        return self._term_of_token[tokens], cut.counts, cut.positions
+            self._term_of_token.extend(new)
+        return np.frombuffer(self._term_of_token, np.int32)[tokens], cut.counts, cut.positions
 
     @functools.cached_property
     def _tokenizer(self) -> Tokenizer:

@@ -11,5 +11,6 @@ import Stemmer
 @functools.cache
 def stemmer(language: str) -> Callable[[str], str]:
     """The function from a word in lower case to its stem."""
-    found: Callable[[str], str] = Stemmer.Stemmer(language.lower()).stemWord
+    # Each distinct word is stemmed once, so the stemmer's own cache costs more than it spares.
+    found: Callable[[str], str] = Stemmer.Stemmer(language.lower(), 0).stemWord
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
@@ -49,15 +51,9 @@ class TokenNumbers:
 
     def tokens_from(self, first: int) -> list[bytes]:
         """The tokens number `first` and following."""
-        ends = self._ends[: self._known].tolist()
-        start = ends[first - 1] if first else 0
-        data = self._arena[start : ends[-1] if ends else 0].tobytes()
-        tokens = []
-        place = start
-        for end in ends[first:]:
-            tokens.append(data[place - start : end - start])
-            place = end
-        return tokens
+        bounds = [int(self._ends[first - 1]) if first else 0, *self._ends[first : self._known].tolist()]
+        data = self._arena[bounds[0] : bounds[-1]].tobytes()
+        return [data[start - bounds[0] : end - bounds[0]] for start, end in pairwise(bounds)]
 
     def _reserve(self, num_tokens: int, num_bytes: int) -> None:
         used = int(self._ends[self._known - 1]) if self._known else 0
