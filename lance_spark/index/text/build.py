@@ -220,6 +220,7 @@ class _Part:
         self.num_tokens += len(found.terms)
 
     def write(self, number: int, output: Output) -> None:
+        """Writes the files of the partition, to which nothing can be added then."""
         counts = np.concatenate([np.empty(0, np.int64), *(np.diff(found.offsets) for found in self._texts)])
         items = np.concatenate([np.empty(0, np.uint32), *self._items]) if self._parameters.has_items else None
         is_document = counts > 0 if items is None else np.ones(len(counts), np.bool_)
@@ -227,10 +228,13 @@ class _Part:
         tokens = np.concatenate([np.empty(0, np.int32), *(found.terms for found in self._texts)])
         positions = np.concatenate([np.empty(0, np.int32), *(found.positions for found in self._texts)])
         self._texts.clear()
+        num_terms = len(self._analyzer.terms)
         _write_tokens(number, self._analyzer.terms, output)
+        # Many distinct terms take more memory than all else.
+        del self._analyzer
         _write_docs(number, np.concatenate(self._row_ids)[is_document], lengths, items, output)
         docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-        lists = PostingLists.of(tokens, docs, positions, len(self._analyzer.terms))
+        lists = PostingLists.of(tokens, docs, positions, num_terms)
         table = lists.table(lengths, with_position=self._parameters.with_position)
         output.write(f"part_{number}_invert.lance", table, _format(self._parameters))
 

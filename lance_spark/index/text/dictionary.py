@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
@@ -30,11 +32,12 @@ class Dictionary:
     @classmethod
     def of_terms(cls, terms: Sequence[str]) -> Dictionary:
         """The dictionary of terms whose numbers are their places."""
-        encoded = [term.encode() for term in terms]
-        order = sorted(range(len(encoded)), key=encoded.__getitem__)
-        lengths = np.array([len(encoded[place]) for place in order], np.int64)
-        arena = np.frombuffer(b"".join(encoded[place] for place in order), np.uint8)
-        return cls(arena, np.cumsum(lengths), np.array(order, np.int64))
+        words = pa.array(terms, pa.large_binary())
+        order = pc.sort_indices(words)
+        words = words.take(order)
+        _, ends, arena = words.buffers()
+        data = np.frombuffer(arena or b"", np.uint8)
+        return cls(data, np.frombuffer(ends, np.int64)[1 : len(words) + 1], order.to_numpy().astype(np.int64))
 
     @property
     def nbytes(self) -> int:
