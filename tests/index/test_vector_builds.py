@@ -12,6 +12,12 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import AlreadyExistsError, InvalidInputError
+from lance_spark.file_version import FileVersion
+from lance_spark.index.builders.base import IndexedRows
+from lance_spark.index.builders.output import SegmentOutput
+from lance_spark.index.builders.vector import VECTOR_BUILDERS
+from lance_spark.index.vector.metrics import Metric
+from lance_spark.storage import open_store
 
 KINDS: dict[str, dict[str, Any]] = {
     "IVF_FLAT": {},
@@ -322,6 +328,25 @@ def test_segments_share_one_model(tmp_path: Path) -> None:
     merged = made.optimize_indices(num_indices_to_merge=2)
     assert merged.index_statistics("v_idx")["num_segments"] == 1
     assert recall(uri, clustered(20)) >= 0.95
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_are_coded_batch_by_batch(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = clustered(900)
+    vectors[5, 3] = np.nan
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    ids = np.arange(len(rows), dtype=np.uint64)
+    given = {name: value for name, value in parameters(kind).items() if name != "index_type"}
+    builder = VECTOR_BUILDERS[kind.split()[0]](rows.type, {**given, "metric": Metric.L2})
+    builder = builder.trained(IndexedRows(rows, ids, ids), len(rows))
+    store = open_store(str(tmp_path))
+    builder.train(IndexedRows(rows, ids, ids), SegmentOutput(store, "whole", FileVersion.V2_1))
+    monkeypatch.setattr(IndexedRows, "joined", None)
+    cuts = [slice(0, 0), slice(0, 6), slice(6, 500), slice(500, 900)]
+    parts = (IndexedRows(rows[cut], ids[cut], ids[cut]) for cut in cuts)
+    builder.train_batches(parts, SegmentOutput(store, "parts", FileVersion.V2_1))
+    for name in ("index.idx", "auxiliary.idx"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -195,6 +195,16 @@ class VectorBuilder(IndexBuilder):
         if model is not None:
             write_segment_files(model, coded_rows(model, vectors), output)
 
+    def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        model = self._model
+        if model is None:
+            super().train_batches(batches, output)
+            return
+        # Vectors are coded as they come: codes take a small part of their memory.
+        parts = [coded_rows(model, found) for found in map(self._rows, batches) if len(found.ids)]
+        if parts:
+            write_segment_files(model, StoredRows.joined(parts), output)
+
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
         filled = [segment for segment in old if not segment.files.is_empty]
         if not filled:
@@ -211,6 +221,12 @@ class VectorBuilder(IndexBuilder):
             parts.append(_with_ids(found.taken(kept), ids))
         model, joined = merged_rows(model, StoredRows.joined(parts), self._rows(rows), self._training, self._vectors_of)
         write_segment_files(model, joined, output)
+
+    def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        if all(segment.files.is_empty for segment in old):
+            self.train_batches(batches, output)
+        else:
+            super().merge_batches(old, batches, output)
 
     def rebalancing(self, values: ValuesOfRows) -> IndexBuilder:
         made = type(self)(self.dtype, self.parameters)

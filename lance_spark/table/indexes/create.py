@@ -77,8 +77,7 @@ def create_index(
         with again_if_removed(table, base), removing_on_failure(table, segments):
             if train:
                 parts = _parts([fragment.id for fragment in base.fragments], num_segments)
-                if len(parts) > 1:
-                    definition = trained(base, table.bases(base), definition)
+                definition = trained(base, table.bases(base), definition)
                 segments.extend(build_segment(table, base, definition, part) for part in parts)
             else:
                 segments.append(empty_segment(table, base, definition))

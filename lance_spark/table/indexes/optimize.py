@@ -22,6 +22,7 @@ from lance_spark.table.indexes.create import again_if_removed, removing_on_failu
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path
 from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches, values_of_rows
+from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -255,7 +256,7 @@ def _written(
     plan: SegmentPlan,
 ) -> IndexMetadata:
     if plan.retrain:
-        return build_segment(table, base, replace(definition, builder=definition.builder.untrained()))
+        return build_segment(table, base, _trained_again(table, base, definition))
     by_uuid = {segment.uuid: segment for segment in segments}
     replaced = [by_uuid[uuid] for uuid in plan.replaced]
     # Another model than that of the segments which stay would make their next merge a build from the vectors.
@@ -321,8 +322,11 @@ def merged_segment(
         if not sources:
             raise
         _warn_unreadable(sources[-1], error)
-        untrained = replace(definition, builder=definition.builder.untrained())
-        return build_segment(table, base, untrained, covered_ids)
+        return build_segment(table, base, _trained_again(table, base, definition), covered_ids)
+
+
+def _trained_again(table: TableLocation, base: Manifest, definition: IndexDefinition) -> IndexDefinition:
+    return trained(base, table.bases(base), replace(definition, builder=definition.builder.untrained()))
 
 
 def _live(base: Manifest) -> set[int]:
