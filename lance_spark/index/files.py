@@ -51,7 +51,7 @@ class IndexFiles:
             return open_data_file(self._store, path, size=self._sizes.get(name)), TAIL_BYTES
 
         reader = cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
-        return IndexFile(reader)
+        return IndexFile(reader, self._store)
 
     def end(self, name: str, num_bytes: int) -> bytes:
         """The last bytes of a file, at most `num_bytes`.
@@ -90,10 +90,13 @@ class IndexFile:
 
     Attributes:
         metadata: that of the file's schema.
+        reader: reads the file.
+        store: where it is.
     """
 
-    def __init__(self, reader: DataFileReader) -> None:
-        self._reader = reader
+    def __init__(self, reader: DataFileReader, store: ObjectStore) -> None:
+        self._reader = self.reader = reader
+        self.store = store
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
 
@@ -110,6 +113,17 @@ class IndexFile:
         """The type of a column; None if the file has no column of this name."""
         field = self._fields.get(column)
         return None if field is None else to_arrow_type(field)
+
+    def column(self, name: str) -> int:
+        """The number of a top-level column without children.
+
+        Raises:
+            CorruptFileError: the metadata contradicts the format, or there is no such column.
+        """
+        number = self._reader.columns.get(self._fields[name].id) if name in self._fields else None
+        if number is None:
+            raise CorruptFileError(f"an index file has no column {name!r}", path=self._reader.path)
+        return number
 
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
         """The values of columns, which must have these types, at `rows` (None: all).

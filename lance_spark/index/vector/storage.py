@@ -6,7 +6,7 @@ Distances of codes are estimates that put rows in order; the rows found are comp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -33,11 +33,13 @@ class Partition:
         row_ids: uint64[n]; the same one more than once for a row with a list of vectors.
         payload: vectors or codes, in the order that the kernels of the kind need.
         factors: what a quantizer has beside the codes.
+        is_mapped: whether the payload is a part of a mapped file.
     """
 
     row_ids: UInt64Array
     payload: npt.NDArray[Any]
     factors: tuple[npt.NDArray[Any], ...] = ()
+    is_mapped: bool = False
 
     @cached_property
     def address(self) -> int:
@@ -56,15 +58,14 @@ class Partition:
 
     def owned(self) -> Partition:
         """The same rows, in memory of their own: nothing else stays in memory with them."""
-        arrays = [
-            array.copy() if array.base is not None else array for array in (self.row_ids, self.payload, *self.factors)
-        ]
-        return Partition(arrays[0], arrays[1], tuple(arrays[2:]))
+        factors = tuple([owned(array) for array in self.factors])
+        return Partition(owned(self.row_ids), owned(self.payload), factors)
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of its arrays."""
-        return self.row_ids.nbytes + self.payload.nbytes + sum(array.nbytes for array in self.factors)
+        """Bytes of its arrays in memory."""
+        payload = 0 if self.is_mapped else self.payload.nbytes
+        return self.row_ids.nbytes + payload + sum(array.nbytes for array in self.factors)
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,13 @@ class VectorStorage(ABC):
 
     def _read(self, numbers: Sequence[int]) -> list[Partition]:
         """Some partitions, by one read: it costs as much for one as for many."""
+        found = self._values(numbers, self.column_types())
+        return [self.partition(ids, others).owned() for ids, *others in found]
+
+    def _values(
+        self, numbers: Sequence[int], types: Mapping[str, pa.DataType]
+    ) -> Iterator[tuple[npt.NDArray[Any], ...]]:
+        """For each of some partitions its row ids and the values of the columns `types`."""
         starts, lengths = self.partitions.offsets[[*numbers]], self.partitions.lengths[[*numbers]]
         order = np.argsort(starts, kind="stable")
         order = order[lengths[order] > 0]
@@ -209,16 +217,20 @@ class VectorStorage(ABC):
         places = np.zeros(len(numbers), np.int64)
         places[order] = np.cumsum(lengths[order]) - lengths[order]
         spans = list(zip(places.tolist(), (places + lengths).tolist(), strict=True))
-        columns = [_pieces(column, spans) for column in self._columns(ranges)]
-        return [self.partition(ids, others).owned() for ids, *others in zip(*columns, strict=True)]
+        return zip(*[_pieces(column, spans) for column in self._columns(ranges, types)], strict=True)
 
-    def _columns(self, rows: RowRanges) -> list[pa.ChunkedArray]:
-        columns = self.file.columns_in_chunks({"_rowid": pa.uint64(), **self.column_types()}, rows)
+    def _columns(self, rows: RowRanges, types: Mapping[str, pa.DataType]) -> list[pa.ChunkedArray]:
+        columns = self.file.columns_in_chunks({"_rowid": pa.uint64(), **types}, rows)
         for column in columns:
             has_values = pa.types.is_fixed_size_list(column.type)
             if column.null_count or (has_values and any(chunk.values.null_count for chunk in column.chunks)):
                 raise self.file.damaged("a vector index has nulls where it must have values")
         return columns
+
+
+def owned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array, or a copy of it if it is a view: nothing else stays in memory with it."""
+    return array if array.base is None else array.copy()
 
 
 def _pieces(column: pa.ChunkedArray, spans: Sequence[tuple[int, int]]) -> list[npt.NDArray[Any]]:

@@ -1,0 +1,164 @@
+"""Vectors at computable places of a file, which need no page to be decoded.
+
+Pages of large fixed-size lists have such places (`FullZipLayout` without lists): row `i` of a page is at
+``start + i * stride``, behind a control word where the page has nulls. Other pages (vectors of a few bytes, constants,
+compressed values) do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.encodings.fixed_size_list import FixedSizeList
+from lance_spark.encodings.flat import Flat
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.reader import FileReader
+from lance_spark.file_version import FileVersion
+from lance_spark.index.vector.metrics import Vectors
+from lance_spark.layouts.base import EncodedPage
+from lance_spark.layouts.full_zip.layout import FullZipLayout
+from lance_spark.layouts.read_spans import ReadSpans, gathered, spanned
+from lance_spark.layouts.registry import parse_page
+from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.cache import has_free_etags
+
+
+@dataclass(frozen=True)
+class VectorPlaces:
+    """Where a data file has the vectors of a column.
+
+    Attributes:
+        ends: int64[p]: rows up to the end of each page.
+        starts: int64[p]: the first byte of each page in the file.
+        control: int64[p]: bytes of the control word before each vector.
+        width: bytes of a vector.
+        mapped: the file from `starts[0]` on, if the store has it in memory; else it is read.
+    """
+
+    store: ObjectStore
+    path: str
+    ends: Int64Array
+    starts: Int64Array
+    control: Int64Array
+    width: int
+    mapped: pa.Buffer | None
+
+    @classmethod
+    def of(
+        cls, reader: DataFileReader, store: ObjectStore, column: int, dimension: int, width: int
+    ) -> VectorPlaces | None:
+        """The places in a file of `store`; None if a page is of another kind.
+
+        Args:
+            column: the number of the column.
+            dimension: values of a vector.
+            width: bytes of a vector.
+
+        Raises:
+            CorruptFileError: the metadata contradicts the format.
+        """
+        if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
+            return None
+        pages = reader.encoded_columns_at([column])[0].pages
+        controls = [_control_bytes(page, dimension, width) for page in pages]
+        known = [control for control in controls if control is not None]
+        ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
+        if not known or len(known) < len(controls) or int(ends[-1]) != reader.num_rows:
+            return None
+        starts = np.array([page.buffers[0].position for page in pages], np.int64)
+        stops = starts + np.array([page.buffers[0].size for page in pages], np.int64)
+        if bool((starts[1:] < stops[:-1]).any()):
+            return None
+        mapped = _mapped(store, reader.path, int(starts[0]), int(stops[-1]))
+        return cls(store, reader.path, ends, starts, np.array(known, np.int64), width, mapped)
+
+    @cached_property
+    def _first_rows(self) -> Int64Array:
+        """int64[p]: the first row of each page."""
+        return np.concatenate([np.zeros(1, np.int64), self.ends[:-1]])
+
+    def read(self, rows: Int64Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+        """(uint8[n, width]: the vectors of `rows`; bool[n]: which of them are null).
+
+        Args:
+            rows: int64[n], ascending, distinct, below ``ends[-1]``.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        pages = self.ends.searchsorted(rows, side="right")
+        control = self.control[pages]
+        offsets = (rows - self._first_rows[pages]) * (control + self.width)
+        data, places = self._located(self.starts[pages] + offsets, control)
+        values = gathered(data, places + control, np.full(len(rows), self.width, np.int64))
+        is_null = np.zeros(len(rows), np.bool_)
+        (words,) = control.nonzero()
+        if len(words):
+            # Any level other than 0 says that the vector, or a struct around it, is null.
+            sizes = control[words]
+            levels = np.frombuffer(gathered(data, places[words], sizes), np.uint8)
+            is_null[words] = np.bitwise_or.reduceat(levels, np.cumsum(sizes) - sizes) != 0
+        return np.frombuffer(values, np.uint8).reshape(len(rows), self.width), is_null
+
+    def is_array(self, dtype: np.dtype[Any]) -> bool:
+        """Whether the file is in memory, and the vectors of each page are an array of values of `dtype`."""
+        if self.mapped is None or self.control.any():
+            return False
+        return not ((self.mapped.address + self.starts - self.starts[0]) % dtype.itemsize).any()
+
+    def array(self, start: int, stop: int, dtype: np.dtype[Any]) -> tuple[Vectors, bool]:
+        """([n, d]: the vectors of rows [start, stop), which the file has; whether they are a part of the mapped file,
+        not a copy). Only if `is_array(dtype)`.
+        """
+        assert self.mapped is not None
+        pages = range(int(self.ends.searchsorted(start, "right")), int(self.ends.searchsorted(stop)) + 1)
+        pieces: list[Vectors] = []
+        for page in pages:
+            first = int(self._first_rows[page])
+            low, high = max(start, first), min(stop, int(self.ends[page]))
+            place = int(self.starts[page] - self.starts[0]) + (low - first) * self.width
+            pieces.append(np.frombuffer(self.mapped, dtype, (high - low) * self.width // dtype.itemsize, place))
+        values = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, dtype), *pieces])
+        return values.reshape(stop - start, self.width // dtype.itemsize), len(pieces) == 1
+
+    def _located(self, starts: Int64Array, control: Int64Array) -> tuple[pa.Buffer, Int64Array]:
+        """(a buffer that has the slots at bytes `starts` of the file; where each begins in it)."""
+        if self.mapped is not None:
+            return self.mapped, starts - self.starts[0]
+        spans = ReadSpans.plan(starts, starts + control + self.width)
+        wanted = [ByteRange(*span) for span in zip(spans.starts.tolist(), spans.lengths.tolist(), strict=True)]
+        return spans.located(spanned(self.store.read_ranges(self.path, wanted)))
+
+
+def _control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
+    """Bytes before each vector of a page; None if its vectors are at no computable places."""
+    layout = parse_page(page.type_url, page.message)
+    if not page.buffers or not page.num_rows:
+        return None
+    if not isinstance(layout, FullZipLayout) or layout.bits_rep or any(layer.is_list for layer in layout.layers):
+        return None
+    values = layout.value_compression
+    if not isinstance(values, FixedSizeList) or values.has_validity or not isinstance(values.values, Flat):
+        return None
+    fits = values.items_per_value == dimension and values.values.bits_per_value * dimension == 8 * width
+    fits &= layout.bits_per_value == 8 * width and layout.num_items == page.num_rows
+    stride = layout.control_bytes + width
+    return layout.control_bytes if fits and page.buffers[0].size == page.num_rows * stride else None
+
+
+def _mapped(store: ObjectStore, path: str, start: int, stop: int) -> pa.Buffer | None:
+    """Bytes [start, stop) of a file, if reads of the store are views of mapped memory: reading a byte twice gives the
+    same address then."""
+    if not has_free_etags(store):
+        return None
+    probes = [store.read_ranges(path, [ByteRange(start, 1)])[0] for _ in range(2)]
+    if probes[0].address != probes[1].address:
+        return None
+    return store.read_ranges(path, [ByteRange(start, stop - start)])[0]
