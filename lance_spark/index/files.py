@@ -11,10 +11,12 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
-from lance_spark.layouts.base import RowRanges
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.base import EncodedPage, RowRanges
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
+from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path, has_free_etags
+from lance_spark.storage.mapped import mapped_file
 
 Value = TypeVar("Value")
 
@@ -90,15 +92,19 @@ class IndexFile:
 
     Attributes:
         metadata: that of the file's schema.
-        reader: reads the file.
         store: where it is.
     """
 
     def __init__(self, reader: DataFileReader, store: ObjectStore) -> None:
-        self._reader = self.reader = reader
+        self._reader = reader
         self.store = store
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
+
+    @property
+    def path(self) -> str:
+        """Where it is in the store."""
+        return self._reader.path
 
     @property
     def num_rows(self) -> int:
@@ -114,16 +120,28 @@ class IndexFile:
         field = self._fields.get(column)
         return None if field is None else to_arrow_type(field)
 
-    def column(self, name: str) -> int:
-        """The number of a top-level column without children.
+    def encoded_pages(self, name: str) -> tuple[EncodedPage, ...]:
+        """The pages of a top-level column without children; none in files before 2.1, or without this column.
 
         Raises:
-            CorruptFileError: the metadata contradicts the format, or there is no such column.
+            CorruptFileError: the metadata contradicts the format.
         """
-        number = self._reader.columns.get(self._fields[name].id) if name in self._fields else None
-        if number is None:
-            raise CorruptFileError(f"an index file has no column {name!r}", path=self._reader.path)
-        return number
+        reader, field = self._reader, self._fields.get(name)
+        if field is None or not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
+            return ()
+        number = reader.columns.get(field.id)
+        return () if number is None else reader.encoded_columns_at([number])[0].pages
+
+    def in_memory(self) -> pa.Buffer | None:
+        """The file, if the store maps it."""
+        reader = self._reader
+        if not has_free_etags(self.store):
+            return None
+        found = mapped_file(self.store, reader.path, reader.size_bytes, 1, 0)
+        if found is None:
+            self.store.read_ranges(reader.path, [ByteRange(0, 1)])
+            found = mapped_file(self.store, reader.path, reader.size_bytes, 1, 0)
+        return found
 
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
         """The values of columns, which must have these types, at `rows` (None: all).

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
+from lance_spark.index.vector.chunked_columns import ChunkedColumn
 from lance_spark.index.vector.ivf import IvfModel, Partitions
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors
 from lance_spark.kernels.jit import address_of
@@ -214,10 +215,29 @@ class VectorStorage(ABC):
         ranges = RowRanges(starts[order], starts[order] + lengths[order])
         if bool((ranges.starts[1:] < ranges.stops[:-1]).any()):
             raise self.file.damaged("two partitions of an index have the same rows")
+        copied = self._copied(types, ranges, order.tolist()) if len(order) == len(numbers) else {}
         places = np.zeros(len(numbers), np.int64)
         places[order] = np.cumsum(lengths[order]) - lengths[order]
         spans = list(zip(places.tolist(), (places + lengths).tolist(), strict=True))
-        return zip(*[_pieces(column, spans) for column in self._columns(ranges, types)], strict=True)
+        decoded = {name: dtype for name, dtype in types.items() if name not in copied}
+        ids, *others = [_pieces(column, spans) for column in self._columns(ranges, decoded)]
+        copied |= dict(zip(decoded, others, strict=True))
+        return zip(ids, *[copied[name] for name in types], strict=True)
+
+    def _copied(
+        self, types: Mapping[str, pa.DataType], rows: RowRanges, order: Sequence[int]
+    ) -> dict[str, list[npt.NDArray[Any]]]:
+        """The values of columns that a mapped file has as they are, for each of some ranges: that of ``rows[i]`` at
+        ``order[i]``."""
+        memory = self.file.in_memory() if types and order else None
+        copied: dict[str, list[npt.NDArray[Any]]] = {}
+        for name, dtype in types.items() if memory is not None else ():
+            column = ChunkedColumn.of(self.file, name, dtype)
+            found = None if column is None else column.read(memory, rows)
+            if found is not None:
+                of_place = dict(zip(order, found, strict=True))
+                copied[name] = [of_place[place] for place in range(len(order))]
+        return copied
 
     def _columns(self, rows: RowRanges, types: Mapping[str, pa.DataType]) -> list[pa.ChunkedArray]:
         columns = self.file.columns_in_chunks({"_rowid": pa.uint64(), **types}, rows)
@@ -229,8 +249,10 @@ class VectorStorage(ABC):
 
 
 def owned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array, or a copy of it if it is a view: nothing else stays in memory with it."""
-    return array if array.base is None else array.copy()
+    """An array, or a copy of it if it is a view of more values: nothing else stays in memory with it."""
+    base = array.base
+    is_all = isinstance(base, np.ndarray) and base.base is None and base.nbytes == array.nbytes
+    return array if base is None or is_all else array.copy()
 
 
 def _pieces(column: pa.ChunkedArray, spans: Sequence[tuple[int, int]]) -> list[npt.NDArray[Any]]:

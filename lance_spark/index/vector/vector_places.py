@@ -7,6 +7,7 @@ compressed values) do not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +19,6 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
-from lance_spark.file.data_file_reader import DataFileReader
-from lance_spark.file.reader import FileReader
-from lance_spark.file_version import FileVersion
 from lance_spark.index.vector.metrics import Vectors
 from lance_spark.layouts.base import EncodedPage
 from lance_spark.layouts.full_zip.layout import FullZipLayout
@@ -52,32 +50,30 @@ class VectorPlaces:
 
     @classmethod
     def of(
-        cls, reader: DataFileReader, store: ObjectStore, column: int, dimension: int, width: int
+        cls, pages: Sequence[EncodedPage], num_rows: int, store: ObjectStore, path: str, dimension: int, width: int
     ) -> VectorPlaces | None:
-        """The places in a file of `store`; None if a page is of another kind.
+        """The places in a file of a store; None if a page is of another kind.
 
         Args:
-            column: the number of the column.
+            pages: those of the column, in a file since 2.1.
+            num_rows: rows of the file.
             dimension: values of a vector.
             width: bytes of a vector.
 
         Raises:
-            CorruptFileError: the metadata contradicts the format.
+            CorruptFileError: a page cannot be parsed.
         """
-        if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
-            return None
-        pages = reader.encoded_columns_at([column])[0].pages
-        controls = [_control_bytes(page, dimension, width) for page in pages]
+        controls = [control_bytes(page, dimension, width) for page in pages]
         known = [control for control in controls if control is not None]
         ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
-        if not known or len(known) < len(controls) or int(ends[-1]) != reader.num_rows:
+        if not known or len(known) < len(controls) or int(ends[-1]) != num_rows:
             return None
         starts = np.array([page.buffers[0].position for page in pages], np.int64)
         stops = starts + np.array([page.buffers[0].size for page in pages], np.int64)
         if bool((starts[1:] < stops[:-1]).any()):
             return None
-        mapped = _mapped(store, reader.path, int(starts[0]), int(stops[-1]))
-        return cls(store, reader.path, ends, starts, np.array(known, np.int64), width, mapped)
+        mapped = _mapped(store, path, int(starts[0]), int(stops[-1]))
+        return cls(store, path, ends, starts, np.array(known, np.int64), width, mapped)
 
     @cached_property
     def _first_rows(self) -> Int64Array:
@@ -137,7 +133,7 @@ class VectorPlaces:
         return spans.located(spanned(self.store.read_ranges(self.path, wanted)))
 
 
-def _control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
+def control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
     """Bytes before each vector of a page; None if its vectors are at no computable places."""
     layout = parse_page(page.type_url, page.message)
     if not page.buffers or not page.num_rows:

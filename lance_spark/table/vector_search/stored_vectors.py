@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.encodings.blocks import Int64Array
+from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.index.vector.metrics import Vectors
 from lance_spark.index.vector.vector_places import VectorPlaces
@@ -115,7 +116,7 @@ def _places_of(
         return None
     reader = FragmentReader(fragment, scan.bases).open_file(files[0])
     number = files[0].columns().get(field_id, -1)
-    if number < 0:
+    if not isinstance(reader, FileReader) or number < 0:
         return None
-    store, _ = scan.bases.data_file(files[0])
-    return VectorPlaces.of(reader, store, number, dimension, width)
+    (column,) = reader.encoded_columns_at([number])
+    return VectorPlaces.of(column.pages, reader.num_rows, *scan.bases.data_file(files[0]), dimension, width)

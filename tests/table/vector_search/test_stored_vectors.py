@@ -117,12 +117,12 @@ def test_a_page_that_contradicts_itself_is_left_to_the_scan(tmp_path: Path) -> N
     reader = FragmentReader(fragment, plan.bases).open_file(fragment.files[0])
     assert isinstance(reader, FileReader)
     page = reader.encoded_columns()[0].pages[0]
-    assert vector_places._control_bytes(page, 128, 512) == 0
-    assert vector_places._control_bytes(page, 64, 256) is None
+    assert vector_places.control_bytes(page, 128, 512) == 0
+    assert vector_places.control_bytes(page, 64, 256) is None
     (buffer,) = page.buffers
     for buffers in ((), (EncodedBuffer(buffer.position, buffer.size - 1),)):
         broken = EncodedPage(buffers, page.num_rows, page.first_row, page.type_url, page.message)
-        assert vector_places._control_bytes(broken, 128, 512) is None
+        assert vector_places.control_bytes(broken, 128, 512) is None
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -1,4 +1,8 @@
-"""Copies of partitions in another form, which are made when a partition is compared a second time."""
+"""Copies of partitions in another form, which are made when a partition is compared a second time.
+
+Vectors and codes that a mapped file has row by row are compared where they lie in it, so that only the copies take
+memory.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lance_spark.index.vector.storage import Partition, Parts, VectorStorage
-from lance_spark.storage.cache import cached_parts, shared
+from lance_spark.index.vector.metrics import computed_type
+from lance_spark.index.vector.storage import Partition, Parts, VectorStorage, owned
+from lance_spark.index.vector.vector_places import VectorPlaces
+from lance_spark.storage.cache import cached_parts, has_free_etags, shared
 
 _MAX_DIMENSION = 1 << 15
 """Sums of squared bytes of more values would leave 32 bits."""
+
+_MAPPED_BYTES = 1 << 16
+"""What a mapped file counts in the cache; it bounds the number of files that stay mapped."""
 
 
 class Copy(NamedTuple):
@@ -42,8 +51,8 @@ class CopiedStorage(VectorStorage):
 
     @property
     @abstractmethod
-    def bytes_of_value(self) -> int:
-        """Bytes of a value and its copy; 0 if there are no copies."""
+    def has_bytes(self) -> bool:
+        """Whether there can be copies, which have a byte a value."""
 
     @abstractmethod
     def copied(self, number: int, rows: Partition) -> Copy:
@@ -54,8 +63,42 @@ class CopiedStorage(VectorStorage):
         """Whether there are copies: if the cache has room for all partitions and their copies."""
         dimension = self.model.centroids.shape[1]
         num_values = int(self.partitions.lengths.sum()) * dimension
-        fits = dimension <= _MAX_DIMENSION and self.bytes_of_value * num_values <= 3 * shared.max_bytes // 4
-        return fits and self.bytes_of_value > 0
+        stored = 0 if self._places is not None else np.dtype(computed_type(self._stored_type[1])).itemsize
+        fits = dimension <= _MAX_DIMENSION and (1 + stored) * num_values <= 3 * shared.max_bytes // 4
+        return fits and self.has_bytes
+
+    @property
+    def fixed_bytes(self) -> int:
+        return super().fixed_bytes + (0 if self._places is None else _MAPPED_BYTES)
+
+    @property
+    def _stored_type(self) -> tuple[str, np.dtype[Any]]:
+        """(the name of the column of vectors or codes; the type of its values)."""
+        ((name, column_type),) = self.column_types().items()
+        return name, np.dtype(column_type.value_type.to_pandas_dtype())
+
+    @cached_property
+    def _places(self) -> VectorPlaces | None:
+        """Where the mapped file has the vectors or codes as they are compared; None if they have to be read."""
+        file, (name, dtype) = self.file, self._stored_type
+        if not has_free_etags(file.store) or computed_type(dtype) != dtype:
+            return None
+        if file.type_of(name) != self.column_types()[name]:
+            return None
+        dimension = self.model.centroids.shape[1]
+        pages, width = file.encoded_pages(name), dimension * dtype.itemsize
+        places = VectorPlaces.of(pages, file.num_rows, file.store, file.path, dimension, width)
+        return places if places is not None and places.is_array(dtype) else None
+
+    def _read(self, numbers: Sequence[int]) -> list[Partition]:
+        if self._places is None:
+            return super()._read(numbers)
+        dtype, starts = self._stored_type[1], self.partitions.offsets[[*numbers]].tolist()
+        found: list[Partition] = []
+        for start, (ids,) in zip(starts, self._values(numbers, {}), strict=True):
+            payload, is_mapped = self._places.array(start, start + len(ids), dtype)
+            found.append(Partition(owned(ids), payload, is_mapped=is_mapped))
+        return found
 
     def addresses_of_copies(self, parts: Parts, number: int) -> npt.NDArray[np.int64] | None:
         """int64[p, number]: the addresses of the copy of each partition, 0 for one that was not compared before and

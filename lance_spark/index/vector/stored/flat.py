@@ -1,7 +1,5 @@
 """FLAT: the vectors themselves, and in memory a copy of them with a byte a value, which is compared first.
 
-Vectors of a mapped file are compared where they lie in it, so only the copies take memory.
-
 Copies of partitions with graphs have their codes row by row, as a walk compares them; those of others have the error of
 each vector too, by which rows can be left out.
 """
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,14 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, owned
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
 from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
-from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
 from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
-from lance_spark.storage.cache import has_free_etags
 
 _MIN_VALUES = 1 << 19
 """Fewer values are compared in less time than it takes to find out which of them have to be."""
@@ -34,9 +29,6 @@ _NEAR_SHARE = 0.1
 """If more of the rows are asked for, all are compared."""
 
 _LARGEST_CODE = 255
-
-_MAPPED_BYTES = 1 << 16
-"""What a mapped file counts in the cache; it bounds the number of files that stay mapped."""
 
 _ARRAYS_OF_COPY = 5
 
@@ -67,40 +59,9 @@ class FlatStorage(CopiedStorage):
     def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
         return Partition(row_ids, np.ascontiguousarray(columns[0], computed_type(columns[0].dtype)))
 
-    @cached_property
-    def _places(self) -> VectorPlaces | None:
-        """Where the vectors are in the mapped file; None if they have to be read."""
-        dtype, dimension = self.model.centroids.dtype, self.model.centroids.shape[1]
-        (name,) = types = self.column_types()
-        if computed_type(dtype) != dtype or self.file.type_of(name) != types[name]:
-            return None
-        if not has_free_etags(self.file.store):
-            return None
-        width = dimension * dtype.itemsize
-        places = VectorPlaces.of(self.file.reader, self.file.store, self.file.column(name), dimension, width)
-        return places if places is not None and places.is_array(dtype) else None
-
     @property
-    def fixed_bytes(self) -> int:
-        return super().fixed_bytes + (0 if self._places is None else _MAPPED_BYTES)
-
-    @property
-    def bytes_of_value(self) -> int:
-        dtype = computed_type(self.model.centroids.dtype)
-        if dtype != np.float32:
-            return 0
-        return 1 if self._places is not None else 1 + dtype.itemsize
-
-    def _read(self, numbers: Sequence[int]) -> list[Partition]:
-        if self._places is None:
-            return super()._read(numbers)
-        places, dtype = self._places, self.model.centroids.dtype
-        starts = self.partitions.offsets[[*numbers]].tolist()
-        found: list[Partition] = []
-        for start, (ids,) in zip(starts, self._values(numbers, {}), strict=True):
-            payload, is_mapped = places.array(start, start + len(ids), dtype)
-            found.append(Partition(owned(ids), payload, is_mapped=is_mapped))
-        return found
+    def has_bytes(self) -> bool:
+        return computed_type(self.model.centroids.dtype) == np.float32
 
     def copied(self, number: int, rows: Partition) -> Copy:
         if self.model.has_graph:

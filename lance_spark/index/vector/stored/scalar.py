@@ -20,9 +20,6 @@ from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS
 from lance_spark.kernels.vector.byte_estimates import byte_estimates, codes_in_panels
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
 
-_BYTES_OF_VALUE = 2
-"""Of a code and its copy."""
-
 _ARRAYS_OF_COPY = 2
 
 
@@ -57,8 +54,8 @@ class ScalarStorage(CopiedStorage):
         return Partition(row_ids, np.ascontiguousarray(columns[0]))
 
     @property
-    def bytes_of_value(self) -> int:
-        return 0 if self.model.has_graph else _BYTES_OF_VALUE
+    def has_bytes(self) -> bool:
+        return not self.model.has_graph
 
     def copied(self, number: int, rows: Partition) -> Copy:
         num_rows, dimension = rows.payload.shape
