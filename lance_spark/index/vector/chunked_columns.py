@@ -1,22 +1,23 @@
 """Columns of numbers, or of fixed-size lists of them, that are copied straight from a mapped file.
 
 The file reader decodes the chunks of a page, picks rows and joins pages: two or three copies, of which the rows of a
-partition are one more. Values without nulls that pages have as they are (`Flat`) need only one.
+partition are one more. Values without nulls that pages have as they are (`Flat`) need only one, packed numbers two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
+from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.vector_places import control_bytes
@@ -31,8 +32,19 @@ from lance_spark.layouts.repdef import RepDefLayer
 _WORDS, _DATA = 0, 1
 """The buffers of a page."""
 
-_Pieces = tuple[Int64Array, Int64Array, Int64Array]
-"""Where values lie back to back: the first byte, the first row, and the number of rows of each piece."""
+
+class _Pieces(NamedTuple):
+    """Values that lie back to back, in the order of the rows.
+
+    Attributes:
+        addresses, firsts, counts: int64[n]: of each piece where it is, its first row, and how many rows it has.
+        kept: what the addresses lead to.
+    """
+
+    addresses: Int64Array
+    firsts: Int64Array
+    counts: Int64Array
+    kept: list[pa.Buffer]
 
 
 @dataclass(frozen=True)
@@ -78,19 +90,19 @@ class ChunkedColumn:
         """
         touched, runs = self._touched(rows)
         pages = [self.pages[number] for number in touched.tolist()]
-        found = self._of_large_values(pages) or self._of_chunks(pages, memory, runs)
-        return None if found is None else self._copied(memory, *found, runs)
+        found = self._of_large_values(pages, memory) or self._of_chunks(pages, memory, runs)
+        return None if found is None else self._copied(found, runs)
 
-    def _of_large_values(self, pages: Sequence[EncodedPage]) -> _Pieces | None:
+    def _of_large_values(self, pages: Sequence[EncodedPage], memory: pa.Buffer) -> _Pieces | None:
         """A piece for each page, if all of them have large values back to back."""
         if any(control_bytes(page, self.width or 1, self._row_bytes) != 0 for page in pages):
             return None
         lengths = np.array([page.num_rows for page in pages], np.int64)
         starts = np.array([page.buffers[0].position for page in pages], np.int64)
-        return starts, np.cumsum(lengths) - lengths, lengths
+        return _Pieces(memory.address + starts, np.cumsum(lengths) - lengths, lengths, [memory])
 
     def _of_chunks(self, pages: Sequence[EncodedPage], memory: pa.Buffer, rows: RowRanges) -> _Pieces | None:
-        """A piece for each chunk with any of `rows`; None if a page has no chunks of plain values."""
+        """A piece for each chunk with any of `rows`; None if a page has no chunks, or chunks of other encodings."""
         layouts = [self._layout(page) for page in pages]
         known = [layout for layout in layouts if layout is not None]
         if len(known) < len(layouts) or len({layout.has_large_chunk for layout in known}) != 1:
@@ -100,16 +112,24 @@ class ChunkedColumn:
         sizes, num_items = [page.buffers[_DATA].size for page in pages], [layout.num_items for layout in known]
         table = ChunkTable.parse(words, sizes, num_items, large_chunks=large)
         chosen = touched_by_values(table.ends, rows)
-        counts = table.num_values[chosen]
+        of_page, counts = table.pages[chosen], table.num_values[chosen]
         bases = np.array([page.buffers[_DATA].position for page in pages], np.int64)
-        starts = ChunkStarts(memory, bases, table.pages[chosen], table.starts[chosen])
+        starts = ChunkStarts(memory, bases, of_page, table.starts[chosen])
         parts = ChunkParts.locate(
             starts, table.sizes[chosen], counts, num_level_parts=0, num_value_parts=1, large_chunks=large
         )
         (values,) = parts.values
-        if bool((values.sizes < counts * self._row_bytes).any()):
+        addresses, kept = memory.address + values.starts, [memory]
+        is_flat = np.array([not isinstance(layout.value_compression, InlineBitpacking) for layout in known])[of_page]
+        if bool((values.sizes < counts * self._row_bytes)[is_flat].any()):
             raise CorruptFileError(f"a chunk is too short for its values of {self._row_bytes} bytes")
-        return values.starts, table.first_values[chosen], counts
+        if not is_flat.all():
+            packed = Chunks.located(memory, *[array[~is_flat] for array in (values.starts, values.sizes, counts)])
+            block = InlineBitpacking(8 * self._row_bytes).decode_blocks(packed)
+            ends = np.cumsum(packed.num_values)
+            addresses[~is_flat] = block.data.address + (ends - packed.num_values) * self._row_bytes
+            kept.append(block.data)
+        return _Pieces(addresses, table.first_values[chosen], counts, kept)
 
     @property
     def _row_bytes(self) -> int:
@@ -138,27 +158,20 @@ class ChunkedColumn:
             if not isinstance(values, FixedSizeList) or values.has_validity or values.items_per_value != self.width:
                 return None
             values = values.values
-        fits = isinstance(values, Flat) and values.bits_per_value == 8 * self.dtype.itemsize
+        bits = 8 * self.dtype.itemsize
+        fits = isinstance(values, Flat) and values.bits_per_value == bits
+        if self.width is None and isinstance(values, InlineBitpacking):
+            fits = values.uncompressed_bits_per_value == bits
         return layout if fits and layout.num_items == page.num_rows else None
 
-    def _copied(
-        self, memory: pa.Buffer, starts: Int64Array, firsts: Int64Array, counts: Int64Array, rows: RowRanges
-    ) -> list[npt.NDArray[Any]]:
+    def _copied(self, pieces: _Pieces, rows: RowRanges) -> list[npt.NDArray[Any]]:
         shape = () if self.width is None else (self.width,)
         lengths = (rows.stops - rows.starts).tolist()
         found = [np.empty((length, *shape), self.dtype) for length in lengths]
         targets = np.array([address_of(array) for array in found], np.int64)
-        chunks = [np.ascontiguousarray(table) for table in (starts, firsts, counts)]
-        ranges = [np.ascontiguousarray(table) for table in (rows.starts, rows.stops)]
-        status = copy_rows(
-            memory.address,
-            *map(address_of, chunks),
-            len(firsts),
-            self._row_bytes,
-            *map(address_of, ranges),
-            len(found),
-            address_of(targets),
-        )
+        tables = [np.ascontiguousarray(table) for table in (*pieces[:3], rows.starts, rows.stops, targets)]
+        starts, firsts, counts, *ranges, room = map(address_of, tables)
+        status = copy_rows(starts, firsts, counts, len(pieces.firsts), self._row_bytes, *ranges, len(found), room)
         if status:
             raise CorruptFileError("the chunks of a page do not have all of its rows")
         return found

@@ -215,21 +215,22 @@ class VectorStorage(ABC):
         ranges = RowRanges(starts[order], starts[order] + lengths[order])
         if bool((ranges.starts[1:] < ranges.stops[:-1]).any()):
             raise self.file.damaged("two partitions of an index have the same rows")
-        copied = self._copied(types, ranges, order.tolist()) if len(order) == len(numbers) else {}
-        places = np.zeros(len(numbers), np.int64)
-        places[order] = np.cumsum(lengths[order]) - lengths[order]
-        spans = list(zip(places.tolist(), (places + lengths).tolist(), strict=True))
-        decoded = {name: dtype for name, dtype in types.items() if name not in copied}
-        ids, *others = [_pieces(column, spans) for column in self._columns(ranges, decoded)]
-        copied |= dict(zip(decoded, others, strict=True))
-        return zip(ids, *[copied[name] for name in types], strict=True)
+        all_types = {"_rowid": pa.uint64(), **types}
+        found = self._copied(all_types, ranges, order.tolist()) if len(order) == len(numbers) else {}
+        if decoded := {name: dtype for name, dtype in all_types.items() if name not in found}:
+            places = np.zeros(len(numbers), np.int64)
+            places[order] = np.cumsum(lengths[order]) - lengths[order]
+            spans = list(zip(places.tolist(), (places + lengths).tolist(), strict=True))
+            columns = self._columns(ranges, decoded)
+            found |= {name: _pieces(column, spans) for name, column in zip(decoded, columns, strict=True)}
+        return zip(*[found[name] for name in all_types], strict=True)
 
     def _copied(
         self, types: Mapping[str, pa.DataType], rows: RowRanges, order: Sequence[int]
     ) -> dict[str, list[npt.NDArray[Any]]]:
-        """The values of columns that a mapped file has as they are, for each of some ranges: that of ``rows[i]`` at
+        """The values of columns that are copied from a mapped file, for each of some ranges: of ``rows[i]`` at
         ``order[i]``."""
-        memory = self.file.in_memory() if types and order else None
+        memory = self.file.in_memory() if order else None
         copied: dict[str, list[npt.NDArray[Any]]] = {}
         for name, dtype in types.items() if memory is not None else ():
             column = ChunkedColumn.of(self.file, name, dtype)
@@ -240,7 +241,7 @@ class VectorStorage(ABC):
         return copied
 
     def _columns(self, rows: RowRanges, types: Mapping[str, pa.DataType]) -> list[pa.ChunkedArray]:
-        columns = self.file.columns_in_chunks({"_rowid": pa.uint64(), **types}, rows)
+        columns = self.file.columns_in_chunks(types, rows)
         for column in columns:
             has_values = pa.types.is_fixed_size_list(column.type)
             if column.null_count or (has_values and any(chunk.values.null_count for chunk in column.chunks)):

@@ -7,13 +7,13 @@ import numpy as np
 from lance_spark.kernels.jit import copy_bytes, kernel, pointer_i64
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def copy_rows(data, starts, firsts, counts, num_chunks, row_bytes, range_starts, range_stops, num_ranges, targets):
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def copy_rows(starts, firsts, counts, num_chunks, row_bytes, range_starts, range_stops, num_ranges, targets):
     """Copies ranges of rows, each to a place of its own.
 
     Args:
-        starts, firsts, counts: int64[num_chunks]: where the values of a chunk begin in `data`, its first row, and how
-            many rows it has, whose bytes `data` has; in the order of the rows.
+        starts, firsts, counts: int64[num_chunks]: the address of the values of a chunk, its first row, and how many
+            rows it has; in the order of the rows.
         range_starts, range_stops: int64[num_ranges]: ascending, disjoint.
         targets: int64[num_ranges]: the address of the room for each.
 
@@ -32,7 +32,7 @@ def copy_rows(data, starts, firsts, counts, num_chunks, row_bytes, range_starts,
                 return -1
             stop = min(row_stop[i], first[chunk] + count[chunk])
             size = (stop - row) * row_bytes
-            copy_bytes(to, data + place[chunk] + (row - first[chunk]) * row_bytes, size)
+            copy_bytes(to, place[chunk] + (row - first[chunk]) * row_bytes, size)
             to += size
             row = stop
     return 0
