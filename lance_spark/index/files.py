@@ -15,7 +15,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedPage, RowRanges
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path, has_free_etags
+from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 from lance_spark.storage.mapped import mapped_file
 
 Value = TypeVar("Value")
@@ -132,15 +132,18 @@ class IndexFile:
         number = reader.columns.get(field.id)
         return () if number is None else reader.encoded_columns_at([number])[0].pages
 
-    def in_memory(self) -> pa.Buffer | None:
-        """The file, if the store maps it."""
+    def in_memory(self, requests: int, num_bytes: int) -> pa.Buffer | None:
+        """The file, if its store, which has free stamps, maps files.
+
+        Args:
+            requests, num_bytes: what of it will be read, for the meter.
+        """
         reader = self._reader
-        if not has_free_etags(self.store):
-            return None
-        found = mapped_file(self.store, reader.path, reader.size_bytes, 1, 0)
+        found = mapped_file(self.store, reader.path, reader.size_bytes, requests, num_bytes)
         if found is None:
+            # A store maps a file when it is read first.
             self.store.read_ranges(reader.path, [ByteRange(0, 1)])
-            found = mapped_file(self.store, reader.path, reader.size_bytes, 1, 0)
+            found = mapped_file(self.store, reader.path, reader.size_bytes, requests, num_bytes)
         return found
 
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:

@@ -15,6 +15,7 @@ from lance_spark.errors import LanceError
 from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.index.files import IndexFile, IndexFiles
+from lance_spark.index.vector import storage
 from lance_spark.index.vector.chunked_columns import ChunkedColumn
 from lance_spark.index.vector.stored import copies
 from lance_spark.layouts.base import RowRanges
@@ -45,7 +46,10 @@ def table() -> pa.Table:
         "codes": pa.FixedSizeListArray.from_arrays(codes, 16),
         "large": pa.FixedSizeListArray.from_arrays(large, 300),
         "packed": pa.array(rng.integers(0, 1 << 40, ROWS), pa.uint64()),
-        "mixed": pa.array(np.where(np.arange(ROWS) < ROWS // 2, rng.uniform(size=ROWS), -rng.uniform(size=ROWS)), pa.float32()),
+        # Numbers of fewer bits are packed.
+        "mixed": pa.array(
+            np.where(np.arange(ROWS) < ROWS // 2, rng.uniform(size=ROWS), -rng.uniform(size=ROWS)), pa.float32()
+        ),
         "nulls": pa.array([None if row % 5 == 2 else float(row) for row in range(ROWS)], pa.float32()),
     }
     fields = [pa.field(name, array.type, nullable=name == "nulls") for name, array in columns.items()]
@@ -65,7 +69,7 @@ def opened(folder: Path) -> IndexFile:
 
 
 def read(file: IndexFile, name: str, dtype: pa.DataType, rows: RowRanges) -> list[np.ndarray[Any, Any]] | None:
-    memory = file.in_memory()
+    memory = file.in_memory(1, 0)
     column = ChunkedColumn.of(file, name, dtype)
     return None if memory is None or column is None else column.read(memory, rows)
 
@@ -161,8 +165,8 @@ def test_searches_find_the_same_rows(
     queries = values[:100:40]
     found = [results(uri, queries, "l2") for _ in range(2)]
     shared.clear()
-    monkeypatch.setattr(IndexFile, "in_memory", lambda self: None)
-    monkeypatch.setattr(copies, "has_free_etags", lambda store: False)
+    for module in (copies, storage):
+        monkeypatch.setattr(module, "has_free_etags", lambda store: False)
     assert found == [results(uri, queries, "l2") for _ in range(2)]
 
 

@@ -95,7 +95,7 @@ class ChunkedColumn:
 
     def _of_large_values(self, pages: Sequence[EncodedPage], memory: pa.Buffer) -> _Pieces | None:
         """A piece for each page, if all of them have large values back to back."""
-        if any(control_bytes(page, self.width or 1, self._row_bytes) != 0 for page in pages):
+        if any(control_bytes(page, self.width or 1, self.row_bytes) != 0 for page in pages):
             return None
         lengths = np.array([page.num_rows for page in pages], np.int64)
         starts = np.array([page.buffers[0].position for page in pages], np.int64)
@@ -121,18 +121,19 @@ class ChunkedColumn:
         (values,) = parts.values
         addresses, kept = memory.address + values.starts, [memory]
         is_flat = np.array([not isinstance(layout.value_compression, InlineBitpacking) for layout in known])[of_page]
-        if bool((values.sizes < counts * self._row_bytes)[is_flat].any()):
-            raise CorruptFileError(f"a chunk is too short for its values of {self._row_bytes} bytes")
+        if bool((values.sizes < counts * self.row_bytes)[is_flat].any()):
+            raise CorruptFileError(f"a chunk is too short for its values of {self.row_bytes} bytes")
         if not is_flat.all():
             packed = Chunks.located(memory, *[array[~is_flat] for array in (values.starts, values.sizes, counts)])
-            block = InlineBitpacking(8 * self._row_bytes).decode_blocks(packed)
+            block = InlineBitpacking(8 * self.row_bytes).decode_blocks(packed)
             ends = np.cumsum(packed.num_values)
-            addresses[~is_flat] = block.data.address + (ends - packed.num_values) * self._row_bytes
+            addresses[~is_flat] = block.data.address + (ends - packed.num_values) * self.row_bytes
             kept.append(block.data)
         return _Pieces(addresses, table.first_values[chosen], counts, kept)
 
     @property
-    def _row_bytes(self) -> int:
+    def row_bytes(self) -> int:
+        """Bytes of a value."""
         return self.dtype.itemsize * (self.width or 1)
 
     def _touched(self, rows: RowRanges) -> tuple[Int64Array, RowRanges]:
@@ -171,7 +172,7 @@ class ChunkedColumn:
         targets = np.array([address_of(array) for array in found], np.int64)
         tables = [np.ascontiguousarray(table) for table in (*pieces[:3], rows.starts, rows.stops, targets)]
         starts, firsts, counts, *ranges, room = map(address_of, tables)
-        status = copy_rows(starts, firsts, counts, len(pieces.firsts), self._row_bytes, *ranges, len(found), room)
+        status = copy_rows(starts, firsts, counts, len(pieces.firsts), self.row_bytes, *ranges, len(found), room)
         if status:
             raise CorruptFileError("the chunks of a page do not have all of its rows")
         return found

@@ -21,7 +21,7 @@ from lance_spark.index.vector.ivf import IvfModel, Partitions
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors
 from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import RowRanges
-from lance_spark.storage.cache import cached_parts
+from lance_spark.storage.cache import cached_parts, has_free_etags
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -230,13 +230,17 @@ class VectorStorage(ABC):
     ) -> dict[str, list[npt.NDArray[Any]]]:
         """The values of columns that are copied from a mapped file, for each of some ranges: of ``rows[i]`` at
         ``order[i]``."""
-        memory = self.file.in_memory() if order else None
+        if not order or not has_free_etags(self.file.store):
+            return {}
+        found = {name: ChunkedColumn.of(self.file, name, dtype) for name, dtype in types.items()}
+        columns = {name: column for name, column in found.items() if column is not None}
+        row_bytes = sum([column.row_bytes for column in columns.values()])
+        memory = self.file.in_memory(len(columns) * len(order), rows.num_rows * row_bytes)
         copied: dict[str, list[npt.NDArray[Any]]] = {}
-        for name, dtype in types.items() if memory is not None else ():
-            column = ChunkedColumn.of(self.file, name, dtype)
-            found = None if column is None else column.read(memory, rows)
-            if found is not None:
-                of_place = dict(zip(order, found, strict=True))
+        for name, column in columns.items() if memory is not None else ():
+            values = column.read(memory, rows)
+            if values is not None:
+                of_place = dict(zip(order, values, strict=True))
                 copied[name] = [of_place[place] for place in range(len(order))]
         return copied
 

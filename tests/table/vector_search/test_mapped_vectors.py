@@ -14,6 +14,7 @@ from lance_spark.index.vector.stored import copies, flat
 from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.cache import shared
+from lance_spark.storage.meter import READS
 from lance_spark.storage.registry import open_store
 from tests.table.vector_search.test_exact import clustered, vectors, write
 from tests.table.vector_search.test_flat_copies import make_old, results
@@ -134,3 +135,18 @@ def test_an_index_with_a_column_of_another_type_is_not_used(tmp_path: Path, capl
     found = lance_spark.open(uri).nearest("v", values[3], 3, columns=["id"])
     assert found["id"].to_pylist()[0] == 3
     assert "is not used, its rows are scanned" in caplog.text
+
+
+@pytest.mark.parametrize(("kind", "value_bytes"), [("IVF_FLAT", 4), ("IVF_SQ", 1)])
+def test_what_is_read_of_the_mapped_file_is_counted(tmp_path: Path, kind: str, value_bytes: int) -> None:
+    uri, values = indexed(tmp_path, kind, "l2")
+    counts: list[int] = []
+    for nprobes in (1, 1, 4):
+        shared.clear()
+        before = READS.counts.num_bytes
+        lance_spark.open(uri).nearest("v", values[0], columns=["id"], nprobes=nprobes)
+        counts.append(READS.counts.num_bytes - before)
+    of_vectors = ROWS * DIMENSION * value_bytes
+    assert counts[2] >= of_vectors
+    # Of the three other partitions.
+    assert of_vectors // 10 < counts[2] - counts[1] <= of_vectors + ROWS * 8
