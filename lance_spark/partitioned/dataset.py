@@ -47,6 +47,7 @@ from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reference_arguments import takes_reference_arguments, with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@with_reference_arguments
 class PartitionedDataset(
     PartitionedIndexVerbs,
     PartitionedSearchVerbs,
@@ -327,6 +329,7 @@ def open_partitioned_dataset(
     )
 
 
+@takes_reference_arguments("open")
 def open_table(
     uri: UriOrPath,
     version: int | str | None = None,
@@ -347,11 +350,14 @@ def open_table(
 
     Raises:
         NotFoundError: no such table, version, tag or branch.
-        InvalidInputError: more than one of version, tag and timestamp, or a branch other than the tag's.
+        InvalidInputError: more than one of version, tag and timestamp, a timestamp that is no datetime, or a branch
+            other than the tag's.
         CorruptFileError: the manifest violates the format.
         UnsupportedFeatureError: the table needs a feature that this release does not read, or a branch of a
             partitioned table is asked for.
     """
+    if timestamp is not None and not isinstance(timestamp, datetime):
+        raise InvalidInputError(f"the time {timestamp!r} is not a datetime")
     if isinstance(version, str):
         if tag is not None:
             raise InvalidInputError("give one of version and tag")

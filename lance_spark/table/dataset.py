@@ -31,6 +31,7 @@ from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
+from lance_spark.table.reference_arguments import with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.replace import append_to, replace_all_rows, replace_where
@@ -52,6 +53,7 @@ _MAX_PLANS = 64
 """Plans that a dataset keeps."""
 
 
+@with_reference_arguments
 class Dataset(
     ReferenceVerbs,
     DatasetSearchVerbs,

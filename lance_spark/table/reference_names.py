@@ -8,6 +8,7 @@ from typing import Any
 from lance_spark.errors import UnsupportedFeatureError
 
 MISSING_VERBS = {
+    "base_paths": "initial_bases of write, and add_bases",
     "checkout_latest": "newest() is the newest version; a dataset never changes",
     "commit": "write, append and the other verbs commit by themselves",
     "commit_batch": "each write is a version of its own",
@@ -18,7 +19,11 @@ MISSING_VERBS = {
     "data_storage_version": "file_version",
     "deep_clone": "write(table.scanner(), uri) copies the rows, shallow_clone refers to them",
     "delete_config_keys": "update_config({'key': None})",
+    "delta": "changes(from_version), or plan_changes",
     "describe_indices": "list_indices(), and index_statistics(name)",
+    "explain_cleanup_old_versions": "cleanup(dry_run=True)",
+    "fragment_ids": "[fragment.fragment_id for fragment in get_fragments()]",
+    "get_version": "checkout_version, or tags()",
     "has_index": "bool(table.list_indices())",
     "drop": "remove the directory",
     "filter": "scanner(filter=...)",
@@ -31,6 +36,8 @@ MISSING_VERBS = {
     "get_transactions": "versions()",
     "read_transaction": "versions()",
     "truncate_table": "delete('true')",
+    "schema_metadata": "schema.metadata",
+    "validate": "python -m lance_spark verify",
     "session": "caches are shared by all tables of a process",
 }
 """Methods and attributes of `lance.LanceDataset` by name."""
@@ -44,6 +51,14 @@ _WRITE_OPTIONS = {
     "progress": "call lance_spark.set_progress",
     "target_all_bases": "write target_bases with all names",
     "commit_lock": "leave it out: commits need no lock",
+    "session": "leave it out: caches are shared by all tables of a process",
+    "base_store_params": "give base_<id>.<key> in storage_options",
+    **dict.fromkeys(("data_cache_bytes", "max_page_bytes"), "leave it out: there is nothing to tune"),
+    **dict.fromkeys(
+        ("external_blob_mode", "allow_external_blob_outside_bases", "blob_pack_file_size_threshold"),
+        "leave it out: blobs that are references stay references, others are stored",
+    ),
+    **dict.fromkeys(("namespace_client", "table_id"), "give the URI of the table"),
 }
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.reference_arguments import _REFUSED, _RENAMED
 from lance_spark.table.reference_names import MISSING_VERBS
 
 ROWS = pa.table({"id": pa.array(range(6), pa.int64()), "p": [0, 1] * 3, "text": ["sea", "lake", "the sea"] * 2})
@@ -80,17 +84,83 @@ def test_names_that_are_called_otherwise(table: Any) -> None:
     assert {index["type"] for index in indexed.list_indices()} == {"Bitmap"}
 
 
+RENAMED: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "delete": (lambda table: table.delete(predicate="id > 2"), lambda table: table.delete("id > 2")),
+    "add_columns": (
+        lambda table: table.add_columns(transforms={"m": "id"}),
+        lambda table: table.add_columns({"m": "id"}),
+    ),
+    "update_config": (lambda table: table.update_config(values={"a": "b"}, replace=False), lambda table: table),
+}
+
+
+@pytest.mark.parametrize(("renamed", "own"), RENAMED.values(), ids=RENAMED)
+def test_arguments_that_have_another_name(table: Any, renamed: Callable[[Any], Any], own: Callable[[Any], Any]) -> None:
+    expected = renamed(table).to_table(order_by=["id"])
+    assert (
+        expected == own(lance_spark.write(table.to_table(order_by=["id"]), "memory://" + uuid.uuid4().hex)).to_table()
+    )
+
+
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "delete": (
+        lambda table: table.delete("id = 1", conflict_retries=3),
+        "conflict_retries is not an argument of delete",
+    ),
+    "update": (lambda table: table.update({"id": "id"}, retry_timeout=timedelta(1)), "tried again by themselves"),
+    "compact": (lambda table: table.optimize.compact_files(num_threads=2), "leave it out: there is nothing to tune"),
+    "sample": (lambda table: table.sample(2, randomize_order=True), "give in_order, which is the opposite"),
+    "cleanup": (lambda table: table.cleanup_old_versions(versions=[1]), "older_than or retain_versions"),
+    "merge": (lambda table: table.merge(data_obj=ROWS, left_on="id"), "add_columns adds columns"),
+    "config": (lambda table: table.update_config({"a": "b"}, replace=True), "None for each entry to remove"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED.values(), ids=REFUSED)
+def test_arguments_without_a_counterpart(table: Any, call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=message):
+        call(table)
+    assert table.newest().version == table.version
+
+
+def test_arguments_that_are_left_out_or_given_twice(table: Any) -> None:
+    assert table.delete("id = 1", conflict_retries=None).count_rows() == 5
+    with pytest.raises(InvalidInputError, match="delete gets filter twice"):
+        table.delete(filter="id = 1", predicate="id = 2")
+
+
+def test_the_verbs_know_every_argument_of_the_reference_library() -> None:
+    """Those that are taken, or refused with a sentence; searches and reads have a list of their own."""
+    reads = {"scanner", "to_batches", "to_pandas", "to_table", "head", "count_rows", "insert"}
+    for name in {*dir(Dataset)} & {*dir(lance.LanceDataset)} - reads:
+        theirs, ours = getattr(lance.LanceDataset, name), getattr(Dataset, name)
+        if name.startswith("_") or not inspect.isfunction(ours) or not callable(theirs):
+            continue
+        taken = inspect.signature(ours).parameters
+        if any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+            continue
+        known = {*taken, *_RENAMED.get(name, ()), *_REFUSED.get(name, ()), "kwargs"}
+        assert {*inspect.signature(theirs).parameters} <= known, name
+
+
 def test_writes_and_opens_in_the_reference_librarys_words(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match="data_storage_version is not an option here; write file_format"):
         lance_spark.write(ROWS, tmp_path / "t", data_storage_version="2.1")
     with pytest.raises(TypeError, match="no keyword argument 'nonsense'"):
         lance_spark.write(ROWS, tmp_path / "t", nonsense=1)
     assert not (tmp_path / "t").exists()
+    with pytest.raises(UnsupportedFeatureError, match="session is not an option here; leave it out"):
+        lance_spark.write(ROWS, tmp_path / "t", session=lance.Session())
     table = lance_spark.write(ROWS, tmp_path / "t", enable_v2_manifest_paths=True, progress=None)
     table.create_tag("first", 1)
     table.append(new(7))
     assert lance_spark.open(tmp_path / "t", 1).count_rows() == 6
     assert lance_spark.open(tmp_path / "t", "first").version == 1
+    assert lance_spark.open(tmp_path / "t", asof=datetime.now(timezone.utc)).version == 2
+    with pytest.raises(UnsupportedFeatureError, match="block_size is not an argument of open here; leave it out"):
+        lance_spark.open(tmp_path / "t", block_size=4096)
+    with pytest.raises(InvalidInputError, match="the time '2025-01-01' is not a datetime"):
+        lance_spark.open(tmp_path / "t", asof="2025-01-01")
     with pytest.raises(InvalidInputError, match="one of version and tag"):
         lance_spark.open(tmp_path / "t", "first", tag="first")
     assert table.get_fragments()[0].to_pandas(["id"], "id > 3")["id"].tolist() == [4, 5]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from lance_spark.table.reference_arguments import with_reference_arguments
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -35,6 +37,7 @@ class Optimizable(Protocol):
 Table = TypeVar("Table", bound=Optimizable)
 
 
+@with_reference_arguments
 class Optimizer(Generic[Table]):
     """The maintenance of a table. A dataset does not change: each verb returns the version that it made."""
 
