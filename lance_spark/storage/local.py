@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import io
-import mmap
 import os
 import stat
 import time
@@ -86,7 +85,7 @@ class LocalStore:
             whole.num_bytes = status.st_size
             if status.st_size <= _COPIED_BYTES:
                 return _copy(descriptor, path, ByteRange(0, status.st_size))
-            return self._mapped(path, descriptor, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
+            return self._mapped(path, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
 
     def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
         if 0 < byte_range.length <= _SMALL_BYTES and byte_range.start >= 0:
@@ -125,7 +124,7 @@ class LocalStore:
             return found
         with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
-            whole = self._mapped(path, descriptor, status)
+            whole = self._mapped(path, status)
             if whole is not None:
                 return [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
             return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
@@ -305,16 +304,21 @@ class LocalStore:
             return None
         return kept.data if kept.identity == _identity(status) else None
 
-    def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
+    def _mapped(self, path: str, status: os.stat_result) -> pa.Buffer | None:
         """The complete file memory-mapped; None where files cannot be mapped, or without enough address space."""
         identity = _identity(status)
         if status.st_size == 0:
             return None
+        file = self._file(path)
         try:
-            buffer = pa.py_buffer(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+            # Python's `mmap` keeps a descriptor for each file: some tables of many files would use up the process's.
+            with pa.memory_map(file) as mapped:
+                buffer: pa.Buffer = mapped.read_buffer()
+            if _identity(os.stat(file)) != identity:
+                return None
         except (OSError, ValueError):
             return None
-        self._maps[path] = _Map(self._file(path), identity, buffer)
+        self._maps[path] = _Map(file, identity, buffer)
         while len(self._maps) > _MAX_MAPS:
             with suppress(KeyError):
                 self._maps.popitem(last=False)

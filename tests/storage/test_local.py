@@ -53,7 +53,7 @@ class TestLocalStoreWithoutMaps(TestLocalStore):
         def fail(*_: Any, **__: Any) -> None:
             raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-        monkeypatch.setattr(local.mmap, "mmap", fail)
+        monkeypatch.setattr(local.pa, "memory_map", fail)
 
 
 class TestLocalStoreWithoutHardLinks(TestLocalStore):
@@ -145,6 +145,17 @@ def test_few_files_stay_mapped(store: LocalStore) -> None:
         # A single small range would be copied.
         store.read_ranges(f"data/{number}", [ByteRange(1, 1)])
     assert len(store._maps) == local._MAX_MAPS
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted on Linux")
+def test_mapped_files_hold_no_descriptors(store: LocalStore) -> None:
+    for number in range(20):
+        store.put(f"data/{number}", b"xy" * 100_000)
+    before = len(os.listdir("/proc/self/fd"))
+    kept = [store.read_ranges(f"data/{number}", [ByteRange(0, 200_000)])[0] for number in range(20)]
+    assert len(store._maps) == 20
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert {buffer.to_pybytes() for buffer in kept} == {b"xy" * 100_000}
 
 
 def test_small_range_is_copied_and_checked(store: LocalStore) -> None:
