@@ -354,6 +354,11 @@ class LocalStore:
         """The same for writes, where a missing folder is a failure of the store."""
         try:
             yield
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"{path!r} in {self._uri} or its folder was removed while it was written, as a clean-up does that "
+                "removes unverified files (delete_unverified) while others write; write again when it has ended"
+            ) from error
         except OSError as error:
             raise self._failed(path, error) from error
 

@@ -147,6 +147,15 @@ def test_few_files_stay_mapped(store: LocalStore) -> None:
     assert len(store._maps) == local._MAX_MAPS
 
 
+def test_a_file_that_a_clean_up_removes_while_it_is_written(store: LocalStore) -> None:
+    output = store.open_output("data/a")
+    output.write(b"x" * 100)
+    [path] = staged(store)
+    path.unlink()
+    with pytest.raises(StorageError, match=r"'data/a' in .* was removed while it was written, as a clean-up"):
+        output.close()
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted on Linux")
 def test_mapped_files_hold_no_descriptors(store: LocalStore) -> None:
     for number in range(20):
