@@ -24,6 +24,9 @@ from lance_spark.expr.values import Family, Operand, family_of, null_like
 _MOST_BYTES = 1 << 24
 """The longest text that `repeat`, `lpad` and `rpad` make: a filter must not fill the memory."""
 
+_MOST_BYTES_OF_A_BATCH = (1 << 31) - 1
+"""What all of them in a batch take at most, as those of texts with offsets of 32 bits do."""
+
 
 def _case(ascii_case: Callable[[Operand], Operand], unicode_case: Callable[[str], str]) -> FunctionBody:
     def body(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
@@ -165,9 +168,29 @@ def _padded(name: str, pad: Callable[..., Operand]) -> FunctionBody:
             return null_like(text, text.type)
         if len(filler) != 1 or width > _MOST_BYTES:
             raise InvalidInputError(f"{name} pads with one character, to {_MOST_BYTES} characters at most")
+        # Arrow reserves four bytes for each character, whatever the filler is.
+        _require_room(name, _num_bytes(text) + _num_values(text) * width * 4)
         return _sliced(pad(text, width=width, padding=filler), 0, width)
 
     return body
+
+
+def _require_room(name: str, num_bytes: int) -> None:
+    if num_bytes > _MOST_BYTES_OF_A_BATCH:
+        raise InvalidInputError(
+            f"{name} takes at most {_MOST_BYTES_OF_A_BATCH} bytes for the texts of a batch, not {num_bytes}; "
+            "read smaller batches"
+        )
+
+
+def _num_values(value: Operand) -> int:
+    return len(value) if isinstance(value, pa.Array) else 1
+
+
+def _num_bytes(value: Operand) -> int:
+    """Bytes of all values."""
+    length = pc.binary_length(value)
+    return int((length if isinstance(length, pa.Scalar) else pc.sum(length)).as_py() or 0)
 
 
 def _repeat(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
@@ -176,6 +199,7 @@ def _repeat(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
         return null_like(text, text.type)
     if times * _longest(text) > _MOST_BYTES:
         raise InvalidInputError(f"repeat makes texts of {_MOST_BYTES} bytes at most")
+    _require_room("repeat", times * _num_bytes(text))
     return pc.binary_repeat(text, max(times, 0))
 
 
