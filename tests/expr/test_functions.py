@@ -134,6 +134,11 @@ def test_text_constants_are_null_for_null() -> None:
         (pa.array([2**63 - 1, None], pa.int64()), "round(c, -1) > 0", InvalidInputError),
         (pa.array([2**63 - 1, None], pa.int64()), "round(c, 40) = 9223372036854775807", [True, None]),
         (pa.array([1.5, None], pa.float16()), "floor(c) = 1", [True, None]),
+        # Arrow's own ceiling of the first has no place in its type and is 0, because others follow.
+        (pa.array([Decimal("9.99"), Decimal("1.00"), None], pa.decimal128(3, 2)), "ceil(c) = 10", [True, False, None]),
+        (pa.array([Decimal("-9.99"), Decimal("1.00")], pa.decimal128(3, 2)), "floor(c) = -10", [True, False]),
+        (pa.array([Decimal("-1.00"), Decimal("1.00")], pa.decimal128(38, 2)), "floor(c) = 1", [False, True]),
+        (pa.array([Decimal("1.00")], pa.decimal256(76, 2)), "floor(c) = 1", InvalidInputError),
         (pa.array([1, None], pa.date64()), "date_trunc('month', c) = DATE '1970-01-01'", [True, None]),
         (pa.array([1, None], pa.timestamp("ns")), "c + INTERVAL '1' SECOND = TIMESTAMP_NTZ '1970-01-01 00:00:01.000000001'", [True, None]),
         (pa.array([2**62, None], pa.timestamp("s")), "c + INTERVAL '1' SECOND > c", InvalidInputError),

@@ -21,6 +21,9 @@ from lance_spark.expr.values import NUMBERS, Family, Operand, family_of, null_li
 _MOST_DIGITS = 300
 """The most digits that `round` takes for floating point numbers; the powers of 10 beyond are not doubles."""
 
+_WIDEST_DECIMAL128, _WIDEST_DECIMAL256 = 38, 76
+"""Digits of the largest decimals."""
+
 
 def _absolute(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
     return absolute(arguments[0])
@@ -62,9 +65,13 @@ def _rounded_decimals(value: Operand, digits: int) -> Operand:
         raise InvalidInputError(f"round of {value.type} takes a number of digits >= 0, got {digits}")
     if digits >= value.type.scale:
         return value
-    if isinstance(value, pa.Scalar):
-        return round_half_up(pa.repeat(value, 1), digits)[0]
-    return round_half_up(value, digits)
+    rounded = round_half_up(pa.repeat(value, 1) if isinstance(value, pa.Scalar) else value, digits)
+    narrow = rounded.cast(_decimal_type(rounded.type.precision, digits))
+    return narrow[0] if isinstance(value, pa.Scalar) else narrow
+
+
+def _decimal_type(precision: int, scale: int) -> pa.DataType:
+    return pa.decimal128(precision, scale) if precision <= _WIDEST_DECIMAL128 else pa.decimal256(precision, scale)
 
 
 def _whole(function: Callable[[Operand], Operand]) -> FunctionBody:
@@ -74,9 +81,25 @@ def _whole(function: Callable[[Operand], Operand]) -> FunctionBody:
         value = arguments[0]
         if family_of(value.type) is Family.INTEGER:
             return value
-        return function(to_double(value) if family_of(value.type) is Family.FLOAT else value)
+        if family_of(value.type) is Family.DECIMAL:
+            return _whole_decimals(function, value)
+        return function(to_double(value))
 
     return body
+
+
+def _whole_decimals(function: Callable[[Operand], Operand], value: Operand) -> Operand:
+    """As decimals without digits after the point, of one more before it than `value` has: the type of Spark.
+
+    In the type of `value` Arrow makes 0 of what overflows, with no error if other values follow.
+    """
+    precision, scale = value.type.precision, value.type.scale
+    if scale <= 0:
+        return value
+    if precision == _WIDEST_DECIMAL256:
+        raise InvalidInputError(f"floor and ceil of {value.type} need more than {precision} digits")
+    whole = function(value.cast(pa.decimal256(precision + 1, scale)))
+    return whole.cast(_decimal_type(precision - scale + 1, 0))
 
 
 def _extreme(name: str, op: ComparisonOp) -> FunctionBody:
