@@ -81,6 +81,9 @@ def _float_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Ar
 
 def _decimal_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
     grid, one = grid_of(type_), 10**values.type.scale
+    if values.type.precision == values.type.scale:
+        # Arrow does not truncate decimals that have no digits before the point.
+        return pc.if_else(values.is_valid(), pa.scalar(0, type_), pa.scalar(None, type_))
     whole = pc.trunc(values)
     return _where(_in_range(whole, grid.lowest * one, grid.highest * one), whole).cast(type_)
 
@@ -96,6 +99,11 @@ def _number_to_boolean(values: pa.Array, _type: pa.DataType, _zone: str) -> pa.A
 
 def _number_to_float(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
     return values.cast(type_, safe=False)
+
+
+def _decimal_to_float(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
+    # By way of doubles: Arrow's own way to floats is off in the last digit.
+    return values.cast(pa.float64()).cast(type_, safe=False)
 
 
 def _integer_to_decimal(values: pa.Array, type_: pa.DataType, zone: str) -> pa.Array:
@@ -257,7 +265,7 @@ _CONVERSIONS: dict[tuple[Family | None, Family | None], Conversion] = {
     (Family.FLOAT, Family.FLOAT): _number_to_float,
     (Family.DECIMAL, Family.BOOLEAN): _number_to_boolean,
     (Family.DECIMAL, Family.INTEGER): _decimal_to_integer,
-    (Family.DECIMAL, Family.FLOAT): _number_to_float,
+    (Family.DECIMAL, Family.FLOAT): _decimal_to_float,
     (Family.DECIMAL, Family.DECIMAL): _decimal_to_decimal,
     (Family.STRING, Family.BOOLEAN): _string_to_boolean,
     (Family.STRING, Family.INTEGER): _string_to_integer,

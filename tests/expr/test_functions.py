@@ -139,6 +139,9 @@ def test_text_constants_are_null_for_null() -> None:
         (pa.array([Decimal("-9.99"), Decimal("1.00")], pa.decimal128(3, 2)), "floor(c) = -10", [True, False]),
         (pa.array([Decimal("-1.00"), Decimal("1.00")], pa.decimal128(38, 2)), "floor(c) = 1", [False, True]),
         (pa.array([Decimal("1.00")], pa.decimal256(76, 2)), "floor(c) = 1", InvalidInputError),
+        (pa.array([Decimal("-0.999"), None], pa.decimal128(3, 3)), "CAST(c AS INT) = 0", [True, None]),
+        # The float nearest to 7.82; Arrow's own cast gives the one below.
+        (pa.array([Decimal("7.82"), None], pa.decimal128(10, 2)), "CAST(c AS FLOAT) = CAST(7.820000171661377 AS FLOAT)", [True, None]),
         (pa.array([1, None], pa.date64()), "date_trunc('month', c) = DATE '1970-01-01'", [True, None]),
         (pa.array([1, None], pa.timestamp("ns")), "c + INTERVAL '1' SECOND = TIMESTAMP_NTZ '1970-01-01 00:00:01.000000001'", [True, None]),
         (pa.array([2**62, None], pa.timestamp("s")), "c + INTERVAL '1' SECOND > c", InvalidInputError),
