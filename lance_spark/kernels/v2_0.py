@@ -31,6 +31,9 @@ MAX_NARROW_OFFSET = 2**31 - 1
 FALLING = -1
 """`rebase_ends`: an end is less than the preceding one, or beyond the last item."""
 
+OUTSIDE = -1
+"""`plan_ranges`: a range begins before the preceding one, or is outside of the buffer."""
+
 TOO_LONG = -2
 """`rebase_ends`: the result needs 64-bit offsets."""
 
@@ -137,6 +140,48 @@ def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, o
         written += count[i]
         ends += count[i] * 8
     return num_nulls
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def plan_ranges(starts, stops, num_ranges, position, size, max_gap, table):
+    """Joins ranges of a buffer over gaps of up to `max_gap` bytes; returns the number of spans, or `OUTSIDE`.
+
+    Args:
+        starts, stops: i64[num_ranges], bytes of the buffer; starts ascend. Empty ranges are left out.
+        position, size: of the buffer in the file.
+        table: ``i64[4, num_ranges + 1]``: start in the file and length of each span; then the span of each range, and
+            its start within that. The last elements of the first two rows are the bytes of all spans, and their end.
+    """
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    out = pointer_i64(table)
+    row = num_ranges + 1
+    span = np.int64(-1)
+    end = np.int64(0)
+    first = np.int64(0)
+    last = np.int64(0)
+    num_bytes = np.int64(0)
+    for i in range(num_ranges):
+        out[2 * row + i] = 0
+        out[3 * row + i] = 0
+        if start[i] >= stop[i]:
+            continue
+        if start[i] < last or stop[i] > size:
+            return np.int64(OUTSIDE)
+        last = start[i]
+        if span < 0 or start[i] - end > max_gap:
+            span += 1
+            first = start[i]
+            end = first
+            out[span] = position + first
+        num_bytes += max(stop[i] - end, 0)
+        end = max(end, stop[i])
+        out[row + span] = end - first
+        out[2 * row + i] = span
+        out[3 * row + i] = start[i] - first
+    out[num_ranges] = num_bytes
+    out[row + num_ranges] = position + end
+    return span + 1
 
 
 @inlined

@@ -273,6 +273,8 @@ class RowRanges:
     def within(self, start: int, stop: int) -> RowRanges:
         """The intersection with [start, stop), relative to `start`; without empty ranges."""
         starts, stops = self.starts, self.stops
+        if len(starts) and start <= starts[0] and stops[-1] <= stop and self.are_apart:
+            return RowRanges(starts - start, stops - start, self._num_rows) if start else self
         if len(starts) > _MANY_RANGES:
             # Of many rows, each of many pages has few.
             some = slice(stops.searchsorted(start, "right"), starts.searchsorted(stop))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import FALLING, TOO_LONG, gather_bits, rebase_ends
+from lance_spark.kernels.v2_0 import FALLING, OUTSIDE, TOO_LONG, gather_bits, plan_ranges, rebase_ends
 from tests.support.guarded_memory import allocate_guarded, guarded
 
 
@@ -93,3 +93,42 @@ def test_ranges(rows: list[tuple[int, bool]], cuts: list[int], wide: bool) -> No
 )
 def test_damage(ends: list[int], counts: list[int], has_before: list[int], limit: int, expected: int) -> None:
     assert rebase(ends, counts, has_before, limit + 1, limit, False)[0] == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    ranges=st.lists(st.tuples(st.integers(0, 90), st.integers(0, 30)), min_size=1, max_size=8).map(sorted),
+    max_gap=st.integers(0, 10),
+)
+def test_plan_ranges(ranges: list[tuple[int, int]], max_gap: int) -> None:
+    starts, stops = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
+    stops += starts
+    count, size, position = len(starts), 100, 1000
+    table = np.frombuffer(allocate_guarded(4 * (count + 1) * 8), np.int64).reshape(4, count + 1)
+    num_spans = plan_ranges(address_of(starts), address_of(stops), count, position, size, max_gap, table.ctypes.data)
+    filled = [(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True) if start < stop]
+    if any(stop > size for _, stop in filled):
+        assert num_spans == OUTSIDE
+        return
+    spans: list[list[int]] = []
+    for start, stop in filled:
+        if not spans or start > spans[-1][1] + max_gap:
+            spans.append([start, stop])
+        spans[-1][1] = max(spans[-1][1], stop)
+    assert table[0, :num_spans].tolist() == [position + start for start, _ in spans]
+    assert table[1, :num_spans].tolist() == [stop - start for start, stop in spans]
+    assert table[0, count] == sum(stop - start for start, stop in spans)
+    assert table[1, count] == position + max((stop for _, stop in spans), default=0)
+    for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+        if start < stop:
+            assert spans[table[2, number]][0] + table[3, number] == start
+            assert stop <= spans[table[2, number]][1]
+
+
+@pytest.mark.parametrize(
+    "ranges", [[(5, 6), (4, 7)], [(-1, 1)], [(0, 1), (99, 101)], [(0, 2**63 - 1)], [(-(2**63), 1)]]
+)
+def test_ranges_that_do_not_ascend_or_leave_the_buffer(ranges: list[tuple[int, int]]) -> None:
+    starts, stops = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
+    table = np.zeros((4, len(starts) + 1), np.int64)
+    assert plan_ranges(address_of(starts), address_of(stops), len(starts), 0, 100, 10, address_of(table)) == OUTSIDE

@@ -21,13 +21,14 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.slices import concatenate
-from lance_spark.layouts.base import Answer, EncodedBuffer, FileRange, FileRequest, RowRanges
+from lance_spark.kernels.v2_0 import plan_ranges
+from lance_spark.layouts.base import Answer, EncodedBuffer, FileRanges, FileRequest, Located, RowRanges
+from lance_spark.layouts.read_spans import gathered
 
 ResultT = TypeVar("ResultT")
 
 FileReads: TypeAlias = Generator[list[FileRequest], list[Answer], ResultT]
-"""Yields ranges of the file, is sent one buffer per range, returns its result."""
+"""Yields ranges of the file, is sent one answer per request, returns its result."""
 
 MAX_COUNT = 2**48
 """More values or bytes than any page or file has, small enough that sums do not overflow 64 bits."""
@@ -149,52 +150,39 @@ class ArrayEncoding(ABC):
 def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[pa.Buffer]:
     """Bytes [starts[i], stops[i]) of `buffer` for every i, back to back; zero-copy for one range.
 
-    `starts` ascend. Ranges with gaps smaller than `MAX_GAP_BYTES` are coalesced.
+    `starts` of ranges that are not empty ascend. Ranges with gaps of up to `MAX_GAP_BYTES` are read as one.
 
     Raises:
         CorruptFileError: a range is out of bounds.
     """
-    wanted = starts < stops
-    if not wanted.all():
-        starts, stops = starts[wanted], stops[wanted]
-    if len(starts) == 0:
-        return EMPTY
-    if bool((starts[1:] < starts[:-1]).any()):
-        raise CorruptFileError("the values of a page are out of order")
-    last_byte = int(stops.max())
-    if int(starts[0]) < 0 or last_byte > buffer.size or buffer.position + buffer.size > MAX_COUNT:
+    data, places = yield from read_located(buffer, starts, stops)
+    return gathered(data, places, stops - starts) if len(places) else EMPTY
+
+
+def read_located(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[Located]:
+    """As `read_bytes`, left where they are; what is found of an empty range has no meaning."""
+    if len(starts) == 1 and starts[0] < stops[0]:
+        start, stop = int(starts[0]), int(stops[0])
+        [piece] = yield [buffer.slice(start, stop - start)]
+        return Located(piece, np.zeros(1, np.int64))
+    if buffer.position + buffer.size > MAX_COUNT:
+        raise CorruptFileError("a buffer lies behind the end of any file", start=buffer.position, length=buffer.size)
+    count = len(starts)
+    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+    table = np.empty((4, count + 1), np.int64)
+    ranges = address_of(starts), address_of(stops), count
+    num_spans = plan_ranges(*ranges, *buffer, MAX_GAP_BYTES, address_of(table))
+    if num_spans < 0:
         raise CorruptFileError(
-            f"values up to byte {last_byte} are wanted of a buffer of {buffer.size} bytes",
+            f"values are out of order, or outside of a buffer of {buffer.size} bytes",
             start=buffer.position,
             length=buffer.size,
         )
-    if len(starts) == 1:
-        [piece] = yield [FileRange(buffer.position + int(starts[0]), last_byte - int(starts[0]))]
-        return piece
-    addresses, _held = yield from read_pieces(starts + buffer.position, stops + buffer.position)
-    return gathered(addresses, stops - starts)
-
-
-def read_pieces(starts: Int64Array, stops: Int64Array) -> FileReads[tuple[Int64Array, list[pa.Buffer]]]:
-    """Memory addresses of bytes [starts[i], stops[i]) of the file, for every i, and the buffers that keep them alive.
-
-    `starts` must ascend and be less than `stops`.
-    """
-    ends = np.maximum.accumulate(stops)
-    opens = np.append(True, starts[1:] > ends[:-1] + MAX_GAP_BYTES)
-    first_bytes = starts[opens]
-    lengths = ends[np.append(opens[1:], True)] - first_bytes
-    pieces = yield [FileRange(*piece) for piece in zip(first_bytes.tolist(), lengths.tolist(), strict=True)]
-    # Differences between memory address and file position.
-    shifts = np.array([piece.address for piece in pieces], np.int64) - first_bytes
-    return starts + shifts[np.cumsum(opens) - 1], pieces
-
-
-def gathered(addresses: Int64Array, lengths: Int64Array) -> pa.Buffer:
-    """`lengths[i]` bytes from `addresses[i]` for every i, back to back; the caller keeps the memory alive."""
-    target = pa.allocate_buffer(int(lengths.sum()))
-    concatenate(0, address_of(addresses), address_of(lengths), len(lengths), target.address)
-    return target
+    if num_spans == 0:
+        return Located(EMPTY, np.zeros(count, np.int64))
+    spans = FileRanges(table[0, :num_spans], table[1, :num_spans], int(table[0, count]), int(table[1, count]))
+    [(data, places)] = yield [spans]
+    return Located(data, places[table[2, :count]] + table[3, :count])
 
 
 def aligned(data: pa.Buffer, alignment: int) -> pa.Buffer:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.v2_0 import unpack_contiguous
@@ -22,7 +20,7 @@ from lance_spark.layouts.v2_0.base import (
     FileReads,
     PageBuffers,
     Selection,
-    read_bytes,
+    read_located,
     require_type,
 )
 from lance_spark.layouts.v2_0.registry import register
@@ -60,9 +58,8 @@ class Bitpacked(ArrayEncoding):
         )
         first_bits = selection.ranges.starts * packed
         first_bytes, end_bytes = first_bits >> 3, (selection.ranges.stops * packed + 7) >> 3
-        data = yield from read_bytes(self.buffer.locate(buffers), first_bytes, end_bytes)
-        num_bytes = end_bytes - first_bytes
-        places: Int64Array = (np.cumsum(num_bytes) - num_bytes) * 8 + (first_bits & 7)
+        data, begins = yield from read_located(self.buffer.locate(buffers), first_bytes, end_bytes)
+        places = begins * 8 + (first_bits & 7)
         counts = selection.ranges.stops - selection.ranges.starts
         target = pa.allocate_buffer(selection.num_values * word_bits // 8)
         unpack_contiguous(

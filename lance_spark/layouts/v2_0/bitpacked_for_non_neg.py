@@ -17,13 +17,14 @@ from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
 from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.read_spans import gathered
 from lance_spark.layouts.v2_0.base import (
+    EMPTY,
     ArrayEncoding,
     BufferReference,
     FileReads,
     PageBuffers,
     Selection,
-    gathered,
     read_bytes,
     require_type,
 )
@@ -64,10 +65,7 @@ class BitpackedForNonNeg(ArrayEncoding):
         words = OutOfLineBitpacking(word_bits, packed).decode_blocks(chunks).data
         counts = (selection.ranges.stops - selection.ranges.starts) * (word_bits // 8)
         starts = places * (word_bits // 8)
-        if len(starts) == 1:
-            target = words.slice(int(starts[0]), int(counts[0]))
-        else:
-            target = gathered(starts + words.address, counts)
+        target = gathered(words, starts, counts) if len(starts) else EMPTY
         return pa.Array.from_buffers(arrow_type, selection.num_values, [None, target])
 
 

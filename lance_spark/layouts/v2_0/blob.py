@@ -16,9 +16,10 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
-from lance_spark.layouts.base import RowRanges, side_by_side
+from lance_spark.layouts.base import EncodedBuffer, RowRanges, side_by_side
 from lance_spark.layouts.checked_values import checked
-from lance_spark.layouts.v2_0.base import EMPTY, MAX_COUNT, FileReads, gathered, read_pieces, require_type
+from lance_spark.layouts.read_spans import gathered
+from lance_spark.layouts.v2_0.base import EMPTY, MAX_COUNT, FileReads, read_located, require_type
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.nodes import Node
@@ -92,11 +93,11 @@ def _read_blobs(positions: Int64Array, sizes: Int64Array) -> FileReads[pa.Buffer
     if len(positions) == 0:
         return EMPTY
     order = np.argsort(positions, kind="stable")
-    addresses = np.empty_like(positions)
+    places = np.empty_like(positions)
     starts = positions[order]
-    addresses[order], _held = yield from read_pieces(starts, starts + sizes[order])
+    data, places[order] = yield from read_located(EncodedBuffer(0, MAX_COUNT), starts, starts + sizes[order])
     # The file layer has checked that the blobs are within the file, but not that they do not overlap.
     span = int((positions + sizes).max() - positions.min())
     if int(sizes.sum()) > max(span, MAX_UNBACKED_BYTES):
         raise CorruptFileError(f"blobs of {int(sizes.sum())} bytes lie in {span} bytes of the file")
-    return gathered(addresses, sizes)
+    return gathered(data, places, sizes)

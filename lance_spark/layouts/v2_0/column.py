@@ -5,14 +5,14 @@ A page's length is in values of its column: rows for a top-level column, items f
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 
-import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges, side_by_side
+from lance_spark.layouts.base import EncodedColumn, RowRanges, side_by_side
 from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v2_0.base import MAX_COUNT, ArrayEncoding, FileReads, PageBuffers, ResultT, Selection
 from lance_spark.layouts.v2_0.registry import parse_page
@@ -37,25 +37,23 @@ class Column:
 
     Attributes:
         encoded: the column as described by its metadata.
-        borders: int64[pages + 1], index of the first value of each page, followed by the total.
+        borders: index of the first value of each page, followed by the total.
     """
 
     encoded: EncodedColumn
-    borders: Int64Array
+    borders: list[int]
 
     @classmethod
     def of(cls, encoded: EncodedColumn) -> Column:
         """Raises `CorruptFileError` for pages of implausible length."""
-        lengths = [page.num_rows for page in encoded.pages]
-        if sum(lengths) >= MAX_COUNT:
-            raise CorruptFileError(f"a column of {sum(lengths)} values is impossible", column=encoded.index)
-        borders = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=borders[1:])
+        borders = list(accumulate([page.num_rows for page in encoded.pages], initial=0))
+        if borders[-1] >= MAX_COUNT:
+            raise CorruptFileError(f"a column of {borders[-1]} values is impossible", column=encoded.index)
         return cls(encoded, borders)
 
     @property
     def num_values(self) -> int:
-        return int(self.borders[-1])
+        return self.borders[-1]
 
     def parts(self, ranges: RowRanges) -> list[PagePart]:
         """`ranges` of the column split by page, in order.
@@ -65,24 +63,18 @@ class Column:
         """
         if len(ranges.stops) == 0:
             return []
-        if int(ranges.stops[-1]) > self.num_values:
+        first_value, end_value = ranges.span
+        if end_value > self.num_values:
             raise CorruptFileError(
-                f"the column has {self.num_values} values where {int(ranges.stops[-1])} are needed",
-                column=self.encoded.index,
+                f"the column has {self.num_values} values where {end_value} are needed", column=self.encoded.index
             )
-        first = int(np.searchsorted(self.borders, ranges.starts[0], "right")) - 1
-        end = int(np.searchsorted(self.borders, ranges.stops[-1], "left"))
         parts = []
-        for number in range(first, end):
-            start, stop = int(self.borders[number]), int(self.borders[number + 1])
+        for number in range(bisect_right(self.borders, first_value) - 1, bisect_left(self.borders, end_value)):
+            start, stop = self.borders[number], self.borders[number + 1]
             wanted = ranges.within(start, stop)
             if len(wanted.starts):
                 parts.append(PagePart(number, Selection.of(wanted, stop - start)))
         return parts
-
-    def page(self, number: int) -> EncodedPage:
-        """A page by its index."""
-        return self.encoded.pages[number]
 
     def encoding(self, number: int) -> ArrayEncoding:
         """The encoding of a page.
@@ -90,7 +82,7 @@ class Column:
         Raises:
             CorruptFileError: the page's encoding message is corrupt.
         """
-        page = self.page(number)
+        page = self.encoded.pages[number]
         try:
             return parse_page(page.type_url, page.message)
         except CorruptFileError as error:
@@ -98,7 +90,7 @@ class Column:
 
     def buffers(self, number: int) -> PageBuffers:
         """The buffers that the encodings of a page can refer to."""
-        return PageBuffers(self.page(number).buffers, self.encoded.buffers, self.encoded.file_buffers)
+        return PageBuffers(self.encoded.pages[number].buffers, self.encoded.buffers, self.encoded.file_buffers)
 
     def read(self, ranges: RowRanges, arrow_type: pa.DataType) -> FileReads[list[pa.Array]]:
         """The values of `ranges`, one array for each page that overlaps them.
@@ -110,11 +102,12 @@ class Column:
         return arrays
 
     def _read_part(self, part: PagePart, arrow_type: pa.DataType) -> FileReads[pa.Array]:
-        def decoded() -> FileReads[pa.Array]:
-            encoding = self.encoding(part.number)
-            return checked((yield from encoding.read(self.buffers(part.number), part.selection, arrow_type)))
-
-        return self.located(decoded(), part.number)
+        try:
+            reads = self.encoding(part.number).read(self.buffers(part.number), part.selection, arrow_type)
+            return checked((yield from reads))
+        except CorruptFileError as error:
+            error.at(column=self.encoded.index, page=part.number)
+            raise
 
     def located(self, reads: FileReads[ResultT], page: int) -> FileReads[ResultT]:
         """`reads`, with `page` of this column added to errors."""

@@ -18,6 +18,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.v2_0 import gather_bits
 from lance_spark.layouts.base import FileRange, RowRanges
+from lance_spark.layouts.read_spans import gathered
 from lance_spark.layouts.v2_0.base import (
     ArrayEncoding,
     BufferReference,
@@ -25,8 +26,8 @@ from lance_spark.layouts.v2_0.base import (
     PageBuffers,
     Selection,
     aligned,
-    gathered,
     read_bytes,
+    read_located,
     require_type,
 )
 from lance_spark.layouts.v2_0.compression import DECOMPRESSORS
@@ -82,8 +83,8 @@ class Flat(ArrayEncoding):
         return ranges.starts * value_bytes, ranges.stops * value_bytes
 
     def _read_bits(self, buffers: PageBuffers, ranges: RowRanges) -> FileReads[pa.Buffer]:
-        data = yield from read_bytes(self.buffer.locate(buffers), ranges.starts >> 3, (ranges.stops + 7) >> 3)
-        return pick_bits(data, ranges)
+        data, places = yield from read_located(self.buffer.locate(buffers), ranges.starts >> 3, (ranges.stops + 7) >> 3)
+        return _pick_bits(data, places, ranges)
 
     def _read_compressed(self, buffers: PageBuffers, selection: Selection) -> FileReads[pa.Buffer]:
         located = self.buffer.locate(buffers)
@@ -95,9 +96,7 @@ class Flat(ArrayEncoding):
         data = DECOMPRESSORS[self.scheme](compressed, needed)
         if needed > data.size:
             raise CorruptFileError(f"a compressed buffer holds {data.size} bytes instead of {needed}")
-        if len(starts) == 1:
-            return data.slice(int(starts[0]), int(stops[0] - starts[0]))
-        return gathered(starts + data.address, stops - starts)
+        return gathered(data, starts, stops - starts)
 
 
 def _bit_width(arrow_type: pa.DataType) -> int | None:
@@ -110,14 +109,13 @@ def _bit_width(arrow_type: pa.DataType) -> int | None:
         return None
 
 
-def pick_bits(data: pa.Buffer, ranges: RowRanges) -> pa.Buffer:
-    """The bits of `ranges` back to back; `data` has for each range the bytes that contain its bits."""
-    lengths = ranges.stops - ranges.starts
-    if len(lengths) == 0 or (len(lengths) == 1 and ranges.starts[0] & 7 == 0):
+def _pick_bits(data: pa.Buffer, places: Int64Array, ranges: RowRanges) -> pa.Buffer:
+    """The bits of `ranges` back to back; the bytes that contain those of each range begin at its place in `data`."""
+    skipped = ranges.starts & 7
+    if len(places) == 0 or (len(places) == 1 and skipped[0] == 0):
         return data
-    num_bytes = ((ranges.stops + 7) >> 3) - (ranges.starts >> 3)
-    places: Int64Array = (np.cumsum(num_bytes) - num_bytes) * 8 + (ranges.starts & 7)
-    target = pa.allocate_buffer((int(lengths.sum()) + 7) // 8)
-    np.frombuffer(target, np.uint8)[:] = 0
-    gather_bits(data.address, address_of(places), address_of(lengths), len(lengths), target.address)
+    lengths = ranges.stops - ranges.starts
+    first_bits = places * 8 + skipped
+    target = pa.py_buffer(np.zeros((ranges.num_rows + 7) // 8, np.uint8))
+    gather_bits(data.address, address_of(first_bits), address_of(lengths), len(lengths), target.address)
     return target

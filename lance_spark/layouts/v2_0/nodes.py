@@ -195,6 +195,8 @@ def merged(ranges: RowRanges) -> RowRanges:
     Raises:
         InvalidInputError: the ranges are not ascending.
     """
+    if len(ranges.starts) and ranges.are_apart and ranges.starts[0] >= 0:
+        return ranges
     filled = ranges.starts < ranges.stops
     starts, stops = ranges.starts[filled], ranges.stops[filled]
     if len(starts) == 0:

@@ -14,7 +14,17 @@ from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark._proto import file2_pb2, file_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, FieldReads, RowRanges
+from lance_spark.layouts.base import (
+    EncodedBuffer,
+    EncodedColumn,
+    EncodedPage,
+    FieldReads,
+    FileRange,
+    FileRequest,
+    Located,
+    RowRanges,
+)
+from lance_spark.layouts.read_spans import spanned
 from lance_spark.layouts.v2_0.field_reader import read_field
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.columns import column_fields
@@ -76,8 +86,15 @@ class OpenFile:
                 requests = reads.send(answer)
             except StopIteration as stop:
                 return stop.value
-            self.rounds.append([tuple(request) for request in requests])
-            answer = [self._bytes(*request) for request in requests]
+            self.rounds.append([place for request in requests for place in _places(request)])
+            answer = [self._answer(request) for request in requests]
+
+    def _answer(self, request: FileRequest) -> pa.Buffer | Located:
+        if isinstance(request, FileRange):
+            return self._bytes(*request)
+        assert request.num_bytes == request.lengths.sum()
+        assert request.stop == (request.starts + request.lengths).max()
+        return spanned([self._bytes(*place) for place in _places(request)])
 
     def _bytes(self, start: int, length: int) -> pa.Buffer:
         if not 0 <= start <= start + length <= self.data.size:
@@ -87,6 +104,13 @@ class OpenFile:
     @property
     def bytes_requested(self) -> int:
         return sum(length for requests in self.rounds for _, length in requests)
+
+
+def _places(request: FileRequest) -> list[tuple[int, int]]:
+    """The positions and lengths of a request."""
+    if isinstance(request, FileRange):
+        return [tuple(request)]
+    return list(zip(request.starts.tolist(), request.lengths.tolist(), strict=True))
 
 
 def _column(
