@@ -56,7 +56,7 @@ class Append(CommittableOperation):
             writer_version=writer_version(),
             tag="",
         )
-        return with_flags(manifest, previous, previous.has_stable_row_ids)
+        return with_flags(manifest, previous, previous.has_stable_row_ids, is_appended=True)
 
     def data_file_paths(self) -> frozenset[str]:
         return frozenset(file.path for fragment in self.fragments for file in fragment.files)

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 
+from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.table.manifests.features import CARRIED, STICKY_PAIRS, FeatureFlag
@@ -15,6 +16,9 @@ from lance_spark.table.manifests.manifest import Manifest, WriterVersion
 from lance_spark.table.rows.fragment import MAX_FRAGMENT_ID, DataFragment, FragmentId, has_row_ids, lineage_fields
 from lance_spark.table.rows.row_ids import RowIdSequence
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
+
+_OF_FRAGMENTS = FeatureFlag.DELETION_FILES | FeatureFlag.SPILLED_ROW_LINEAGE | FeatureFlag.MIXED_DATA_FILE_VERSIONS
+"""Flags that fragments require, for as long as the version has them."""
 
 
 def largest_fragment_id(manifest: Manifest) -> int:
@@ -92,23 +96,27 @@ def data_format(manifest: Manifest) -> FileVersion | None:
     return next((file.version for fragment in manifest.fragments for file in fragment.files), None)
 
 
-def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bool) -> Manifest:
+def with_flags(
+    manifest: Manifest, previous: Manifest | None, stable_row_ids: bool, *, is_appended: bool = False
+) -> Manifest:
     """`manifest` with the feature flags that its content requires and those inherited from `previous`.
+
+    Args:
+        is_appended: the fragments begin with those of `previous`, unchanged.
 
     Raises:
         InvalidInputError: legacy data files are mixed with others.
     """
-    both = FeatureFlag(0)
-    if any(message.HasField("deletion_file") for message in manifest.fragments.messages):
-        both |= FeatureFlag.DELETION_FILES
+    both, messages = FeatureFlag(0), manifest.fragments.messages
+    if is_appended and previous is not None and _has_our_flags(previous):
+        # The fragments of a large table take more time than all else of an append.
+        both |= FeatureFlag(previous.reader_flags) & _OF_FRAGMENTS
+        messages = messages[len(previous.fragments) :]
+    both |= _flags_of_fragments(messages, manifest.file_version)
     if stable_row_ids:
         both |= FeatureFlag.STABLE_ROW_IDS
     if manifest.base_paths:
         both |= FeatureFlag.BASE_PATHS
-    if any(lineage_fields(message) for message in manifest.fragments.messages):
-        both |= FeatureFlag.SPILLED_ROW_LINEAGE
-    if has_mixed_versions(manifest):
-        both |= FeatureFlag.MIXED_DATA_FILE_VERSIONS
     writer = both | (FeatureFlag.TABLE_CONFIG if manifest.config else FeatureFlag(0))
     if previous is not None:
         both |= FeatureFlag(previous.reader_flags) & (CARRIED | STICKY_PAIRS)
@@ -121,6 +129,22 @@ def with_flags(manifest: Manifest, previous: Manifest | None, stable_row_ids: bo
     )
 
 
+def _has_our_flags(manifest: Manifest) -> bool:
+    """Whether this release wrote a version, so that its flags are what `with_flags` found in its fragments."""
+    return manifest.writer_version == writer_version() and manifest.file_version is not None
+
+
+def _flags_of_fragments(messages: Sequence[table_pb2.DataFragment], expected: FileVersion | None) -> FeatureFlag:
+    flags = FeatureFlag(0)
+    if any(message.HasField("deletion_file") for message in messages):
+        flags |= FeatureFlag.DELETION_FILES
+    if any(lineage_fields(message) for message in messages):
+        flags |= FeatureFlag.SPILLED_ROW_LINEAGE
+    if has_mixed_versions(messages, expected):
+        flags |= FeatureFlag.MIXED_DATA_FILE_VERSIONS
+    return flags
+
+
 def _allocated(manifest: Manifest, previous: Manifest | None, writer: FeatureFlag) -> int | None:
     """The largest field id that was ever assigned, in a table that records it."""
     if not writer & FeatureFlag.NON_REUSABLE_FIELD_IDS:
@@ -129,18 +153,13 @@ def _allocated(manifest: Manifest, previous: Manifest | None, writer: FeatureFla
     return max(manifest.schema.max_field_id, *(-1 if number is None else number for number in known))
 
 
-def has_mixed_versions(manifest: Manifest) -> bool:
-    """True if a data file has another version than the table.
+def has_mixed_versions(messages: Sequence[table_pb2.DataFragment], expected: FileVersion | None) -> bool:
+    """True if a data file of some fragments has another version than the table, which has `expected`.
 
     Raises:
         InvalidInputError: legacy data files are mixed with others.
     """
-    expected = manifest.file_version
-    numbers = {
-        (file.file_major_version, file.file_minor_version)
-        for message in manifest.fragments.messages
-        for file in message.files
-    }
+    numbers = {(file.file_major_version, file.file_minor_version) for message in messages for file in message.files}
     versions = {FileVersion.from_numbers(*pair) for pair in numbers}
     others = versions - {expected}
     if others and expected is not None and FileVersion.V0_1 in versions | {expected}:
