@@ -70,6 +70,11 @@ class DataFileReader(ABC):
         return 4096 + 4 * int(self._tail.size)
 
     @property
+    def held_bytes(self) -> int:
+        """`cached_bytes`, with what reads have added since."""
+        return self.cached_bytes
+
+    @property
     @abstractmethod
     def columns(self) -> Mapping[FieldId, int]:
         """The column of each field of the file's own schema that owns one.

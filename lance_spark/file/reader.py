@@ -22,6 +22,12 @@ from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore
 
+_PAGE_BYTES = 1024
+"""About what a parsed page takes."""
+
+_KEPT_OF_PAGE = 512
+"""One in so many bytes of a page is kept for later reads, mostly sizes of chunks."""
+
 
 class FileReader(DataFileReader):
     """One open data file of version 2.0 to 2.2."""
@@ -30,10 +36,15 @@ class FileReader(DataFileReader):
         super().__init__(store, path, footer.version, footer.file_size, tail)
         self._footer = footer
         self._columns: dict[int, EncodedColumn] = {}
+        self._bytes_of_columns = 0
         tables = self._read_ranges([footer.column_offsets, footer.buffer_offsets])
         self._column_places = OffsetTable(tables[0], footer.file_size, "column metadata")
         self._global_buffers = OffsetTable(tables[1], footer.file_size, "a global buffer")
         self.schema, self.num_rows = parse_file_descriptor(self.read_global_buffer(0))
+
+    @property
+    def held_bytes(self) -> int:
+        return self.cached_bytes + self._bytes_of_columns
 
     @property
     def num_columns(self) -> int:
@@ -129,9 +140,11 @@ class FileReader(DataFileReader):
         # Only pages of 2.0 refer to buffers of the file.
         buffers = self._global_buffers.all() if self.version is FileVersion.V2_0 else ()
         for index, metadata in zip(missing, data, strict=True):
-            self._columns[index] = parse_column(
+            column = self._columns[index] = parse_column(
                 metadata, index, self.num_rows, self.size_bytes, buffers, self._read_buffer, self.version
             )
+            sizes = [buffer.size for page in column.pages for buffer in page.buffers]
+            self._bytes_of_columns += _PAGE_BYTES * len(column.pages) + sum(sizes) // _KEPT_OF_PAGE
 
     def _read_buffer(self, buffer: EncodedBuffer) -> pa.Buffer:
         return self._read_ranges([ByteRange(*buffer)])[0]

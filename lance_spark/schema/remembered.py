@@ -17,10 +17,14 @@ class Remembered(Generic[Value]):
 
     Args:
         most: results that are kept.
+        most_bytes: about how much memory they may take, with the next one. All are given up where they take more.
+        size_of: how much a result takes now, in bytes; asked for only where another result is made.
     """
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 64, *, most_bytes: int = 0, size_of: Callable[[Value], int] | None = None) -> None:
         self._most = most
+        self._most_bytes = most_bytes
+        self._size_of = size_of
         # No lock: each operation on this dictionary is atomic.
         self._kept: dict[tuple[Hashable, ...], tuple[tuple[object, ...], Value]] = {}
 
@@ -31,8 +35,13 @@ class Remembered(Generic[Value]):
         if kept is not None:
             return kept[1]
         made = make()
-        if len(self._kept) >= self._most:
+        if len(self._kept) >= self._most or self._are_large():
             self._kept.clear()
         # What is kept keeps its objects alive, so that no others can have their identity.
         self._kept[key] = (objects, made)
         return made
+
+    def _are_large(self) -> bool:
+        if self._size_of is None:
+            return False
+        return sum([self._size_of(value) for _, value in list(self._kept.values())]) > self._most_bytes

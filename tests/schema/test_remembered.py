@@ -30,3 +30,16 @@ def test_identities_are_not_used_again() -> None:
     assert [remembered((LanceSchema(()),), None, lambda number=number: number) for number in range(500)] == list(
         range(500)
     )
+
+
+def test_results_that_have_grown_too_large_are_given_up() -> None:
+    remembered: Remembered[list[int]] = Remembered(most_bytes=100, size_of=len)
+    schema = LanceSchema(())
+    first, second = (remembered((schema,), number, list) for number in range(2))
+    first.extend(range(60))
+    second.extend(range(40))
+    remembered((schema,), 2, list)
+    assert remembered((schema,), 0, list) is first
+    second.append(1)
+    remembered((schema,), 3, list)
+    assert remembered((schema,), 0, list) is not first

@@ -126,6 +126,11 @@ class FragmentReader:
             self._files[file] = open_data_file(store, path, size=file.size_bytes)
         return self._files[file]
 
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory its open files take."""
+        return sum([file.held_bytes for file in list(self._files.values())])
+
     def _load_deletions(self) -> DeletionVector:
         described = self._fragment.deletion_file
         if described is None:

@@ -62,6 +62,9 @@ _MAX_FILTERED = 64
 _KEPT_WINDOW_BYTES = 256 << 20
 """Each part of a page decodes its dictionary again: 20,000 rows of 2,000 columns take half the time in one window."""
 
+_OPEN_BYTES = 64 << 20
+"""About what the fragments that stay open take; one of 2,000 columns takes 2 MB for each of its files."""
+
 DEFAULT_BATCH_ROWS = 8192
 DEFAULT_WINDOW_BYTES = 64 << 20
 """About how many bytes of Arrow data a scan decodes at a time."""
@@ -69,7 +72,7 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 
 _projections: Remembered[LanceSchema] = Remembered()
 _unfiltered: Remembered[Scan] = Remembered()
-_readers: Remembered[FragmentReader] = Remembered()
+_readers: Remembered[FragmentReader] = Remembered(most_bytes=_OPEN_BYTES, size_of=lambda reader: reader.held_bytes)
 
 FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
 """Physical rows [start, stop) of a fragment, None for its end; if there are offsets (ascending), those among them."""
