@@ -26,7 +26,7 @@ _PAGE_BYTES = 1024
 """About what a parsed page takes."""
 
 _KEPT_OF_PAGE = 512
-"""One in so many bytes of a page is kept for later reads, mostly sizes of chunks."""
+"""For this number of bytes of a page, one is kept for later reads: mostly sizes of chunks."""
 
 
 class FileReader(DataFileReader):
