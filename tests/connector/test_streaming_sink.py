@@ -102,6 +102,34 @@ def test_copied_checkpoint_that_is_behind_is_an_error(spark: SparkSession, sourc
     assert ids(spark, target) == list(range(13))
 
 
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (s)"], ids=["plain", "partitioned"])
+def test_checkpoint_of_one_epoch_before_is_an_error(
+    spark: SparkSession, source: str, tmp_path: Path, parts: str
+) -> None:
+    target = source + "_copy"
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance {parts}")
+    run(stream(spark, source), target, tmp_path / "c")
+    shutil.copytree(tmp_path / "c", tmp_path / "old")
+    add(spark, source, 10, 11)
+    run(stream(spark, source), target, tmp_path / "c")
+    # The next epoch of the copy has the number of the one that the table has, and other rows.
+    add(spark, source, 11, 12)
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match=r"LANCE_STREAM_BEHIND.*offers another epoch 1"):
+            run(stream(spark, source), target, tmp_path / "old")
+    run(stream(spark, source), target, tmp_path / "c")
+    assert ids(spark, target) == list(range(12))
+
+
+def test_app_name_of_one_epoch_and_a_deleted_checkpoint(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "table")
+    run(stream(spark, source), target, tmp_path / "c", txnAppId="nightly")
+    add(spark, source, 10, 12)
+    with pytest.raises(StreamingQueryException, match="LANCE_STREAM_BEHIND"):
+        run(stream(spark, source), target, tmp_path / "other", txnAppId="nightly")
+    assert ids(spark, target) == list(range(10))
+
+
 def test_app_name_outlives_a_deleted_checkpoint(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c", txnAppId="nightly")

@@ -37,16 +37,17 @@ class Verdict(str, Enum):
     DONE = "done"
     """It was committed before."""
     BEHIND = "behind"
-    """The table has a newer one: the checkpoint was deleted, copied or put back."""
+    """The table has a newer one, or another one of this number: the checkpoint was deleted, copied or put back."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedEpoch:
-    """The newest epoch that a table has of a query, and when it was committed (UTC)."""
+    """The newest epoch that a table has of a query, when it was committed (UTC), and `EpochMark.planned`."""
 
     app: str
     epoch: int
     at: datetime
+    planned: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,14 @@ class EpochMark:
         app: the query's id, or the name that stands for it.
         epoch: its number, 0 or more.
         ignores_older: whether an epoch older than the committed one counts as done.
+        planned: when the query chose the rows of the epoch, in milliseconds since 1970 by its own clock; a replay has
+            that of the first time. None: not known.
     """
 
     app: str
     epoch: int
     ignores_older: bool = False
+    planned: int | None = None
 
     def __post_init__(self) -> None:
         if not self.app or PREFIX + self.app in _NOT_QUERIES:
@@ -76,14 +80,19 @@ class EpochMark:
         known = committed_epoch(config, self.app)
         if known is None or self.epoch > known.epoch:
             return Verdict.GO
-        return Verdict.DONE if self.epoch == known.epoch or self.ignores_older else Verdict.BEHIND
+        is_done = self.ignores_older or (self.epoch == known.epoch and self._may_have_rows_of(known))
+        return Verdict.DONE if is_done else Verdict.BEHIND
+
+    def _may_have_rows_of(self, known: CommittedEpoch) -> bool:
+        """Whether this can be a replay of `known`. A checkpoint put back goes on with the same number and other rows."""
+        return self.planned is None or known.planned is None or self.planned == known.planned
 
     def check(self, config: Mapping[str, str], uri: str) -> None:
         """Passes if the epoch may be committed to a table with `config`.
 
         Raises:
             EpochCommittedError: it was committed before.
-            StreamBehindError: the table has a newer one.
+            StreamBehindError: the table has a newer one, or another one of this number.
         """
         verdict = self.verdict(config)
         if verdict is Verdict.DONE:
@@ -91,10 +100,11 @@ class EpochMark:
         if verdict is Verdict.BEHIND:
             known = committed_epoch(config, self.app)
             assert known is not None, "the query is behind its mark"
+            another = "another " if self.epoch == known.epoch else ""
             raise StreamBehindError(
-                f"{uri} has epoch {known.epoch} of the query {self.app}, and the query offers epoch {self.epoch}: its "
-                "checkpoint was deleted, copied or put back. To write its rows again, give it another name by the "
-                "option txnAppId",
+                f"{uri} has epoch {known.epoch} of the query {self.app}, and the query offers {another}epoch "
+                f"{self.epoch}: its checkpoint was deleted, copied or put back. To write its rows again, give it "
+                "another name by the option txnAppId",
                 committed=known.epoch,
                 offered=self.epoch,
             )
@@ -109,7 +119,9 @@ class EpochMark:
         oldest = at - timedelta(days=retention_days(manifest.config))
         expired = {PREFIX + item.app for item in committed_epochs(manifest.config) if item.at < oldest}
         config = {key: value for key, value in manifest.config.items() if key not in expired}
-        config[PREFIX + self.app] = json.dumps({"epoch": self.epoch, "at": at.isoformat()}, separators=(",", ":"))
+        planned = {} if self.planned is None else {"planned": self.planned}
+        entry = {"epoch": self.epoch, "at": at.isoformat(), **planned}
+        config[PREFIX + self.app] = json.dumps(entry, separators=(",", ":"))
         return replace(
             manifest,
             config=MappingProxyType(config),
@@ -153,7 +165,13 @@ def _parsed(app: str, text: str) -> CommittedEpoch:
     try:
         entry = json.loads(text)
         at = datetime.fromisoformat(entry["at"].replace("Z", "+00:00"))
-        return CommittedEpoch(app, int(entry["epoch"]), at if at.tzinfo else at.replace(tzinfo=timezone.utc))
+        planned = entry.get("planned")
+        return CommittedEpoch(
+            app,
+            int(entry["epoch"]),
+            at if at.tzinfo else at.replace(tzinfo=timezone.utc),
+            None if planned is None else int(planned),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(
             f"the entry {PREFIX}{app} of the table's config is {text!r}, which is not the mark of a streaming query; "

@@ -90,6 +90,20 @@ def test_older_epoch_is_an_error_that_says_what_to_do(location: TableLocation) -
     assert values(location.uri) == [0, 1]
 
 
+def test_epoch_of_the_same_number_with_other_rows_is_an_error(location: TableLocation) -> None:
+    write(location, rows(1), EpochMark(QUERY, 5, planned=1000))
+    before = files(location.uri)
+    with pytest.raises(EpochCommittedError):
+        write(location, rows(1), EpochMark(QUERY, 5, planned=1000))
+    with pytest.raises(StreamBehindError, match=r"offers another epoch 5: its checkpoint"):
+        write(location, rows(2), EpochMark(QUERY, 5, planned=2000))
+    config = location.newest().config
+    assert EpochMark(QUERY, 5).verdict(config) is Verdict.DONE
+    assert EpochMark(QUERY, 5, ignores_older=True, planned=2000).verdict(config) is Verdict.DONE
+    assert files(location.uri) == before
+    assert values(location.uri) == [0, 1]
+
+
 def test_queries_have_marks_of_their_own(location: TableLocation) -> None:
     for number in range(3):
         write(location, rows(number), EpochMark("one", number))

@@ -53,6 +53,7 @@ class SinkRequest:
         mode: "append" or "complete", where the rows replace all others.
         query_id: Spark's id of the query, which stays over restarts.
         epoch: the number of the micro-batch.
+        planned: when Spark chose the rows of the epoch, in milliseconds since 1970; None if Spark does not tell.
     """
 
     handle: TableHandle
@@ -61,6 +62,7 @@ class SinkRequest:
     query_id: str
     epoch: int
     options: Mapping[str, str] = field(default_factory=dict)
+    planned: int | None = None
 
     def sink_options(self) -> SinkOptions:
         """The options, checked."""
@@ -68,7 +70,7 @@ class SinkRequest:
 
     def mark(self) -> EpochMark:
         """The mark that the version of the epoch gets."""
-        return EpochMark(self.sink_options().app or self.query_id, self.epoch)
+        return EpochMark(self.sink_options().app or self.query_id, self.epoch, planned=self.planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def open_sink(request: SinkRequest, call: Call) -> SinkTable:
     """The newest version of the table, and whether it has the epoch.
 
     Raises:
-        StreamBehindError: it has a newer epoch of the query.
+        StreamBehindError: it has a newer epoch of the query, or another one of this number.
         NotFoundError: the table or its branch was dropped, or another table is in its place.
     """
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
