@@ -84,7 +84,7 @@ class EpochMark:
         return Verdict.DONE if is_done else Verdict.BEHIND
 
     def _may_have_rows_of(self, known: CommittedEpoch) -> bool:
-        """Whether this can be a replay of `known`. A checkpoint put back goes on with the same number and other rows."""
+        """Whether this can be a replay of `known`. An old checkpoint goes on with the same number and other rows."""
         return self.planned is None or known.planned is None or self.planned == known.planned
 
     def check(self, config: Mapping[str, str], uri: str) -> None:
