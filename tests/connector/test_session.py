@@ -119,6 +119,7 @@ def test_internals_of_spark_stay_in_few_classes() -> None:
         "LanceTableFunctions",
         "LanceTextSearches",
         "LanceEpochWriteBuilder",
+        "LanceEpochs",
         "LanceNearestJoins",
         "LanceFoundRows",
         "LanceFoundRowsStrategy",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,6 +161,32 @@ def test_all_writes_of_a_batch_are_done_once(idempotent: SparkSession, table: st
     start()
     assert read(spark, first).count() == 2 * 6
     assert sorted(row.n for row in spark.table(second).collect()) == [11, 12, 12, 12, 12, 12]
+
+
+def test_batches_of_a_checkpoint_that_was_put_back_are_errors(
+    idempotent: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark, target = idempotent, str(tmp_path / "target")
+
+    def start(checkpoint: str) -> None:
+        def write(batch: DataFrame, _: int) -> None:
+            batch.select("id").write.format("lance").mode("append").save(target)
+
+        writer = spark.readStream.table(table).writeStream.foreachBatch(write).trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
+
+    start("c")
+    shutil.copytree(tmp_path / "c", tmp_path / "old")
+    spark.sql(f"INSERT INTO {table} VALUES (77, 'new')")
+    start("c")
+    forget_commit(tmp_path / "c")
+    start("c")
+    # The next batch of the copy has the number of the last one, and one row more.
+    spark.sql(f"INSERT INTO {table} VALUES (78, 'new')")
+    with pytest.raises(PySparkException, match=r"LANCE_STREAM_BEHIND.*another epoch 1"):
+        start("old")
+    start("c")
+    assert read(spark, target).count() == 7
 
 
 def test_statements_that_cannot_be_done_once_are_refused_in_a_batch(

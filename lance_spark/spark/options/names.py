@@ -67,6 +67,7 @@ WRITE = _COMMON | {
     "mergeschema": Option("merge_schema", boolean_value),
     "txnappid": Option("txn_app_id", text_value),
     "txnversion": Option("txn_version", integer_value(0)),
+    "txnplanned": Option("txn_planned", integer_value(0)),
     "txnignoreold": Option("txn_ignore_old", boolean_value),
     "distribution": Option("distribution", distribution_value),
     "partitionoverwritemode": Option("partition_overwrite_mode", overwrite_mode_value),

@@ -97,6 +97,7 @@ class WriteOptions:
     merge_schema: bool = False
     txn_app_id: str | None = None
     txn_version: int | None = None
+    txn_planned: int | None = None
     txn_ignore_old: bool = False
     distribution: str | None = None
     partition_overwrite_mode: str | None = None
@@ -134,11 +135,12 @@ class WriteOptions:
         Raises:
             InvalidInputError: only one of txnAppId and txnVersion is set.
         """
-        if self.txn_app_id is None and self.txn_version is None and not self.txn_ignore_old:
+        named = (self.txn_app_id, self.txn_version, self.txn_planned)
+        if named == (None, None, None) and not self.txn_ignore_old:
             return None
         if self.txn_app_id is None or self.txn_version is None:
             raise InvalidInputError("options txnAppId and txnVersion name a write together; set both")
-        return EpochMark(self.txn_app_id, self.txn_version, self.txn_ignore_old)
+        return EpochMark(self.txn_app_id, self.txn_version, self.txn_ignore_old, self.txn_planned)
 
     def log_without_effect(self) -> None:
         """Logs which options were accepted and have no effect; see docs/options.md."""

@@ -159,6 +159,19 @@ def _write_that_is_done_once(tables: Tables, name: str) -> None:
         tables.save(ONE, "append", **{name: "1"})
 
 
+@proves("write", "txnplanned")
+def _write_that_was_planned_at_another_time(tables: Tables, name: str) -> None:
+    tables.save(ONE)
+    named = {"txnAppId": "nightly", "txnVersion": "1"}
+    for _ in range(2):
+        tables.save(ONE, "append", **named, **{name: "1000"})
+    with pytest.raises(PySparkException, match=r"LANCE_STREAM_BEHIND.*another epoch 1"):
+        tables.save(ONE, "append", **named, **{name: "2000"})
+    with pytest.raises(AnalysisException, match="set both"):
+        tables.save(ONE, "append", **{name: "1000"})
+    assert tables.spark.read.format("lance").load(tables.path).count() == 2
+
+
 @proves("write", "txnignoreold")
 def _old_write_that_is_left_out(tables: Tables, name: str) -> None:
     tables.save(ONE)

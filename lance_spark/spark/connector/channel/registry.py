@@ -64,6 +64,7 @@ class Session:
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
         txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
             writes of the session.
+        txn_planned: when Spark chose the rows of a batch whose writes are named so, in milliseconds since 1970.
     """
 
     time_zone: str = "UTC"
@@ -82,10 +83,12 @@ class Session:
     store_failed: bool = False
     txn_app_id: str | None = None
     txn_version: str | None = None
+    txn_planned: int | None = None
 
     def with_transaction(self, options: Mapping[str, str]) -> dict[str, str]:
         """The options of a write, with the transaction that the session's settings name, unless they name one."""
-        settings = {"txnAppId": self.txn_app_id, "txnVersion": self.txn_version}
+        planned = None if self.txn_planned is None else str(self.txn_planned)
+        settings = {"txnAppId": self.txn_app_id, "txnVersion": self.txn_version, "txnPlanned": planned}
         named = {name.lower() for name in options}
         if not named.isdisjoint(name.lower() for name in settings):
             return dict(options)

@@ -79,6 +79,7 @@ public final class LanceBatchWrites {
     String table = String.join("\n", query, batch, root, handle.path("uri").asText(), handle.path("branch").asText());
     session.put("txn_app_id", query + "/" + number(table, execution));
     session.put("txn_version", batch);
+    session.put("txn_planned", LanceEpochs.planned(query, Long.parseLong(batch)));
   }
 
   /** A statement that no version marks as done: done again, it would undo writes that are not done again. */

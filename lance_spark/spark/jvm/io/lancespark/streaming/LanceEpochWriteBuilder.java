@@ -4,20 +4,16 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
+import io.lancespark.python.LanceEpochs;
 import io.lancespark.python.PythonChannel;
 import java.util.Map;
-import java.util.UUID;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
-import scala.Option;
 
 /** The write of one epoch of a streaming query; Spark makes one for each epoch. */
 public class LanceEpochWriteBuilder implements SupportsTruncate {
@@ -49,21 +45,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     request.put("query_id", info.queryId());
     long epoch = Long.parseLong(property(EPOCH));
     request.put("epoch", epoch);
-    request.put("planned", planned(info.queryId(), epoch));
-  }
-
-  /**
-   * When Spark chose the rows of an epoch, as the checkpoint has it: of a replay that of the first time, in milliseconds;
-   * null if Spark does not know.
-   */
-  private static Long planned(String query, long epoch) {
-    StreamExecution running =
-        ((SparkSession) org.apache.spark.sql.SparkSession.active()).sharedState().activeStreamingQueries().get(UUID.fromString(query));
-    if (running == null) {
-      return null;
-    }
-    Option<OffsetSeqMetadataBase> logged = running.offsetLog().offsetSeqMetadataForBatchId(epoch);
-    return logged.isEmpty() ? null : (Long) logged.get().batchTimestampMs();
+    request.put("planned", LanceEpochs.planned(info.queryId(), epoch));
   }
 
   /** See the constructor. */

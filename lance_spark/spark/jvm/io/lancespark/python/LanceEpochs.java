@@ -1,0 +1,26 @@
+package io.lancespark.python;
+
+import java.util.UUID;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import scala.Option;
+
+/** What a running streaming query knows of its epochs. */
+public final class LanceEpochs {
+  private LanceEpochs() {}
+
+  /**
+   * When Spark chose the rows of an epoch, as the checkpoint has it: of a replay that of the first time, in milliseconds;
+   * null if Spark does not know.
+   */
+  public static Long planned(String query, long epoch) {
+    StreamExecution running =
+        ((SparkSession) org.apache.spark.sql.SparkSession.active()).sharedState().activeStreamingQueries().get(UUID.fromString(query));
+    if (running == null) {
+      return null;
+    }
+    Option<OffsetSeqMetadataBase> logged = running.offsetLog().offsetSeqMetadataForBatchId(epoch);
+    return logged.isEmpty() ? null : (Long) logged.get().batchTimestampMs();
+  }
+}
