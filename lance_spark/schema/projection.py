@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.logical_type import is_list
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
@@ -76,6 +77,25 @@ class FieldFinder:
             found.append(match)
             siblings = match.children
         return tuple(found)
+
+    def find_in_lists(self, path: Sequence[str]) -> tuple[Field, ...]:
+        """The fields along `path`, which need not name the items of lists: `l.x` is member x of the items of l.
+
+        Raises:
+            NotFoundError: there is no such field.
+        """
+        try:
+            return self.find(path)
+        except NotFoundError:
+            found: list[Field] = []
+            for name in path:
+                while found and is_list(found[-1].logical_type):
+                    found.append(found[-1].children[0])
+                match = self._by_name(found[-1].children if found else self._tops).get(name)
+                if match is None:
+                    raise
+                found.append(match)
+            return tuple(found)
 
     def names(self, column: str) -> Sequence[str]:
         """Parses a path. A top-level column whose name contains dots may be unquoted.

@@ -149,18 +149,23 @@ def test_items_are_not_compared_with_other_documents(tmp_path: Path) -> None:
         MatchQuery("w1", "l", document_granularity="ITEM")
 
 
-def test_index_inside_of_lists_of_structs_is_left_alone(tmp_path: Path) -> None:
+def test_index_of_items_of_lists_in_lists_is_left_alone(tmp_path: Path) -> None:
     members = pa.struct({"t": pa.string(), "k": pa.list_(pa.string())})
     structs = pa.array([[{"t": "fox red", "k": ["fox", None]}], None], pa.list_(members))
     rows = pa.table({"id": [1, 2], "structs": structs, "s": ["fox", "x"]})
-    for path in ("structs.t", "structs.k"):
+    for _ in range(2):
         written = lance.write_dataset(rows, str(tmp_path), mode="append")
-        written.create_scalar_index(path, "INVERTED", document_granularity=ELEMENTS)
-    assert lance_spark.open(str(tmp_path)).search("fox", ["id"])["id"].to_pylist() == [1, 1]
-    before = lance_spark.open(str(tmp_path)).list_indices()
-    dataset = lance_spark.open(str(tmp_path)).optimize_indices()
-    assert dataset.list_indices() == before
-    assert dataset.compact().search("fox", ["id"])["id"].to_pylist() == [1, 1]
+    written.create_scalar_index("structs.k", "INVERTED", document_granularity=ELEMENTS)
+    dataset = lance_spark.open(str(tmp_path))
+    before = dataset.list_indices()
+    for changed in (dataset, dataset.optimize_indices(), dataset.compact()):
+        for query in ("fox", MatchQuery("fox", "structs.k")):
+            with pytest.raises(InvalidInputError, match=r"'structs\.k' is lists in lists"):
+                changed.search(query)
+        query = MatchQuery("fox", "structs.k", document_granularity="ROW")
+        assert changed.search(query, ["id"])["id"].to_pylist() == [1, 1]
+        assert changed.search(MatchQuery("fox", "s"), ["id"])["id"].to_pylist() == [1, 1]
+    assert [index["uuid"] for index in dataset.optimize_indices().list_indices()] == [index["uuid"] for index in before]
 
 
 def test_rows_have_the_best_score_of_their_items() -> None:

@@ -105,6 +105,8 @@ class IndexBuilder(ABC):
     """Whether a segment follows rows to other addresses."""
     can_merge: ClassVar[bool] = True
     """Whether segments are merged without reading the column again."""
+    reaches_into_lists: ClassVar[bool] = False
+    """Whether columns can be members of structs in lists, which are a list for each row."""
     binary_is_json: ClassVar[bool] = False
     """Whether columns of bytes must be JSON."""
 
@@ -121,6 +123,11 @@ class IndexBuilder(ABC):
     @abstractmethod
     def supports(cls, dtype: pa.DataType) -> bool:
         """Whether columns of a type can have an index of this kind."""
+
+    @property
+    def needs_one_list(self) -> bool:
+        """Whether a row of the column must be one list at most, not lists in lists."""
+        return False
 
     @classmethod
     def version(cls, *, stable_row_ids: bool) -> int:

@@ -27,6 +27,7 @@ class TextBuilder(IndexBuilder):
 
     index_type = InvertedIndex
     binary_is_json = True
+    reaches_into_lists = True
 
     @classmethod
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
@@ -39,6 +40,10 @@ class TextBuilder(IndexBuilder):
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
         return is_text(dtype) or bool(pa.types.is_large_binary(dtype))
+
+    @property
+    def needs_one_list(self) -> bool:
+        return self._text.has_items
 
     @classmethod
     def version(cls, *, stable_row_ids: bool) -> int:

@@ -95,7 +95,7 @@ def _is_fixed(field: Field) -> bool:
 
 def _segments(manifest: Manifest, column: str) -> list[IndexMetadata]:
     """The segments of the first ZONEMAP over a column."""
-    _, field = find_column(manifest.schema, column)
+    field = find_column(manifest.schema, column)[-1]
     url = ZoneMapBuilder.index_type.type_url.lower()
     found = [
         index

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.base import IndexBuilder
 from lance_spark.index.builders.kinds import builder_named
-from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
+from lance_spark.index.members import check_one_list, check_path, member_type, names_without_items
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -46,7 +46,7 @@ def define(
     """The index that a user asks for.
 
     Args:
-        column: a name or a dotted path into structs.
+        column: a name or a dotted path into structs; of an index of texts also into structs in lists.
         kind: such as BTREE, in any case.
         name: None for the path of the column and ``_idx`` (``_list_element_idx`` for items of lists); where another
             kind of index has this name, with a number.
@@ -58,8 +58,9 @@ def define(
     """
     builder_type = builder_named(kind)
     checked = builder_type.checked(parameters)
-    path, field = find_column(manifest.schema, column)
-    dtype = to_arrow_type(field)
+    along = find_column(manifest.schema, column, in_lists=builder_type.reaches_into_lists)
+    names, field = tuple(field.name for field in along), along[-1]
+    dtype = member_type(along)
     is_json = field.logical_type == "json" or not builder_type.binary_is_json
     if not builder_type.supports(dtype) or (pa.types.is_large_binary(dtype) and not is_json):
         raise InvalidInputError(
@@ -68,29 +69,30 @@ def define(
         )
     existing = [index for index in parse_indices(manifest.index_section) if not index.is_system]
     if name is None:
-        name = _free_name(".".join(path) + builder_type.name_suffix(checked), builder_type, field, existing)
+        path = ".".join(names_without_items(along))
+        name = _free_name(path + builder_type.name_suffix(checked), builder_type, field, existing)
     _check_name(name, field, existing)
-    return IndexDefinition(name, path, field, builder_type.made(dtype, checked))
+    builder = builder_type.made(dtype, checked)
+    if builder.needs_one_list:
+        check_one_list(along)
+    return IndexDefinition(name, names, field, builder)
 
 
-def find_column(schema: LanceSchema, column: str) -> tuple[tuple[str, ...], Field]:
-    """The names along the path of a column, and its field.
+def find_column(schema: LanceSchema, column: str, *, in_lists: bool = False) -> tuple[Field, ...]:
+    """The fields along the path of a column.
+
+    Args:
+        in_lists: whether it can be a member of structs in lists, whose items need not be named.
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: it is inside of a list or a map, or the path cannot be parsed.
+        InvalidInputError: it is inside of another type, or the path cannot be parsed.
     """
     finder = FieldFinder(schema)
-    names = tuple(finder.names(column))
-    along = finder.find(names)
-    arrow_field = to_arrow_schema(schema).field(names[0])
-    for name in names[1:]:
-        if not pa.types.is_struct(arrow_field.type):
-            raise InvalidInputError(
-                f"column {column!r} is inside of a {arrow_field.type}; only members of structs have indexes"
-            )
-        arrow_field = arrow_field.type.field(name)
-    return names, along[-1]
+    names = finder.names(column)
+    along = finder.find_in_lists(names) if in_lists else finder.find(names)
+    check_path(along, column, in_lists=in_lists)
+    return along
 
 
 def field_path(schema: LanceSchema, field_id: int) -> tuple[Field, ...]:

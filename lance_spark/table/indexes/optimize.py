@@ -11,7 +11,7 @@ from lance_spark.index.builders.base import OldSegment
 from lance_spark.index.builders.kinds import builder_of
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
-from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.index.members import check_one_list, is_member, member_type
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -157,10 +157,9 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     message = segments[-1].message
     builder_type = builder_of(message.index_details.type_url)
     path = field_path(schema, message.fields[0]) if len(message.fields) == 1 else ()
-    dtype = to_arrow_type(path[-1]) if path else None
-    is_in_list = any(field.logical_type != "struct" for field in path[:-1])
-    if builder_type is None or dtype is None or is_in_list:
+    if builder_type is None or not path or not is_member(path, in_lists=builder_type.reaches_into_lists):
         return None
+    dtype = member_type(path)
     parameters: dict[str, object] = {}
     for segment in reversed(segments):
         try:
@@ -180,6 +179,8 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     names = tuple(field.name for field in path)
     try:
         builder = builder_type.made(dtype, parameters)
+        if builder.needs_one_list:
+            check_one_list(path)
     except InvalidInputError:
         # Parameters that do not fit the column: its rows are scanned.
         return None

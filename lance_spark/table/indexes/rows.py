@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.builders.base import IdMapping, IndexedRows, ValuesOfRows
+from lance_spark.index.members import member_values
 from lance_spark.progress import progress
 from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
@@ -93,7 +93,7 @@ def indexed_rows(batches: Sequence[pa.RecordBatch], manifest: Manifest, definiti
     if not batches:
         return IndexedRows.none(definition.builder.dtype)
     path = definition.column
-    values = [_member(batch.column(path[0]), path[1:]) for batch in batches]
+    values = [member_values(batch.column(path[0]), path[1:]) for batch in batches]
     addresses = _numbers(batches, ROW_ADDRESS)
     ids = _numbers(batches, ROW_ID) if holds_row_ids(definition, manifest) else addresses
     return IndexedRows(values[0] if len(values) == 1 else pa.concat_arrays(values), ids, addresses)
@@ -155,12 +155,6 @@ def _among(ids: UInt64Array, wanted: UInt64Array) -> npt.NDArray[np.bool_]:
         return np.zeros(len(ids), np.bool_)
     found: npt.NDArray[np.bool_] = wanted[np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)] == ids
     return found
-
-
-def _member(values: pa.Array, names: tuple[str, ...]) -> pa.Array:
-    for name in names:
-        values = pc.struct_field(values, name)
-    return values
 
 
 def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> UInt64Array:

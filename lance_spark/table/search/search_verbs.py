@@ -146,7 +146,7 @@ class DatasetSearchVerbs(SearchVerbs):
         """The version with an INVERTED index over the texts of a column, in place of an older one of its name.
 
         Args:
-            column: of strings, lists of strings or JSON documents; a name or a dotted path into structs.
+            column: of strings, lists of strings or JSON documents; a name or a dotted path into structs, also in lists.
             name: of the index; None for the column's path and ``_idx``, or ``_list_element_idx`` for items of lists.
             options: `with_position` (False) stores positions, which makes phrases fast. `document_granularity` (ROW) is
                 LIST_ELEMENT if each item of a list is a text of its own. The others say how texts are

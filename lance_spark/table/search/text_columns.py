@@ -9,13 +9,12 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyroaring
 
 from lance_spark.analysis.analyzer import is_text
 from lance_spark.analysis.parameters import JSON, TEXT, TextParameters
 from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.index.members import check_one_list, check_path, member_type, member_values
 from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.found import FoundPart
 from lance_spark.index.text.items import Granularity, check_lists, items_of
@@ -23,6 +22,7 @@ from lance_spark.index.text.part import AnalyzedPart, TextPart
 from lance_spark.index.text.search import Columns, Source, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.logical_type import is_list
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
@@ -132,11 +132,15 @@ class TextColumns:
         return TextColumn(column.parameters, indexed, Source(part, _all_exist), has_items)
 
     def _names(self, name: str) -> tuple[str, ...]:
-        return tuple(field.name for field in self._finder.find(self._finder.names(name)))
+        return tuple(field.name for field in self._path(name))
+
+    def _path(self, name: str) -> tuple[Field, ...]:
+        return self._finder.find_in_lists(self._finder.names(name))
 
     def _covered(self, name: str, needs_positions: bool, granularity: str | None) -> _Covered:
-        path = self._finder.find(self._finder.names(name))
-        dtype = to_arrow_field(path[-1]).type
+        path = self._path(name)
+        check_path(path, name, in_lists=True)
+        dtype = member_type(path)
         is_json = path[-1].logical_type == JSON
         if not (is_text(dtype) or is_json):
             raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings, lists of strings or JSON")
@@ -144,6 +148,7 @@ class TextColumns:
         documents = self.granularity(name, granularity)
         if documents is Granularity.LIST_ELEMENT:
             check_lists(dtype)
+            check_one_list(path)
         found = self._indexes.segments(path, documents)
         parameters = self._parameters_of(path, documents, found) or self.shared.parameters(name, documents)
         parameters = parameters or TextParameters(lance_tokenizer=JSON if is_json else TEXT)
@@ -163,11 +168,11 @@ class TextColumns:
 
     def own_granularities(self, name: str) -> set[Granularity]:
         """What the documents of the indexes of a column are."""
-        return self._indexes.granularities(self._finder.find(self._finder.names(name)))
+        return self._indexes.granularities(self._path(name))
 
     def own_parameters(self, name: str, documents: Granularity) -> TextParameters | None:
         """The analysis of the index of a column, if there is one; one of this granularity comes first."""
-        path = self._finder.find(self._finder.names(name))
+        path = self._path(name)
         return self._parameters_of(path, documents, self._indexes.segments(path, documents))
 
     def _parameters_of(
@@ -195,7 +200,7 @@ class TextColumns:
         pieces, rows, items = [], [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
         for fragment in fragments:
             for batch in scan.read_fragment(fragment):
-                values = values_of(batch, names)
+                values = member_values(batch.column(batch.schema.get_field_index(names[0])), names[1:])
                 addresses = batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy()
                 if has_items:
                     values, owners, numbers = items_of(values)
@@ -254,22 +259,21 @@ def _leaves(fields: Sequence[Field], prefix: tuple[str, ...] = ()) -> list[tuple
         if field.logical_type == JSON or is_text(to_arrow_field(field).type):
             found.append((quoted(names), field))
             found += [(quoted(names), child) for child in field.children]
-        elif field.logical_type == "struct":
-            found += _leaves(field.children, names)
+        else:
+            found += _leaves(_members(field), names)
     return found
+
+
+def _members(field: Field) -> Sequence[Field]:
+    """The members of a struct, or of the structs in a list."""
+    while is_list(field.logical_type):
+        field = field.children[0]
+    return field.children if field.logical_type == "struct" else ()
 
 
 def quoted(names: Sequence[str]) -> str:
     """The path of a column as text."""
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
-
-
-def values_of(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
-    """The values of a column, null where a struct around it is null."""
-    column = batch.column(batch.schema.get_field_index(names[0]))
-    for name in names[1:]:
-        column = pc.struct_field(column, [name])
-    return column
 
 
 def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> Found:
