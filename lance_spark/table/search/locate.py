@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -93,12 +94,8 @@ class RowLocator:
 
 def by_fragment(addresses: npt.NDArray[np.uint64]) -> list[tuple[int, int, int]]:
     """(fragment id, start, stop) of each fragment in ascending addresses."""
-    found: list[tuple[int, int, int]] = []
-    start = 0
-    while start < len(addresses):
-        id_ = int(addresses[start] >> _HIGH)
-        last = np.uint64(id_ << 32) | _LOW
-        stop = start + int(np.searchsorted(addresses[start:], last, side="right"))
-        found.append((id_, start, stop))
-        start = stop
-    return found
+    if not len(addresses):
+        return []
+    ids = addresses >> _HIGH
+    cuts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
+    return [(int(ids[start]), start, stop) for start, stop in pairwise(cuts)]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import no_rows
 from lance_spark.index.text.items import Granularity, UInt32Array
-from lance_spark.index.text.queries import MatchQuery, TextQuery
+from lance_spark.index.text.queries import MatchQuery, PhraseQuery, TextQuery
 from lance_spark.index.text.search import RowScores, search
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
@@ -179,8 +179,15 @@ def scored_schema(schema: pa.Schema) -> pa.Schema:
 
 def _distinct(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """(uint64, the addresses once each, ascending, int64[n]: where each is among them)."""
-    distinct, places = np.unique(addresses, return_inverse=True)
-    return distinct, places
+    order = np.argsort(addresses, kind="stable")
+    ascending = addresses[order]
+    if (ascending[1:] == ascending[:-1]).any():
+        distinct, places = np.unique(addresses, return_inverse=True)
+        return distinct, places
+    # As for most results; a third of the time of `unique`.
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return ascending, places
 
 
 def _scored(
@@ -221,7 +228,8 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
     for column in columns:
         column.shared = shared
     query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
-    if not parts:
+    is_named = isinstance(query, (MatchQuery, PhraseQuery)) and query.column is not None
+    if is_named or not parts:
         return columns, query
     return columns, query.on(request.search_columns or JoinedColumns(columns).searched_by_default())
 
