@@ -140,13 +140,16 @@ def test_zones_do_not_depend_on_how_rows_are_read(
 ) -> None:
     """Batches of some rows of a fragment, and chunks of one or several fragments."""
     read = build.row_batches
+    ends: list[bool] = []
 
     def read_in_pieces(*arguments: Any) -> Iterator[IndexedRows]:
         for rows in read(*arguments):
             yield IndexedRows.none(rows.values.type)
+            ends.append(rows.ends_fragment)
             for start in range(0, len(rows.values), 4):
                 some = slice(start, start + 4)
-                yield IndexedRows(rows.values.slice(start, 4), rows.ids[some], rows.addresses[some])
+                is_last = rows.ends_fragment and start + 4 >= len(rows.values)
+                yield IndexedRows(rows.values.slice(start, 4), rows.ids[some], rows.addresses[some], is_last)
 
     uri = str(tmp_path)
     write(uri, {"x": mixed("int64", 60, 1)}, rows_per_file=17)
@@ -156,6 +159,7 @@ def test_zones_do_not_depend_on_how_rows_are_read(
     monkeypatch.setattr(build, "row_batches", read_in_pieces)
     monkeypatch.setattr(zone_rows, "_CHUNK_ROWS", chunk_rows)
     lance_spark.open(uri).create_scalar_index("x", kind, name="ours", **PARAMETERS[kind])
+    assert set(ends) == {False, True}, "fragments with and without deleted rows"
     ours, theirs = files_of(uri, kind)
     assert ours.read_all().to_table().equals(theirs.read_all().to_table())
     number = int(ours.metadata().schema.metadata[b"null_bitmap"])

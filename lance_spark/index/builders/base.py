@@ -28,11 +28,13 @@ class IndexedRows:
         values: of the column, nulls included.
         ids: uint64[n]: addresses or stable row ids, as the kind of index wants them.
         addresses: uint64[n]: addresses.
+        ends_fragment: whether the fragment of the last row is known to have no more rows.
     """
 
     values: pa.Array
     ids: UInt64Array
     addresses: UInt64Array
+    ends_fragment: bool = False
 
     @classmethod
     def none(cls, dtype: pa.DataType) -> IndexedRows:

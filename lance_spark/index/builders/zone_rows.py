@@ -159,15 +159,20 @@ class ZoneBuilder(IndexBuilder):
 def _chunks(batches: Iterable[IndexedRows], dtype: pa.DataType) -> Iterator[IndexedRows]:
     """All rows of some fragments at a time; at least once, if without rows."""
     parts: list[IndexedRows] = []
-    num_rows = 0
+    num_rows, is_first = 0, True
     for batch in batches:
         if num_rows >= _CHUNK_ROWS and not _continues(parts[-1], batch):
             yield IndexedRows.joined(parts, dtype)
-            parts, num_rows = [], 0
+            parts, num_rows, is_first = [], 0, False
         if len(batch.values):
             parts.append(batch)
             num_rows += len(batch.values)
-    yield IndexedRows.joined(parts, dtype)
+        if num_rows >= _CHUNK_ROWS and batch.ends_fragment:
+            # Before the next batch is read, which can have the memory of this one then.
+            yield IndexedRows.joined(parts, dtype)
+            parts, num_rows, is_first = [], 0, False
+    if parts or is_first:
+        yield IndexedRows.joined(parts, dtype)
 
 
 def _continues(rows: IndexedRows, following: IndexedRows) -> bool:

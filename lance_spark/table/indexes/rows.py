@@ -66,7 +66,7 @@ def _all_rows(
         addresses = np.arange(start, start + batch.num_rows, dtype=np.uint64)
         addresses |= np.uint64(fragment.id << OFFSET_BITS)
         start += batch.num_rows
-        yield IndexedRows(_values(batch, definition), addresses, addresses)
+        yield IndexedRows(_values(batch, definition), addresses, addresses, start == fragment.physical_rows)
 
 
 def values_of_rows(
