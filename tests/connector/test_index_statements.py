@@ -77,6 +77,18 @@ def test_life_of_an_index(spark: SparkSession, table: str) -> None:
     assert run(spark, f"SHOW INDEXES IN {table}") == []
 
 
+def test_indexes_in_the_words_of_spark(spark: SparkSession, table: str) -> None:
+    run(spark, f"CREATE INDEX by_id ON TABLE {table} USING zonemap (id) OPTIONS (rows_per_zone = 64)")
+    run(spark, f"CREATE INDEX IF NOT EXISTS by_id ON {table} USING btree (s)")
+    run(spark, f"CREATE INDEX `by s` ON {table} USING BTREE (s)")
+    shown = {row.name: (row.fields, row.index_type) for row in run(spark, f"SHOW INDEXES IN {table}")}
+    assert shown == {"by_id": (["id"], "zonemap"), "by s": (["s"], "btree")}
+    run(spark, f"DROP INDEX by_id ON {table}")
+    assert [row.name for row in run(spark, f"SHOW INDEXES IN {table}")] == ["by s"]
+    with pytest.raises(AnalysisException, match="no kind of index 'tree'"):
+        run(spark, f"CREATE INDEX n ON {table} USING tree (id)")
+
+
 def test_procedures_and_existing_names(spark: SparkSession, table: str) -> None:
     arguments = f"table => '{table}', name => 'n', kind => 'ZONEMAP', columns => array('id')"
     (made,) = run(spark, f"CALL lance.system.create_index({arguments}, options => array('rows_per_zone=100'))")

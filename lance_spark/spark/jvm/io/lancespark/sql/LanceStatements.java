@@ -15,7 +15,7 @@ import java.util.function.UnaryOperator;
  */
 public final class LanceStatements {
   private static final Set<String> FIRST = Set.of(
-      "ANALYZE", "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "DROP");
+      "ANALYZE", "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "CREATE", "DROP");
 
   private final SqlTokens tokens;
   private final UnaryOperator<List<String>> resolve;
@@ -75,6 +75,8 @@ public final class LanceStatements {
       return inTable() ? "list_tags" : null;
     } else if (tokens.take("SHOW", "INDEXES") || tokens.take("SHOW", "INDEX")) {
       return inTable() ? "show_indexes" : null;
+    } else if (tokens.take("CREATE", "INDEX")) {
+      return namedIndex() && onTable() && describedIndex() ? "create_index" : null;
     } else if (tokens.take("DROP", "INDEX")) {
       return dropped("name") && onTable() ? "drop_index" : null;
     } else if (tokens.take("ANALYZE", "TABLE")) {
@@ -139,7 +141,7 @@ public final class LanceStatements {
     } else if (tokens.take("DROP", "TAG")) {
       return dropped("tag") ? "drop_tag" : null;
     } else if (tokens.take("CREATE", "INDEX")) {
-      return createdIndex() ? "create_index" : null;
+      return namedIndex() && describedIndex() ? "create_index" : null;
     } else if (tokens.take("DROP", "INDEX")) {
       return dropped("name") ? "drop_index" : null;
     } else if (tokens.take("OPTIMIZE", "INDEX")) {
@@ -175,16 +177,20 @@ public final class LanceStatements {
     return arguments.add("columns => array()");
   }
 
-  private boolean createdIndex() {
+  private boolean namedIndex() {
     if (tokens.take("IF", "NOT", "EXISTS")) {
       arguments.add("if_not_exists => true");
     }
-    return name("name") && tokens.take("USING") && name("kind") && columns() && indexOptions();
+    return name("name");
+  }
+
+  private boolean describedIndex() {
+    return tokens.take("USING") && name("kind") && columns() && indexOptions();
   }
 
   /** The options of an index, as texts of the form name=value. */
   private boolean indexOptions() {
-    if (!tokens.take("WITH")) {
+    if (!tokens.take("WITH") && !tokens.take("OPTIONS")) {
       return true;
     }
     if (!tokens.takeSymbol("(")) {
