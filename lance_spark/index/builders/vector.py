@@ -178,7 +178,10 @@ class VectorBuilder(IndexBuilder):
         return 0 if self._model is not None else self._training.sample_rows(num_rows)
 
     def trained(self, sample: IndexedRows, num_rows: int) -> IndexBuilder:
-        model = self._model or train(self._training, self._rows(sample), num_rows)
+        vectors = self._rows(sample)
+        # A row can have several vectors, or none.
+        num_vectors = round(num_rows * len(vectors.ids) / max(1, len(sample.ids)))
+        model = self._model or train(self._training, vectors, num_vectors)
         return type(self)(self.dtype, {**self.parameters, "model": model})
 
     def shared_parameters(self) -> dict[str, object]:
