@@ -60,7 +60,8 @@ from lance_spark.table.writing.save import CommitOptions
 
 _log = logging.getLogger(__name__)
 
-_POLICY = RetryPolicy(max_attempts=50, max_delay=1.0)
+_POLICY = RetryPolicy(max_attempts=100, first_delay=0.0, max_delay=0.0)
+"""No waits: whoever waits has to follow what others have committed to its partitions meanwhile, and falls behind."""
 
 OPERATION = "lance.operation"
 """The property of a version that names its operation; in `__manifest` all are overwrites."""
