@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 _BATCH = 500_000
-_KEPT_SECONDS = 0.01
+_WATCH_SECONDS = 0.01
 INDEXES = {"BTREE k": "k", "BTREE t": "t", "BITMAP c": "c", "ZONEMAP k": "k", "BLOOMFILTER k": "k", "NGRAM t": "t"}
 
 
@@ -107,7 +107,7 @@ def measure(library: str, uri: str, verb: str, rows: int) -> None:
 
     def watch() -> None:
         nonlocal most
-        while not done.wait(_KEPT_SECONDS):
+        while not done.wait(_WATCH_SECONDS):
             most = max(most, anonymous_megabytes())
 
     watcher = threading.Thread(target=watch)
