@@ -85,9 +85,6 @@ MANAGED_VERSIONS = "table_version_management"
 _READER_FLAGS = f"{RESERVED_PROPERTIES}reader_feature_flags"
 _WRITER_FLAGS = f"{RESERVED_PROPERTIES}writer_feature_flags"
 
-# Many writers contend for one catalog, and each commit is short.
-_POLICY = RetryPolicy(max_attempts=50, max_delay=0.5)
-
 
 @dataclass(frozen=True, slots=True)
 class CatalogVersion:
@@ -132,7 +129,7 @@ class CatalogTable:
         self, root: str, storage_options: Mapping[str, str] | None = None, policy: RetryPolicy | None = None
     ) -> None:
         self._table = TableLocation(below(root, CATALOG_DIRECTORY), storage_options, after_commit=clean_up_after)
-        self._policy = policy or _POLICY
+        self._policy = policy or RetryPolicy()
 
     @property
     def uri(self) -> str:
@@ -195,11 +192,11 @@ class CatalogTable:
         return self._repeated(attempt)
 
     def _repeated(self, attempt: Callable[[], CatalogVersion]) -> CatalogVersion:
-        for number in range(self._policy.max_attempts - 1):
+        for _ in range(self._policy.max_attempts - 1):
             try:
                 return attempt()
             except CommitConflictError:
-                self._policy.wait(number)
+                continue
         return attempt()
 
     def replace_rows(

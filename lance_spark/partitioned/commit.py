@@ -60,9 +60,6 @@ from lance_spark.table.writing.save import CommitOptions
 
 _log = logging.getLogger(__name__)
 
-_POLICY = RetryPolicy(max_attempts=100, first_delay=0.0, max_delay=0.0)
-"""No waits: whoever waits has to follow what others have committed to its partitions meanwhile, and falls behind."""
-
 OPERATION = "lance.operation"
 """The property of a version that names its operation; in `__manifest` all are overwrites."""
 
@@ -207,7 +204,7 @@ class _PartitionedCommit:
         # The mark is the table's; the tables of its partitions have none.
         self._options = replace(options, mark=None, identity=None, properties={**(options.properties or {}), **of_mark})
         self._done: dict[PartitionKey, _Done] = {}
-        self._policy = options.policy or _POLICY
+        self._policy = options.policy or RetryPolicy()
 
     def run(self) -> PartitionedTable:
         current = self._base
@@ -229,7 +226,6 @@ class _PartitionedCommit:
             except CommitStateUnknownError:
                 raise
             except CommitConflictError:
-                self._policy.wait(attempt)
                 current = current.newest()
                 continue
             return PartitionedTable(current.root, current.storage_options, current.catalog, current.catalog.at(made))

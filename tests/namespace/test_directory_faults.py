@@ -30,7 +30,8 @@ def root() -> str:
 @pytest.fixture
 def failing(root: str, monkeypatch: pytest.MonkeyPatch) -> Failing:
     """Makes a namespace whose stores fail in the given ways; stores that are opened later do not."""
-    monkeypatch.setattr(catalog_table, "_POLICY", RetryPolicy(max_attempts=3, sleep=lambda _: None))
+    few = RetryPolicy(max_attempts=3, max_requests=3, sleep=lambda _: None)
+    monkeypatch.setattr(catalog_table, "RetryPolicy", lambda: few)
 
     def make(*faults: Fault) -> DirectoryNamespace:
         def open_failing(uri: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:

@@ -52,12 +52,16 @@ class RetryPolicy:
     """How long a commit goes on against other writers and a store that does not answer.
 
     Attributes:
-        max_attempts: versions to try for, and requests for one version.
-        first_delay, max_delay: seconds; a wait is random between 0 and a bound that doubles from one to the other.
+        max_attempts: versions to try for, without waits: whoever waits has to follow the versions that others commit
+            meanwhile, and falls behind again.
+        max_requests: requests for one version whose owner the store does not show.
+        first_delay, max_delay: seconds between such requests, and between two runs of an operation; a wait is random
+            between 0 and a bound that doubles from one to the other.
         sleep: for tests.
     """
 
-    max_attempts: int = 20
+    max_attempts: int = 100
+    max_requests: int = 20
     first_delay: float = 0.02
     max_delay: float = 2.0
     sleep: Callable[[float], None] = time.sleep
@@ -179,7 +183,6 @@ class Commit:
                 if not self._is_resurrected(location):
                     return manifest
                 self._withdraw(location)
-            self._policy.wait(attempt)
         raise RetryableConflictError(
             f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try later",
             own=self._operation.kind.value,
@@ -319,7 +322,7 @@ class Commit:
         """True if the version is ours, False if it is another writer's."""
         in_doubt = was_lost = False
         trouble: LanceError | None = None
-        for attempt in range(self._policy.max_attempts):
+        for attempt in range(self._policy.max_requests):
             try:
                 result = self._history.manifests.publish(location, payload)
                 if result is PutResult.CREATED:

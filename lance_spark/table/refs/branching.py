@@ -162,7 +162,7 @@ def _description(table: TableLocation, parent: Branch | None, version: int) -> b
 def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolicy) -> None:
     """Writes the description, which creates the branch; its unique id distinguishes ours from another's."""
     store, path = table.refs.store, branch_path(name)
-    for attempt in range(policy.max_attempts):
+    for attempt in range(policy.max_requests):
         if store.put_if_absent(path, payload) is PutResult.CREATED:
             return
         try:

@@ -50,7 +50,7 @@ def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolic
 
 def _publish(table: TableLocation, name: str, payload: bytes, policy: RetryPolicy) -> None:
     store, path = table.refs.store, tag_path(name)
-    for attempt in range(policy.max_attempts):
+    for attempt in range(policy.max_requests):
         if store.put_if_absent(path, payload) is PutResult.CREATED:
             return
         # "Exists" may also be our own request, repeated by the client after a lost reply.

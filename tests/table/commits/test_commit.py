@@ -295,11 +295,14 @@ def test_overwrite_against_append_and_overwrite(tmp_path: Path) -> None:
 
 
 def test_a_writer_gives_up_after_its_attempts(uri: str) -> None:
+    # It does not wait in between: it would have to follow what others commit meanwhile, and be late again.
+    waits: list[float] = []
     always = Fault(PUT, Harm.NONE, times=100, run=lambda: lance_spark.write(rows(7), uri, mode="append") and None)
-    policy = RetryPolicy(max_attempts=3, sleep=lambda seconds: None)
+    policy = RetryPolicy(max_attempts=3, sleep=waits.append)
     with pytest.raises(RetryableConflictError, match="3 times in a row"):
         save(with_faults(uri, always), RowSource.of(rows(1)), mode="append", options=CommitOptions(policy=policy))
     assert values(uri) == [0, 7, 7, 7]
+    assert waits == []
 
 
 def test_waits_grow_and_are_random() -> None:

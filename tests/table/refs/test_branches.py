@@ -25,7 +25,7 @@ from lance_spark.table.refs.refs import Refs
 from tests.support.equality import assert_tables_equal
 from tests.support.moto import S3Bucket
 
-NO_WAIT = RetryPolicy(max_attempts=5, sleep=lambda seconds: None)
+NO_WAIT = RetryPolicy(max_requests=5, sleep=lambda seconds: None)
 PUT = "put_if_absent"
 
 

@@ -28,7 +28,7 @@ from tests.support.equality import assert_tables_equal
 from tests.support.moto import S3Bucket
 from tests.table.commits.test_conflicts import MEASURED, in_between
 
-NO_WAIT = RetryPolicy(max_attempts=5, sleep=lambda seconds: None)
+NO_WAIT = RetryPolicy(max_requests=5, sleep=lambda seconds: None)
 
 
 def rows(*values: int) -> pa.Table:

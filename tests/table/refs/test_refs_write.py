@@ -18,7 +18,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.refs.refs import Refs, Tag
 from lance_spark.table.refs.tagging import create_tag
 
-NO_WAIT = RetryPolicy(max_attempts=5, sleep=lambda seconds: None)
+NO_WAIT = RetryPolicy(max_requests=5, sleep=lambda seconds: None)
 PUT = "put_if_absent"
 
 
