@@ -22,8 +22,8 @@ from lance_spark.spark.types.values import from_spark_batch, to_spark_batch
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.row_level.value_equality import equal_values
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 
 BoolArray = npt.NDArray[np.bool_]

@@ -21,7 +21,7 @@ from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.reading.take import take_of_splits
-from lance_spark.table.row_level.rewritten_rows import by_fragment
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.search.locate import RowLocator
 
 if TYPE_CHECKING:

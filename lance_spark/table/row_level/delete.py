@@ -27,7 +27,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.row_changes import DeletedRows, NewerVersionCheck, commit_row_changes
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
-from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
 
@@ -108,15 +108,7 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Sea
         elif fragment.id in known.deleted:
             found[fragment.id] = known.deleted[fragment.id]
     parts = [batch.column(0).to_numpy() for batch in scan.read_fragments(changed)]
-    return found | _offsets_by_fragment(np.concatenate(parts)) if parts else found
-
-
-def _offsets_by_fragment(addresses: UInt64Array) -> dict[FragmentId, Int64Array | None]:
-    """The offsets of rows by fragment; the addresses of a fragment are consecutive."""
-    owners, offsets = split_addresses(addresses)
-    first = np.flatnonzero(np.diff(owners.astype(np.int64), prepend=-1))
-    ids = owners[first].tolist()
-    return {FragmentId(owner): part for owner, part in zip(ids, np.split(offsets, first[1:]), strict=True)}
+    return found | dict(by_fragment(np.concatenate(parts))) if parts else found
 
 
 def address_scan(

@@ -40,8 +40,8 @@ from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.key_rows import KeyRows
 from lance_spark.table.row_level.merge_conditions import MatchedCondition, matching
-from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.row_level.row_target import RowTarget, Version, Written
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import Conformer

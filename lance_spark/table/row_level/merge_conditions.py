@@ -23,7 +23,7 @@ from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
-from lance_spark.table.row_level.rewritten_rows import by_fragment
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 

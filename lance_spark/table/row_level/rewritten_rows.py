@@ -6,7 +6,7 @@ the row was, so that whoever writes a fragment need not know them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,13 +18,8 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
-from lance_spark.table.rows.row_address import (
-    MAX_ROWS_PER_FRAGMENT,
-    OFFSET_BITS,
-    UInt64Array,
-    is_strictly_ascending,
-    offsets_of,
-)
+from lance_spark.table.rows.fragment_runs import by_fragment
+from lance_spark.table.rows.row_address import UInt64Array, is_strictly_ascending
 from lance_spark.table.rows.row_ids import RowIdSequence, check_ids_left
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
@@ -142,17 +137,6 @@ class MovedRows:
             row_ids.append(lineage.row_ids(offsets))
             created.append(lineage.created_at(offsets))
         return np.concatenate(row_ids), np.concatenate(created)
-
-
-def by_fragment(addresses: UInt64Array) -> Iterator[tuple[FragmentId, Int64Array]]:
-    """The fragments of `addresses` (uint64[n], ascending), with the offsets (int64[k]) in each."""
-    start = 0
-    while start < len(addresses):
-        fragment_id = int(addresses[start]) >> OFFSET_BITS
-        last = np.uint64((fragment_id << OFFSET_BITS) + MAX_ROWS_PER_FRAGMENT - 1)
-        stop = start + int(np.searchsorted(addresses[start:], last, side="right"))
-        yield FragmentId(fragment_id), offsets_of(addresses[start:stop])
-        start = stop
 
 
 def _checked_source_addresses(item: NewFragment) -> UInt64Array:

@@ -29,9 +29,10 @@ from lance_spark.table.operations import Append, CommittableOperation, Delete, O
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.paths import is_detached
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.row_level.rewritten_rows import MovedRows, NewFragment, by_fragment
+from lance_spark.table.row_level.rewritten_rows import MovedRows, NewFragment
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from lance_spark.table.rows.fragment import DataFragment, DeletionFile, FragmentId
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.schema_merge import merge_operation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +12,10 @@ from lance_spark.kernels.text.order import order_of
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.rows.fragment import DataFragment, FragmentId
+from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment_runs import fragment_runs
+from lance_spark.table.rows.row_address import offsets_of, row_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
-
-_HIGH = np.uint64(32)
-_LOW = np.uint64((1 << 32) - 1)
 
 
 class RowLocator:
@@ -47,14 +45,14 @@ class RowLocator:
             unordered[order] = self._exist(addresses[order])
             return unordered
         exist = np.zeros(len(addresses), np.bool_)
-        for id_, start, stop in by_fragment(addresses):
-            fragment = self._fragments.get(FragmentId(id_))
+        for id_, start, stop in fragment_runs(addresses):
+            fragment = self._fragments.get(id_)
             if fragment is None:
                 continue
             end = np.uint64(id_ << 32 | (fragment.physical_rows or 0))
             stop = start + int(np.searchsorted(addresses[start:stop], end))
             live = self._live_rows(fragment)
-            exist[start:stop] = True if live is None else live[(addresses[start:stop] & _LOW).astype(np.int64)]
+            exist[start:stop] = True if live is None else live[offsets_of(addresses[start:stop])]
         return exist
 
     def _live_rows(self, fragment: DataFragment) -> npt.NDArray[np.bool_] | None:
@@ -86,16 +84,7 @@ class RowLocator:
             rows = np.arange(num_rows) if live is None else np.flatnonzero(live)
             if fragment.row_ids is not None:
                 ids.append(RowIdSequence.from_bytes(fragment.row_ids, num_rows).at(rows))
-                addresses.append(rows.astype(np.uint64) | np.uint64(fragment.id) << _HIGH)
+                addresses.append(row_addresses(fragment.id, rows))
         found, places = np.concatenate(ids), np.concatenate(addresses)
         order = np.argsort(found, kind="stable")
         return (found[order], places[order]), found.nbytes + places.nbytes
-
-
-def by_fragment(addresses: npt.NDArray[np.uint64]) -> list[tuple[int, int, int]]:
-    """(fragment id, start, stop) of each fragment in ascending addresses."""
-    if not len(addresses):
-        return []
-    ids = addresses >> _HIGH
-    cuts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
-    return [(int(ids[start]), start, stop) for start, stop in pairwise(cuts)]

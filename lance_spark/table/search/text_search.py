@@ -20,7 +20,8 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.search.locate import by_fragment
+from lance_spark.table.rows.fragment_runs import by_fragment, fragment_runs
+from lance_spark.table.rows.row_address import offsets_of
 from lance_spark.table.search.result_columns import ITEM, SCORE, check_added_columns
 from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, SharedAnalyses, TextColumns, without_damage
 
@@ -28,8 +29,6 @@ SCORE_FIELD = pa.field(SCORE, pa.float32())
 
 ITEM_FIELD = pa.field(ITEM, pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False)
 """Of results that are items of lists: their numbers in the lists, from 0."""
-
-_LOW = np.uint64((1 << 32) - 1)
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class SearchedPart:
             return found
         addresses, places = _distinct(found.addresses)
         kept = np.zeros(len(addresses), np.bool_)
-        for fragment_id, start, stop in by_fragment(addresses):
-            offsets = (addresses[start:stop] & _LOW).astype(np.int64)
+        for fragment_id, start, stop in fragment_runs(addresses):
+            offsets = offsets_of(addresses[start:stop])
             kept[start:stop] = self.scan.matches(self.fragments[fragment_id], offsets)
         return found.keep(kept[places])
 
@@ -108,10 +107,7 @@ class SearchedPart:
             return pa.Table.from_batches([no_columns(len(addresses))])
         reader = self.scan.as_decoded.without_filter
         ascending, places = _distinct(addresses)
-        found = (
-            (self.fragments[fragment_id], (ascending[start:stop] & _LOW).astype(np.int64))
-            for fragment_id, start, stop in by_fragment(ascending)
-        )
+        found = ((self.fragments[fragment_id], offsets) for fragment_id, offsets in by_fragment(ascending))
         table = pa.Table.from_batches(reader.read_offsets(found), schema=reader.arrow_schema)
         return _taken(table, places, self.scan.arrow_schema)
 

@@ -16,8 +16,8 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
-from lance_spark.table.row_level.rewritten_rows import by_fragment
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.stored_vectors import FragmentRows, RowVectors, StoredVectors

@@ -22,7 +22,7 @@ from lance_spark.schema.remembered import Remembered
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
-from lance_spark.table.row_level.rewritten_rows import by_fragment
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.search.result_columns import check_added_columns, place_of
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
