@@ -55,8 +55,8 @@ class RetryPolicy:
         max_attempts: versions to try for, without waits: whoever waits has to follow the versions that others commit
             meanwhile, and falls behind again.
         max_requests: requests for one version whose owner the store does not show.
-        first_delay, max_delay: seconds between such requests, and between two runs of an operation; a wait is random
-            between 0 and a bound that doubles from one to the other.
+        first_delay, max_delay: seconds between two attempts or requests for the same version, and between two runs of
+            an operation; a wait is random between 0 and a bound that doubles from one to the other.
         sleep: for tests.
     """
 
@@ -163,6 +163,7 @@ class Commit:
         return self._serialized[1]
 
     def _commit(self, transaction_file: str) -> Manifest:
+        lost = 0
         for attempt in range(self._policy.max_attempts):
             newest = self._history.latest_to_follow()
             if attempt == 0:
@@ -183,6 +184,10 @@ class Commit:
                 if not self._is_resurrected(location):
                     return manifest
                 self._withdraw(location)
+            if location.version == lost:
+                # The listing does not show yet that another writer has it.
+                self._policy.wait(attempt)
+            lost = location.version
         raise RetryableConflictError(
             f"other writers were first {self._policy.max_attempts} times in a row on {self._store.uri}; try later",
             own=self._operation.kind.value,

@@ -305,6 +305,24 @@ def test_a_writer_gives_up_after_its_attempts(uri: str) -> None:
     assert waits == []
 
 
+def test_a_writer_waits_for_a_listing_that_is_behind(uri: str) -> None:
+    location = TableLocation(uri)
+    latest, shown, waits = location.history.latest_to_follow, list[ManifestLocation | None](), list[float]()
+
+    def behind() -> ManifestLocation | None:
+        if not shown:
+            shown.append(latest())
+            lance_spark.write(rows(7), uri, mode="append")
+        shown.append(shown[0] if len(shown) < 4 else latest())
+        return shown[-1]
+
+    location.history.latest_to_follow = behind  # type: ignore[method-assign]
+    options = CommitOptions(policy=RetryPolicy(sleep=waits.append))
+    assert save(location, RowSource.of(rows(8)), mode="append", options=options).version == 3
+    assert values(uri) == [0, 7, 8]
+    assert len(waits) == 2, "the first conflict may be that of a writer who was first"
+
+
 def test_waits_grow_and_are_random() -> None:
     waits: list[float] = []
     policy = RetryPolicy(first_delay=1.0, max_delay=8.0, sleep=waits.append)
