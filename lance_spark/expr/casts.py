@@ -1,8 +1,8 @@
 """CAST and TRY_CAST with Spark's ANSI meaning.
 
 A conversion maps values it cannot convert to null; CAST turns these nulls into an error, TRY_CAST does not.
-Conversions that Java and Arrow format differently (floating point to string, timestamp to string) and floating point
-to decimal (Spark goes through Java's shortest text) are rejected rather than slightly different.
+Conversions that Java and Arrow format differently (floating point to string, timestamp to string) are rejected rather
+than slightly different.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from lance_spark.expr.values import Family, Operand, family_of, null_like, zero_
 
 Conversion = Callable[[pa.Array, pa.DataType, str], pa.Array]
 
+_INT64_LIMIT = 2.0**63
+
 
 def cast(operand: Operand, type_: pa.DataType, *, is_try: bool, time_zone: str) -> Operand:
     """`operand` (plain) as values of `type_`.
@@ -40,6 +42,9 @@ def cast(operand: Operand, type_: pa.DataType, *, is_try: bool, time_zone: str) 
     if isinstance(operand, pa.Scalar):
         return cast(pa.repeat(operand, 1), type_, is_try=is_try, time_zone=time_zone)[0]
     converted = conversion(operand, type_, time_zone)
+    if families == (Family.FLOAT, Family.DECIMAL):
+        # Without an error, as in Spark.
+        operand = _where(pc.is_finite(operand), operand)
     if not is_try and converted.null_count > operand.null_count:
         failed = pc.and_(pc.is_null(converted), pc.is_valid(operand))
         value = _shown(operand.filter(failed)[0])
@@ -73,10 +78,13 @@ def _integer_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.
 
 
 def _float_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
-    bits = type_.bit_width
+    limit = 2.0 ** (type_.bit_width - 1)
     whole = pc.trunc(values.cast(pa.float64()))
-    fits = pc.and_(pc.greater_equal(whole, -(2.0 ** (bits - 1))), pc.less(whole, 2.0 ** (bits - 1)))
-    return _where(fits, whole).cast(type_)
+    found = _where(pc.and_(pc.greater_equal(whole, -limit), pc.less(whole, limit)), whole).cast(type_)
+    if limit < _INT64_LIMIT:
+        return found
+    # Spark compares with the largest BIGINT as a double, which is one more.
+    return pc.if_else(pc.equal(whole, limit), pa.scalar(2**63 - 1, type_), found)
 
 
 def _decimal_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
@@ -104,6 +112,18 @@ def _number_to_float(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Arr
 def _decimal_to_float(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
     # By way of doubles: Arrow's own way to floats is off in the last digit.
     return values.cast(pa.float64()).cast(type_, safe=False)
+
+
+def _decimal_to_string(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
+    # Arrow writes small numbers with an exponent.
+    distinct = values.dictionary_encode()
+    texts = [None if number is None else f"{number:f}" for number in distinct.dictionary.to_pylist()]
+    return pa.array(texts, type_).take(distinct.indices)
+
+
+def _float_to_decimal(values: pa.Array, type_: pa.DataType, zone: str) -> pa.Array:
+    """Rounds the shortest text of a number, as Spark does: 1.005 to 1.01. Before Java 19 its texts can be longer."""
+    return _string_to_decimal(values.cast(pa.float64()).cast(pa.string()), type_, zone)
 
 
 def _integer_to_decimal(values: pa.Array, type_: pa.DataType, zone: str) -> pa.Array:
@@ -263,10 +283,12 @@ _CONVERSIONS: dict[tuple[Family | None, Family | None], Conversion] = {
     (Family.FLOAT, Family.BOOLEAN): _number_to_boolean,
     (Family.FLOAT, Family.INTEGER): _float_to_integer,
     (Family.FLOAT, Family.FLOAT): _number_to_float,
+    (Family.FLOAT, Family.DECIMAL): _float_to_decimal,
     (Family.DECIMAL, Family.BOOLEAN): _number_to_boolean,
     (Family.DECIMAL, Family.INTEGER): _decimal_to_integer,
     (Family.DECIMAL, Family.FLOAT): _decimal_to_float,
     (Family.DECIMAL, Family.DECIMAL): _decimal_to_decimal,
+    (Family.DECIMAL, Family.STRING): _decimal_to_string,
     (Family.STRING, Family.BOOLEAN): _string_to_boolean,
     (Family.STRING, Family.INTEGER): _string_to_integer,
     (Family.STRING, Family.FLOAT): _string_to_float,

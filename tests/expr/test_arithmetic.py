@@ -142,7 +142,7 @@ def test_text_to_number(text: str, integer: int | None, double: float | None, bo
 
 def test_casts_at_the_edges() -> None:
     assert value("TRY_CAST(a AS BIGINT)", a=pa.array([2.0**63, -(2.0**63), math.nan, 1.9, -1.9])) == [
-        None,
+        2**63 - 1,
         -(2**63),
         None,
         1,
@@ -167,9 +167,7 @@ def test_casts_at_the_edges() -> None:
         value("CAST(a AS TIMESTAMP)", a=far)
 
 
-@pytest.mark.parametrize(
-    "sql", ["CAST(a AS DECIMAL(5, 2))", "CAST(a AS STRING)", "CAST(a AS DATE)", "CAST(a AS BINARY)"]
-)
+@pytest.mark.parametrize("sql", ["CAST(a AS STRING)", "CAST(a AS DATE)", "CAST(a AS BINARY)"])
 def test_casts_that_arrow_would_answer_differently_are_refused(sql: str) -> None:
     with pytest.raises(InvalidInputError, match=r"CAST of double to .* is not supported in a filter"):
         value(sql, a=pa.array([1.0]))

@@ -24,6 +24,8 @@ _MOST_DIGITS = 300
 _WIDEST_DECIMAL128, _WIDEST_DECIMAL256 = 38, 76
 """Digits of the largest decimals."""
 
+_INT64_LIMIT = 2.0**63
+
 
 def _absolute(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
     return absolute(arguments[0])
@@ -75,7 +77,7 @@ def _decimal_type(precision: int, scale: int) -> pa.DataType:
 
 
 def _whole(function: Callable[[Operand], Operand]) -> FunctionBody:
-    """`floor` or `ceil`: floating point numbers stay doubles, NaN and infinities included, where Spark has an error."""
+    """`floor` or `ceil`."""
 
     def body(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
         value = arguments[0]
@@ -83,9 +85,21 @@ def _whole(function: Callable[[Operand], Operand]) -> FunctionBody:
             return value
         if family_of(value.type) is Family.DECIMAL:
             return _whole_decimals(function, value)
-        return function(to_double(value))
+        return _whole_floats(function, value)
 
     return body
+
+
+def _whole_floats(function: Callable[[Operand], Operand], value: Operand) -> Operand:
+    """As BIGINT, the type of Spark, where NaN is 0."""
+    if isinstance(value, pa.Scalar):
+        return _whole_floats(function, pa.repeat(value, 1))[0]
+    whole = function(to_double(value))
+    whole = pc.if_else(pc.is_nan(whole), 0.0, whole)
+    fits = pc.and_(pc.greater_equal(whole, -_INT64_LIMIT), pc.less(whole, _INT64_LIMIT))
+    if pc.all(fits).as_py() is False:
+        raise InvalidInputError(f"floor or ceil of {whole.filter(pc.invert(fits))[0]} is out of range of BIGINT")
+    return whole.cast(pa.int64())
 
 
 def _whole_decimals(function: Callable[[Operand], Operand], value: Operand) -> Operand:

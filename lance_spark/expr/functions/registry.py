@@ -20,7 +20,7 @@ _FUNCTIONS: dict[FunctionName, ScalarFunction] = {
     **LIST_FUNCTIONS,
 }
 
-FALLIBLE = frozenset({FunctionName.ABS, FunctionName.ROUND, FunctionName.REPEAT})
+FALLIBLE = frozenset({FunctionName.ABS, FunctionName.ROUND, FunctionName.FLOOR, FunctionName.CEIL, FunctionName.REPEAT})
 """Functions that fail on some values of the right type."""
 
 
