@@ -271,9 +271,9 @@ class PartitionedDataset(
             self, from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
         )
 
-    def tags(self) -> dict[str, Tag]:
-        """The table's tags by name, without those that keep a version while a restore runs."""
-        return {name: tag for name, tag in super().tags().items() if not name.startswith(RESTORE_GUARD)}
+    def _tags_by_name(self) -> dict[str, Tag]:
+        """Without those that keep a version while a restore runs."""
+        return {name: tag for name, tag in super()._tags_by_name().items() if not name.startswith(RESTORE_GUARD)}
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""

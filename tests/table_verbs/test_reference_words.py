@@ -12,6 +12,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
+from lance.dataset import Tags
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
@@ -66,6 +67,42 @@ def test_merge_insert(table: Any) -> None:
         table.merge_insert("id").execute(new(1))
     some = table.newest().merge_insert("id").when_matched_update_all("source.id > 0").execute(new(0, 1))
     assert texts(some)[1] == "new"
+
+
+def test_tags(table: Any) -> None:
+    first = table.version
+    later = table.append(new(6))
+    later.tags.create("a")
+    later.tags.create("b", first)
+    assert later.tags.list() == later.tags() == table.tags()
+    assert [later.tags.get_version(name) for name in ("a", "b")] == [later.version, first]
+    later.tags.update("b", later.version)
+    later.tags.delete("a")
+    assert {name: tag.version for name, tag in table.tags.list().items()} == {"b": later.version}
+    with pytest.raises(NotFoundError, match="no tag 'a'"):
+        table.tags.get_version("a")
+    with pytest.raises(InvalidInputError, match="'b' is no number of a version"):
+        table.tags.create("c", "b")
+    words = {name for name in dir(table.tags) if not name.startswith("_")}
+    assert words == {name for name in dir(Tags) if not name.startswith("_")} - {
+        "list_ordered",
+        "replace_metadata",
+    }
+
+
+def test_branches() -> None:
+    table = lance_spark.write(ROWS, f"memory://words-{uuid.uuid4().hex}")
+    table.create_branch("b")
+    assert table.branches.list() == table.branches()
+    assert [*table.branches()] == ["b"]
+    table.branches.delete("b")
+    assert table.branches.list() == {}
+
+
+def test_indexes_are_optimized_as_without_a_number_of_segments(table: Any) -> None:
+    grown = table.create_scalar_index("id", "BTREE").append(new(6))
+    optimized = grown.optimize.optimize_indices(num_indices_to_merge=None)
+    assert optimized.index_statistics("id_idx")["num_unindexed_rows"] == 0
 
 
 def test_names_that_are_called_otherwise(table: Any) -> None:

@@ -128,14 +128,18 @@ class IndexVerbs(ABC):
         return self._create_index(_only_column(column), index_type, name, replace, given)
 
     def optimize_indices(
-        self, names: Sequence[str] | str | None = None, *, num_indices_to_merge: int = 1, retrain: bool = False
+        self,
+        names: Sequence[str] | str | None = None,
+        *,
+        num_indices_to_merge: int | None = None,
+        retrain: bool = False,
     ) -> Self:
         """The newest version of the branch with indexes that cover all rows; it itself if they do already.
 
         Args:
             names: of the indexes; None for all that this release can build.
             num_indices_to_merge: how many of the newest segments of an index are merged with the rows that no segment
-                covers; 0 gives these rows a segment of their own, which costs least.
+                covers; 0 gives these rows a segment of their own, which costs least. None is 1.
             retrain: builds the indexes from the data again.
 
         Raises:
@@ -147,7 +151,7 @@ class IndexVerbs(ABC):
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
         chosen = (names,) if isinstance(names, str) else None if names is None else tuple(names)
-        options = OptimizeOptions(chosen, num_indices_to_merge, retrain)
+        options = OptimizeOptions(chosen, 1 if num_indices_to_merge is None else num_indices_to_merge, retrain)
         return self._optimize_indices(options)
 
     @abstractmethod

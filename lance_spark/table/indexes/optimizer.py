@@ -28,7 +28,11 @@ class Optimizable(Protocol):
         ...
 
     def optimize_indices(
-        self, names: Sequence[str] | str | None = None, *, num_indices_to_merge: int = 1, retrain: bool = False
+        self,
+        names: Sequence[str] | str | None = None,
+        *,
+        num_indices_to_merge: int | None = None,
+        retrain: bool = False,
     ) -> Self:
         """See `Dataset.optimize_indices`."""
         ...
@@ -47,7 +51,7 @@ class Optimizer(Generic[Table]):
     def optimize_indices(
         self,
         *,
-        num_indices_to_merge: int = 1,
+        num_indices_to_merge: int | None = None,
         index_names: Sequence[str] | None = None,
         retrain: bool = False,
     ) -> Table:

@@ -15,6 +15,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
+from lance_spark.table.versions.reference_refs import Tags
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -85,8 +86,14 @@ class TagVerbs(ABC):
         )
         return shown_batches(feed.batches())
 
-    def tags(self) -> dict[str, Tag]:
-        """The table's tags by name."""
+    @property
+    def tags(self) -> Tags:
+        """The table's tags: ``tags()`` has them by name. ``tags.create``, ``update``, ``delete``, ``list`` and
+        ``get_version`` are those of the reference library.
+        """
+        return Tags(self._tags_by_name, self.delete_tag, {"create": self.create_tag, "update": self.update_tag})
+
+    def _tags_by_name(self) -> dict[str, Tag]:
         return self.versions_location.refs.tags()
 
     def create_tag(self, name: str, version: int | None = None) -> Self:

@@ -18,6 +18,7 @@ from lance_spark.table.refs.branching import create_branch, delete_branch
 from lance_spark.table.refs.clone import shallow_clone
 from lance_spark.table.refs.refs import Branch
 from lance_spark.table.versions.changes import add_bases
+from lance_spark.table.versions.reference_refs import NamedRefs
 from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 
@@ -70,9 +71,12 @@ class VersionVerbs(TagVerbs):
         )
         return plan_changes(self.location, versions, columns)
 
-    def branches(self) -> dict[str, Branch]:
-        """The table's branches except the main one, by name."""
-        return self.location.refs.branches()
+    @property
+    def branches(self) -> NamedRefs[Branch]:
+        """The table's branches except the main one: ``branches()`` has them by name. ``branches.list`` and ``delete``
+        are those of the reference library.
+        """
+        return NamedRefs(self.location.refs.branches, self.delete_branch)
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> Self:
         """Creates a branch from `version` of this branch, the version of `tag`, or this one; returns its first version.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 
 import lance_spark
+from lance_spark.index.vector.storage import GraphNodes
 from lance_spark.index.vector.stored.flat import row_codes
 from lance_spark.index.vector.stored.graph import Graph
-from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
+from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, SQUARED_L2
 from tests.table.vector_search.test_exact import clustered, vectors, write
 from tests.table.vector_search.test_flat_copies import make_old
 
@@ -114,3 +116,14 @@ def test_values_without_bounds_have_no_codes(value: float) -> None:
     assert not row_codes(rows).arrays
     assert not row_codes(np.ones((3, 8), np.float32)).arrays
     assert row_codes(np.arange(24, dtype=np.float32).reshape(3, 8)).arrays
+
+
+def test_distances_that_overflow_are_infinite() -> None:
+    """Codes of a damaged file can have any scale."""
+    graph = Graph(np.zeros(1, np.uint32), np.array([0, 1]), np.zeros(1, np.int64), np.zeros(0, np.uint32), 0)
+    nodes = GraphNodes(SQUARED_L2, np.full((1, 1), 1e15, np.float32), 1, np.zeros(1, np.float32), scale=1e20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        walked = graph.nearest(nodes, 1, None)
+    assert walked is not None
+    assert walked[0].tolist() == [np.inf]

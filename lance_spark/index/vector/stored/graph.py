@@ -84,7 +84,9 @@ class Graph:
         )
         if count < 0:
             return None
-        return keys[:count] * np.float32(nodes.scale) + np.float32(nodes.offset), found[:count]
+        with np.errstate(over="ignore", invalid="ignore"):  # Of vectors of a damaged file.
+            distances = keys[:count] * np.float32(nodes.scale) + np.float32(nodes.offset)
+        return distances, found[:count]
 
 
 @dataclass(frozen=True)
