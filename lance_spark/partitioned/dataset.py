@@ -18,7 +18,6 @@ from lance_spark.partitioned.index_verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance import compaction
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
-from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.properties import set_properties, user_properties
 from lance_spark.partitioned.row_changes import PartitionRows, change_rows
 from lance_spark.partitioned.save import (
@@ -49,7 +48,6 @@ from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reference_arguments import takes_reference_arguments, with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
-from lance_spark.table.refs.refs import Tag
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
@@ -270,10 +268,6 @@ class PartitionedDataset(
         return plan_changes(
             self, from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
         )
-
-    def _tags_by_name(self) -> dict[str, Tag]:
-        """Without those that keep a version while a restore runs."""
-        return {name: tag for name, tag in super()._tags_by_name().items() if not name.startswith(RESTORE_GUARD)}
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from lance_spark.errors import LanceError, NotFoundError
+from lance_spark.errors import NotFoundError
 from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
 from lance_spark.partitioned.commit import OPERATION, commit_rows, with_operation_name
 from lance_spark.partitioned.manifest_index import NamedVersion, Partition
-from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.operations import OperationKind
-from lance_spark.table.refs.tagging import create_tag, delete_tag
+from lance_spark.table.refs.restore_guards import kept_while_restored
 from lance_spark.table.versions.version_summary import (
     Content,
     Difference,
@@ -181,9 +179,7 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
     """
     location = table.catalog.table
     # A clean-up at the same time spares what has a tag, and with it all versions of partitions that it names.
-    guard = f"{RESTORE_GUARD}{secrets.token_hex(8)}"
-    create_tag(location, guard, version)
-    try:
+    with kept_while_restored(location, version):
         old = open_partitioned(table.root, version=version, storage_options=table.storage_options)
 
         def attempt(current: PartitionedTable) -> PartitionedTable:
@@ -194,12 +190,3 @@ def restore(table: PartitionedTable, version: int, options: CommitOptions | None
             )
 
         return retry_on_conflict(attempt, table.newest(), table.newest, options.policy if options else None)
-    finally:
-        _quietly(lambda: delete_tag(location, guard))
-
-
-def _quietly(act: Callable[[], None]) -> None:
-    try:
-        act()
-    except LanceError:
-        return  # A tag that is left spares a version; it must not hide what has happened.

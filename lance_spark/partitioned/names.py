@@ -13,9 +13,6 @@ PARTITION_COLUMN_PREFIX = "partition_field_"
 SPEC_KEY_PREFIX = "partition_spec_v"
 SCHEMA_KEY = "schema"
 
-RESTORE_GUARD = "lance-restore-"
-"""How the names of tags begin that a restore makes for as long as it works."""
-
 _SPEC_NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z")
 MAX_SPEC_ID = 2**31 - 1
 

@@ -28,7 +28,6 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.locations import is_external, location_uri
 from lance_spark.partitioned.manifest_index import Partition, partitions_of
-from lance_spark.partitioned.names import RESTORE_GUARD
 from lance_spark.partitioned.spec import is_partitioned, specs_from_metadata
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable
 from lance_spark.storage import open_store
@@ -43,12 +42,12 @@ from lance_spark.table.cleanup.cleanup import (
     cleanup,
 )
 from lance_spark.table.cleanup.orphan_files import FileKind, OrphanFile
-from lance_spark.table.cleanup.references import other_branches
+from lance_spark.table.cleanup.references import GUARD_PREFIX, other_branches, remove_old_guards
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_store import ManifestLocation
-from lance_spark.table.paths import DATA, DELETIONS, INDICES, TAGS, TRANSACTIONS, VERSIONS
+from lance_spark.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS
 
 _DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")
 _KINDS = {
@@ -182,12 +181,9 @@ class _Vacuum:
     def _refuses_tags(self) -> bool:
         """Whether tags are to be heeded; those of restores that were killed go when they are old."""
         refs = self._catalog.table.refs
-        before = None if self._window is None else self._now - self._window
-        for entry in list(refs.store.list(TAGS)):
-            is_old = before is None or (entry.modified is not None and entry.modified < before)
-            if is_old and entry.path.startswith(f"{TAGS}/{RESTORE_GUARD}") and not self._policy.dry_run:
-                refs.store.delete(entry.path)
-        names = [name for name in refs.tags() if not name.startswith(RESTORE_GUARD)]
+        if not self._policy.dry_run:
+            remove_old_guards(refs, None if self._window is None else self._now - self._window)
+        names = [name for name in refs.tags() if not name.startswith(GUARD_PREFIX)]
         return self._policy.error_if_tagged_old_versions and bool(names)
 
     def _kept(self, without: Sequence[int]) -> _Named:

@@ -22,11 +22,13 @@ from lance_spark.table.cleanup.orphan_files import (
     remove_staging,
 )
 from lance_spark.table.cleanup.references import (
+    GUARD_PREFIX,
     detached_versions,
     held_from,
     listed_versions,
     other_branches,
     protected_versions,
+    remove_old_guards,
 )
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
@@ -130,6 +132,8 @@ def cleanup(table: TableLocation, policy: CleanupPolicy | None = None, *, keep_f
     check_writable(newest.writer_flags, table.uri)
     if keep_from is not None:
         check_keep_from(table.uri, keep_from, newest.version)
+    if not policy.dry_run:
+        remove_old_guards(table.refs, None if policy.delete_unverified else now - SAFETY_WINDOW)
     run = CleanupRun(table, policy, now)
     run.check_tags(newest, keep_from)
     run.remove_versions(newest, keep_from)
@@ -191,7 +195,7 @@ class CleanupRun:
         if not self._policy.error_if_tagged_old_versions:
             return
         candidates = {location.version for location in self._candidates(newest, keep_from)}
-        tags = self._table.refs.tags().values()
+        tags = [tag for tag in self._table.refs.tags().values() if not tag.name.startswith(GUARD_PREFIX)]
         old = [tag for tag in tags if tag.branch == self._table.branch and tag.version in candidates]
         names = sorted(tag.name for tag in old if self._is_old(self._history.load(tag.version).manifest))
         if names:

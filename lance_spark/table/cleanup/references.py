@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from lance_spark.errors import NotFoundError
 from lance_spark.storage.base import ObjectStore
@@ -13,6 +14,7 @@ from lance_spark.table.paths import (
     DATA,
     DELETIONS,
     INDICES,
+    TAGS,
     TRANSACTIONS,
     TREE,
     VERSIONS,
@@ -22,6 +24,9 @@ from lance_spark.table.refs.refs import Refs
 
 HOLD_PREFIX = "lance-stream-"
 """How the names of tags begin that keep their version and all later ones, which a streaming query has yet to read."""
+
+GUARD_PREFIX = "lance-restore-"
+"""How the names of tags begin that keep a version while it is restored."""
 
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 
@@ -38,6 +43,14 @@ def protected_versions(refs: Refs, branch: str | None) -> frozenset[int]:
     tagged = {tag.version for tag in refs.tags().values() if tag.branch == branch}
     begun = {other.parent_version for other in refs.branches().values() if other.parent == branch}
     return frozenset(tagged | begun)
+
+
+def remove_old_guards(refs: Refs, before: datetime | None) -> None:
+    """Removes the tags of restores that were killed: those from before a moment; None: all of them."""
+    for entry in list(refs.store.list(TAGS)):
+        is_old = before is None or (entry.modified is not None and entry.modified < before)
+        if is_old and entry.path.startswith(f"{TAGS}/{GUARD_PREFIX}"):
+            refs.store.delete(entry.path)
 
 
 def held_from(refs: Refs, branch: str | None) -> int | None:

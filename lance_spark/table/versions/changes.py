@@ -19,6 +19,7 @@ from lance_spark.table.operations import CommittableOperation, Restore, UpdateBa
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
+from lance_spark.table.refs.restore_guards import kept_while_restored
 from lance_spark.table.writing.base_selection import checked_bases
 
 
@@ -31,10 +32,11 @@ def restore(table: TableLocation, version: int, policy: RetryPolicy | None = Non
         CommitStateUnknownError: it is unknown whether the version was committed.
         UnsupportedFeatureError: one of the two versions needs a feature that this release does not write.
     """
-    restored = table.at(version).manifest
-    _check_in_history(restored)
-    newest = table.history.load_latest().manifest
-    return _commit(table, newest, Restore(version, restored), policy)
+    _check_in_history(table.at(version).manifest)
+    with kept_while_restored(table, version):
+        restored = table.at(version).manifest
+        newest = table.history.load_latest().manifest
+        return _commit(table, newest, Restore(version, restored), policy)
 
 
 def add_bases(

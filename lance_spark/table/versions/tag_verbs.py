@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_spark.table.change_feed.change_feed import ChangeFeed
+from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.shown_types import shown_batches
@@ -94,7 +95,9 @@ class TagVerbs(ABC):
         return Tags(self._tags_by_name, self.delete_tag, {"create": self.create_tag, "update": self.update_tag})
 
     def _tags_by_name(self) -> dict[str, Tag]:
-        return self.versions_location.refs.tags()
+        """Without those that keep a version while a restore runs."""
+        tags = self.versions_location.refs.tags()
+        return {name: tag for name, tag in tags.items() if not name.startswith(GUARD_PREFIX)}
 
     def create_tag(self, name: str, version: int | None = None) -> Self:
         """Creates a tag for `version` of this branch, None for this dataset's version; returns that version.

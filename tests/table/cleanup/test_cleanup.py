@@ -21,7 +21,8 @@ import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.storage.paths import STAGING_PREFIX
-from lance_spark.table.cleanup.cleanup import CleanupPolicy, CleanupStats, cleanup
+from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup
+from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
@@ -29,6 +30,7 @@ from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.paths import ManifestNaming
 from lance_spark.table.refs.refs import Refs
 from lance_spark.table.refs.tagging import create_tag, update_tag
+from lance_spark.table.versions.changes import restore
 from lance_spark.table.writing.save import CommitOptions, commit_append
 from lance_spark.table.writing.write import write_fragments
 
@@ -370,6 +372,34 @@ def test_a_restore_that_comes_meanwhile(tmp_path: Path) -> None:
     cleanup(with_faults(uri, Fault("delete", Harm.NONE, path_part=first, run=restore)), CleanupPolicy(older_than=NOW))
     assert restored == [9]
     assert contents(uri) == {8: before[8], 9: before[5]}
+
+
+def test_a_clean_up_while_a_version_is_restored(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    before = contents(uri)
+
+    def clean_up() -> None:
+        assert lance_spark.open(uri).tags() == {}
+        lance_spark.open(uri).cleanup(older_than=NOW)
+
+    restore(with_faults(uri, Fault("put_if_absent", Harm.NONE, path_part="_versions", run=clean_up)), 5)
+    assert contents(uri) == {5: before[5], 8: before[8], 9: before[5]}
+    assert not list((tmp_path / "t" / "_refs" / "tags").glob("*"))
+
+
+def test_a_restore_that_was_killed_keeps_its_version_for_a_week(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    guard = Path(uri) / "_refs" / "tags" / f"{GUARD_PREFIX}1.json"
+    guard.parent.mkdir(parents=True)
+    guard.write_text('{"branch": null, "version": 4, "manifestSize": 1}')
+    lance_spark.open(uri).cleanup(older_than=NOW)
+    assert numbers(uri) == [4, 8]
+    week_ago = time.time() - SAFETY_WINDOW.total_seconds() - 1
+    os.utime(guard, (week_ago, week_ago))
+    lance_spark.open(uri).cleanup(older_than=NOW)
+    assert numbers(uri) == [8]
 
 
 @pytest.mark.parametrize("operation", ["delete", "list", "read", "put_if_absent"])
