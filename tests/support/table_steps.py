@@ -43,7 +43,7 @@ class Content:
         return cls(
             tuple(sorted(dataset.to_table()["a"].to_pylist())),
             tuple(sorted(dataset.config.items())),
-            tuple(sorted((name, tag.version) for name, tag in location.refs.tags().items())),
+            tuple(sorted((name, tag.version) for name, tag in dataset.tags().items())),
             tuple(dataset.schema.names),
         )
 

@@ -19,8 +19,8 @@ def kept_while_restored(table: TableLocation, version: int) -> Iterator[None]:
     Raises: as `create_tag`.
     """
     guard = f"{GUARD_PREFIX}{secrets.token_hex(8)}"
-    create_tag(table, guard, version)
     try:
+        create_tag(table, guard, version)
         yield
     finally:
         # A tag that is left spares a version until it is old; it must not hide what has happened.
