@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import partial
 
 from lance_spark.errors import InvalidInputError, NotFoundError
@@ -14,7 +14,7 @@ from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History
-from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest, in_utc
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.pinned_history import PinnedHistory
 from lance_spark.table.operations import OperationKind
@@ -130,7 +130,7 @@ class TableLocation:
         Raises:
             NotFoundError: the table began later.
         """
-        wanted = moment.astimezone(timezone.utc)
+        wanted = in_utc(moment)
         for location in sorted(self.history.locations(), key=lambda found: found.version, reverse=True):
             try:
                 file = self.history.load_at(location)

@@ -38,6 +38,7 @@ from lance_spark.table.cleanup.cleanup import (
     CleanupPolicy,
     CleanupRun,
     CleanupStats,
+    ago,
     check_keep_from,
     cleanup,
 )
@@ -182,7 +183,7 @@ class _Vacuum:
         """Whether tags are to be heeded; those of restores that were killed go when they are old."""
         refs = self._catalog.table.refs
         if not self._policy.dry_run:
-            remove_old_guards(refs, None if self._window is None else self._now - self._window)
+            remove_old_guards(refs, None if self._window is None else ago(self._now, self._window))
         names = [name for name in refs.tags() if not name.startswith(GUARD_PREFIX)]
         return self._policy.error_if_tagged_old_versions and bool(names)
 
@@ -218,7 +219,7 @@ class _Vacuum:
         if newest is None:
             return CleanupStats()
         check_writable(newest.writer_flags, table.uri)
-        before = None if self._window is None else self._now - self._window
+        before = None if self._window is None else ago(self._now, self._window)
         run = _PartitionRun(table, self._policy, self._now, before, kept[location], deleted.get(location, set()))
         run.remove_versions(newest, None)
         return run.remove_files(self._window)
@@ -233,7 +234,7 @@ class _Vacuum:
         """Step 4 for one directory; what goes."""
         entries = list(self._store.list(location, recursive=True))
         if not was_named and self._window is not None:
-            before = self._now - self._window
+            before = ago(self._now, self._window)
             if any(entry.modified is None or entry.modified >= before for entry in entries):
                 return []
         if not self._policy.dry_run:

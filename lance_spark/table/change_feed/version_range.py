@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import in_utc
 from lance_spark.table.paths import is_detached
 
 
@@ -36,7 +37,7 @@ class VersionRange:
         first = _first_after(table, start, from_inclusive) if isinstance(start, datetime) else _number(start)
         last = _last_before(table, end, to_inclusive) if isinstance(end, datetime) else _number(end)
         if isinstance(start, datetime) and isinstance(end, datetime):
-            if start.astimezone(timezone.utc) > end.astimezone(timezone.utc):
+            if in_utc(start) > in_utc(end):
                 raise InvalidInputError(f"there are no versions from {start} to {end}")
         elif not isinstance(start, datetime) and not isinstance(end, datetime) and last < first:
             raise InvalidInputError(f"there are no versions from {start} to {end}")
@@ -61,11 +62,11 @@ def _first_after(table: TableLocation, moment: datetime, inclusive: bool) -> int
         found = table.as_of(moment).manifest
     except NotFoundError:
         return min((location.version for location in table.history.locations()), default=1)
-    at_it = found.timestamp == moment.astimezone(timezone.utc)
+    at_it = found.timestamp == in_utc(moment)
     return found.version if at_it and inclusive else found.version + 1
 
 
 def _last_before(table: TableLocation, moment: datetime, inclusive: bool) -> int:
     found = table.as_of(moment).manifest
-    at_it = found.timestamp == moment.astimezone(timezone.utc)
+    at_it = found.timestamp == in_utc(moment)
     return found.version - 1 if at_it and not inclusive else found.version

@@ -33,7 +33,7 @@ from lance_spark.table.cleanup.references import (
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
-from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.manifest import Manifest, in_utc
 from lance_spark.table.manifests.manifest_store import ManifestLocation
 
 DEFAULT_AGE = timedelta(days=14)
@@ -78,7 +78,15 @@ class CleanupPolicy:
         if self.older_than is None and self.keep_versions is not None:
             return None
         older_than = DEFAULT_AGE if self.older_than is None else self.older_than
-        return now - older_than if isinstance(older_than, timedelta) else older_than.astimezone(timezone.utc)
+        return ago(now, older_than) if isinstance(older_than, timedelta) else in_utc(older_than)
+
+
+def ago(now: datetime, age: timedelta) -> datetime:
+    """A moment before `now`; the first one that there is, if it is earlier than that."""
+    try:
+        return now - age
+    except OverflowError:
+        return datetime.min.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +283,7 @@ class CleanupRun:
             for manifest in listed_versions(other.history):
                 self._kept.add(manifest, in_own_root=False)
         self._keep_new_versions()
-        before = None if window is None else self._now - window
+        before = None if window is None else ago(self._now, window)
         store = self._history.store
         found = list(find_orphan_files(store, self._kept, self._deleted, before))
         stats = CleanupStats(tuple(self._removed), bytes_removed=sum(self._removed.values()))

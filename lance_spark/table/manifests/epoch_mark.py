@@ -172,7 +172,7 @@ def _parsed(app: str, text: str) -> CommittedEpoch:
             at if at.tzinfo else at.replace(tzinfo=timezone.utc),
             None if planned is None else int(planned),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInputError(
             f"the entry {PREFIX}{app} of the table's config is {text!r}, which is not the mark of a streaming query; "
             "remove it by CALL system.release_stream"

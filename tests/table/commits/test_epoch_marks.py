@@ -177,8 +177,10 @@ def _at(manifest: object, moment: datetime, more: dict[str, str] | None = None) 
 
 
 def test_entry_of_another_program_is_an_error() -> None:
-    with pytest.raises(InvalidInputError, match="not the mark of a streaming query"):
-        EpochMark(QUERY, 1).verdict({PREFIX + QUERY: "57"})
+    infinite = '{"epoch":1e400,"at":"2026-11-22T00:00:00Z"}'
+    for text in ("57", infinite, infinite.replace("1e400", '1,"planned":1e400'), "[" * 100_000):
+        with pytest.raises(InvalidInputError, match="not the mark of a streaming query"):
+            EpochMark(QUERY, 1).verdict({PREFIX + QUERY: text})
     with pytest.raises(InvalidInputError, match="choose another name"):
         EpochMark("retention", 1)
     known = CommittedEpoch("a", 1, datetime(2026, 11, 22, tzinfo=timezone.utc))

@@ -180,6 +180,20 @@ def test_times(uri: str) -> None:
         lance_spark.open(uri, timestamp=datetime(2001, 1, 1))
 
 
+def test_moments_at_the_ends_of_the_calendar(tmp_path: Path) -> None:
+    dataset = lance_spark.write(pa.table({"a": [1]}), tmp_path)
+    west, east = timezone(timedelta(hours=-10)), timezone(timedelta(hours=10))
+    for zone in (None, west, east):
+        first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
+        assert lance_spark.open(tmp_path, timestamp=last).version == 1
+        with pytest.raises(NotFoundError):
+            lance_spark.open(tmp_path, timestamp=first)
+        assert len(list(dataset.changes(first, last))) == 1
+        assert dataset.cleanup(older_than=first, dry_run=True).versions == ()
+    assert dataset.cleanup(older_than=timedelta.max).versions == ()
+    assert dataset.remove_orphans(older_than=timedelta.max).data_files == 0
+
+
 def test_tags_and_branches(uri: str) -> None:
     dataset = lance.dataset(uri)
     dataset.tags.create("v1.0", 2)
