@@ -89,6 +89,25 @@ def test_indexes_in_the_words_of_spark(spark: SparkSession, table: str) -> None:
         run(spark, f"CREATE INDEX n ON {table} USING tree (id)")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "OPTIONS ('rows_per_zone' = '64')",
+        "OPTIONS ('rows_per_zone' '64', num_segments 1)",
+        'options ("Rows_Per_Zone"=64)',
+        "WITH (`rows_per_zone` = 64, num_segments = NULL)",
+    ],
+)
+def test_options_of_indexes_are_written_as_in_spark(spark: SparkSession, table: str, options: str) -> None:
+    run(spark, f"CREATE INDEX by_id ON {table} USING zonemap (id) {options}")
+    (shown,) = run(spark, f"SHOW INDEXES IN {table}")
+    assert (shown.name, shown.index_type) == ("by_id", "zonemap")
+    with pytest.raises(AnalysisException, match="rows_per_zon"):
+        run(spark, f"CREATE INDEX other ON {table} USING zonemap (id) {options.lower().replace('zone', 'zon')}")
+    with pytest.raises(AnalysisException, match="is given twice"):
+        run(spark, f"CREATE INDEX other ON {table} USING zonemap (id) OPTIONS ('a=b' 1, a 2)")
+
+
 def test_procedures_and_existing_names(spark: SparkSession, table: str) -> None:
     arguments = f"table => '{table}', name => 'n', kind => 'ZONEMAP', columns => array('id')"
     (made,) = run(spark, f"CALL lance.system.create_index({arguments}, options => array('rows_per_zone=100'))")

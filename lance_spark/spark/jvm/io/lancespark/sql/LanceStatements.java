@@ -188,7 +188,7 @@ public final class LanceStatements {
     return tokens.take("USING") && name("kind") && columns() && indexOptions();
   }
 
-  /** The options of an index, as texts of the form name=value. */
+  /** The options of an index, as texts of the form name=value. As in Spark, = may be left out, and names may be strings. */
   private boolean indexOptions() {
     if (!tokens.take("WITH") && !tokens.take("OPTIONS")) {
       return true;
@@ -198,12 +198,18 @@ public final class LanceStatements {
     }
     List<String> given = new ArrayList<>();
     do {
-      List<String> key = tokens.identifier();
-      String value = key != null && key.size() == 1 && tokens.takeSymbol("=") ? tokens.value() : null;
+      String key = tokens.string();
+      List<String> name = key == null ? tokens.identifier() : null;
+      if (key == null && name == null) {
+        return false;
+      }
+      tokens.takeSymbol("=");
+      String value = tokens.value();
       if (value == null) {
         return false;
       }
-      given.add("concat(" + literal(key.get(0) + "=") + ", " + value + ")");
+      key = key == null ? literal(String.join(".", name)) : key;
+      given.add("concat(" + key + ", '=', coalesce(CAST(" + value + " AS STRING), 'null'))");
     } while (tokens.takeSymbol(","));
     arguments.add("options => array(" + String.join(", ", given) + ")");
     return tokens.takeSymbol(")");
