@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import lance_spark
-from lance_spark.index.vector.stored import copies, flat
+from lance_spark.index.vector.stored import copies, flat, scalar
 from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.cache import shared
@@ -150,3 +152,35 @@ def test_what_is_read_of_the_mapped_file_is_counted(tmp_path: Path, kind: str, v
     assert counts[2] >= of_vectors
     # Of the three other partitions.
     assert of_vectors // 10 < counts[2] - counts[1] <= of_vectors + ROWS * 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "kernel"), [("IVF_FLAT", flat, "near_by_bytes"), ("IVF_SQ", scalar, "byte_estimates")]
+)
+def test_copies_stay_while_they_are_compared(
+    tmp_path: Path, kind: str, module: Any, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread can empty the cache meanwhile."""
+    uri, values = indexed(tmp_path, kind, "l2")
+    monkeypatch.setattr(flat, "_MIN_VALUES", 0)
+    made: list[weakref.ref[Any]] = []
+    copied, compare = copies.CopiedStorage._made, getattr(module, kernel)
+
+    def kept(*arguments: Any) -> Any:
+        found = copied(*arguments)
+        made.extend(weakref.ref(copy.arrays[0]) for copy, _ in found if copy is not None)
+        return found
+
+    def emptied(*arguments: Any) -> Any:
+        shared.clear()
+        gc.collect()
+        assert all(reference() is not None for reference in made)
+        return compare(*arguments)
+
+    monkeypatch.setattr(copies.CopiedStorage, "_made", kept)
+    dataset = lance_spark.open(uri)
+    for _ in range(2):
+        dataset.nearest("v", values[7], 5, nprobes=4)
+    monkeypatch.setattr(module, kernel, emptied)
+    assert dataset.nearest("v", values[7], 5, nprobes=4)["id"][0].as_py() == 7
+    assert made

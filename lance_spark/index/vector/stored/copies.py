@@ -40,6 +40,18 @@ class Copy(NamedTuple):
         return sum(array.nbytes for array in self.arrays)
 
 
+class Copies(NamedTuple):
+    """The copies of some partitions.
+
+    Attributes:
+        addresses: int64[p, number of arrays]: of each, 0 for a partition without a copy.
+        kept: what the addresses lead to. The cache can give it up while another thread reads.
+    """
+
+    addresses: npt.NDArray[np.int64]
+    kept: Sequence[Copy | None]
+
+
 @dataclass(frozen=True)
 class CopiedStorage(VectorStorage):
     """Vectors or codes that are compared in another form than the stored one.
@@ -103,13 +115,15 @@ class CopiedStorage(VectorStorage):
         READS.add(len(found), sum([rows.payload.nbytes for rows in found]), 0.0)
         return found
 
-    def addresses_of_copies(self, parts: Parts, number: int) -> npt.NDArray[np.int64] | None:
-        """int64[p, number]: the addresses of the copy of each partition, 0 for one that was not compared before and
-        may never be again; None if no partition has a copy."""
+    def located_copies(self, parts: Parts, number: int) -> Copies:
+        """The copies of partitions, none of one that was not compared before and may never be again.
+
+        Args:
+            number: arrays of a copy.
+        """
         copies = self.copies(parts)
-        if not any(copies):
-            return None
-        return np.array([(0,) * number if copy is None else copy.addresses for copy in copies], np.int64)
+        addresses = np.array([(0,) * number if copy is None else copy.addresses for copy in copies], np.int64)
+        return Copies(addresses.reshape(len(copies), number), copies)
 
     def copies(self, parts: Parts) -> list[Copy | None]:
         """The copy of each partition, None for one that was not compared before and may never be again."""

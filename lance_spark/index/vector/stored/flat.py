@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
 from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
-from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
+from lance_spark.index.vector.stored.copies import CopiedStorage, Copies, Copy
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
 from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32
@@ -83,19 +83,19 @@ class _FlatScorer(Scorer):
         if self.storage.model.has_graph:
             count = None
         if count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(wanted) >= _MIN_VALUES:
-            copies = self.storage.addresses_of_copies(parts, _ARRAYS_OF_COPY)
-            if copies is not None:
+            copies = self.storage.located_copies(parts, _ARRAYS_OF_COPY)
+            if any(copies.kept):
                 return self._of_near(parts, copies, np.ascontiguousarray(wanted), count)
         return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
 
-    def _of_near(self, parts: Parts, copies: npt.NDArray[np.int64], wanted: Float32Array, count: int) -> Float32Array:
+    def _of_near(self, parts: Parts, copies: Copies, wanted: Float32Array, count: int) -> Float32Array:
         """The distances of rows that can be among the `count` nearest, NaN for the others."""
         num_rows = parts.num_rows
         places, addresses = np.empty(num_rows, np.int64), np.empty(num_rows, np.int64)
         out = np.empty(num_rows, np.float32)
         number = near_by_bytes(
             address_of(parts.addresses),
-            address_of(copies),
+            address_of(copies.addresses),
             address_of(parts.lengths),
             len(parts.lengths),
             len(wanted),

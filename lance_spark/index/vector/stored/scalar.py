@@ -81,13 +81,11 @@ class _ScalarScorer(Scorer):
 
     def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         is_dot = self.storage.metric is Metric.DOT
-        copies = self.storage.addresses_of_copies(parts, _ARRAYS_OF_COPY)
-        if copies is None:
-            copies = np.zeros((len(parts.lengths), _ARRAYS_OF_COPY), np.int64)
+        copies = self.storage.located_copies(parts, _ARRAYS_OF_COPY)
         out = np.empty(parts.num_rows, np.float32)
         byte_estimates(
             address_of(parts.addresses),
-            address_of(copies),
+            address_of(copies.addresses),
             address_of(parts.lengths),
             len(parts.lengths),
             len(self.query),
