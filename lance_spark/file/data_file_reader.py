@@ -65,6 +65,11 @@ class DataFileReader(ABC):
         self._kept: tuple[tuple[Sequence[Field], Mapping[FieldId, int], FieldsReader], ...] = ()
 
     @property
+    def tail(self) -> pa.Buffer:
+        """The end of the file, which is kept in memory."""
+        return self._tail
+
+    @property
     def cached_bytes(self) -> int:
         """About how much memory the reader takes, with its end of the file and parsed metadata."""
         return 4096 + 4 * int(self._tail.size)

@@ -12,15 +12,29 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedColumn, FieldsReader, FieldsReads, FileRequest, RowRanges
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import find_in_memory
+from lance_spark.layouts.base import (
+    Answer,
+    EncodedColumn,
+    FieldsReader,
+    FieldsReads,
+    FileRanges,
+    FileRequest,
+    Located,
+    RowRanges,
+)
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.layouts.leaf_columns import LeafFields
 from lance_spark.layouts.v2_0.registry import holds_blobs
@@ -104,6 +118,16 @@ class JoinedReader(DataFileReader):
         pages = [page.moved(start) for start, part in zip(self._starts, parts, strict=True) for page in part.pages]
         return EncodedColumn(first.index, tuple(pages), self.num_rows, first.type_url, first.message)
 
+    def _answers(self, requests: Sequence[FileRequest]) -> list[Answer]:
+        found = [self._tails.find(request) if isinstance(request, FileRanges) else None for request in requests]
+        missing = [request for request, answer in zip(requests, found, strict=True) if answer is None]
+        answers = iter(super()._answers(missing) if missing else ())
+        return [next(answers) if answer is None else answer for answer in found]
+
+    @cached_property
+    def _tails(self) -> _Tails:
+        return _Tails([file.tail for file in self._files], [file.size_bytes for file in self._files], self._starts)
+
     def _in_memory(self, requests: Sequence[FileRequest]) -> None:
         # The files are in as many places.
         return None
@@ -124,6 +148,32 @@ class JoinedReader(DataFileReader):
 
         overlapped(read, list(by_file), self._at_once)
         return found
+
+
+class _Tails:
+    """The ends of files that lie one behind the other.
+
+    Args:
+        tails: the end of each file, which has `sizes` bytes and begins at `starts`.
+    """
+
+    def __init__(self, tails: Sequence[pa.Buffer], sizes: Sequence[int], starts: Sequence[int]) -> None:
+        held = [size - tail.size for tail, size in zip(tails, sizes, strict=True)]
+        self._tails = tails
+        self._files = np.array([starts, sizes, held, [tail.address for tail in tails]], np.int64)
+
+    def find(self, ranges: FileRanges) -> Located | None:
+        """Where the ranges are in memory; None if one of them is not."""
+        count = len(ranges.starts)
+        found: Int64Array = np.empty(count + 2, np.int64)
+        files = address_of(self._files), len(self._tails)
+        if (
+            find_in_memory(address_of(ranges.starts), address_of(ranges.lengths), count, *files, address_of(found))
+            < count
+        ):
+            return None
+        low, high = found[count:].tolist()
+        return Located(pa.foreign_buffer(low, high - low, self._tails) if high else _EMPTY, found[:count] - low)
 
 
 class _Selected:

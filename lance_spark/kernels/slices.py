@@ -65,6 +65,50 @@ def move_slices(starts, lengths, owners, num_slices, buffers, num_buffers, moved
     return num_bytes
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def find_in_memory(starts, lengths, num_ranges, files, num_files, addresses):
+    """Finds ranges of files that lie one behind the other, of each of which the end is in memory.
+
+    Args:
+        starts, lengths: int64[num_ranges], not negative.
+        files: ``int64[4, num_files]``: where each file begins, ascending; its bytes; the first byte that is in memory,
+            and its address.
+        addresses: int64[num_ranges + 2], gets the address of each range, then the lowest one of a range that is not
+            empty (also for empty ranges), and where the last one ends (0 and 0 if all are empty).
+
+    Returns:
+        The number of ranges, or the first one that is not in memory, or in no file.
+    """
+    start = pointer_i64(starts)
+    length = pointer_i64(lengths)
+    first = pointer_i64(files)
+    size = pointer_i64(files + num_files * 8)
+    held = pointer_i64(files + num_files * 16)
+    memory = pointer_i64(files + num_files * 24)
+    out = pointer_i64(addresses)
+    low = np.int64(0)
+    high = np.int64(0)
+    file = np.int64(0)
+    for i in range(num_ranges):
+        if start[i] < first[file]:
+            file = np.int64(0)
+        # Ranges ascend, mostly.
+        while file + 1 < num_files and first[file + 1] <= start[i]:
+            file += 1
+        at = start[i] - first[file]
+        if at < held[file] or at > size[file] or length[i] > size[file] - at:
+            return i
+        out[i] = memory[file] + at - held[file]
+        if length[i] > 0:
+            low = out[i] if high == 0 else min(low, out[i])
+            high = max(high, out[i] + length[i])
+    for i in range(num_ranges):
+        out[i] = out[i] if length[i] > 0 else low
+    out[num_ranges] = low
+    out[num_ranges + 1] = high
+    return num_ranges
+
+
 @kernel("boolean(int64, int64, int64)")
 def are_apart(starts, stops, num_ranges):
     """Whether no range is empty, and each begins after the end of the one before."""

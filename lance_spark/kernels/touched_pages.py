@@ -60,3 +60,42 @@ def touched_pages(starts, stops, num_ranges, lengths, sizes, num_pages, range_by
         following += length[page]
         count += 1
     return count
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def cut_at_pages(starts, stops, num_ranges, borders, num_pages, table, capacity):
+    """Cuts ranges of values at the borders of pages.
+
+    Args:
+        starts, stops: int64[num_ranges], ascending ranges of values.
+        borders: int64[num_pages + 1], the first value of each page and the end of the last.
+        table: ``int64[3, capacity]``, room for a piece for each range and each page: gets start and stop of each piece
+            in its page, and the page.
+
+    Returns:
+        The number of pieces; -1 if a range is empty, before the one before it, or outside of all pages.
+    """
+    start = pointer_i64(starts)
+    stop = pointer_i64(stops)
+    border = pointer_i64(borders)
+    out = pointer_i64(table)
+    count = np.int64(0)
+    page = np.int64(0)
+    done = border[0]
+    for i in range(num_ranges):
+        at = start[i]
+        if at < done or stop[i] <= at or stop[i] > border[num_pages]:
+            return -1
+        done = stop[i]
+        while at < done:
+            while border[page + 1] <= at:
+                page += 1
+            if count == capacity:
+                return -1
+            end = min(done, border[page + 1])
+            out[count] = at - border[page]
+            out[capacity + count] = end - border[page]
+            out[2 * capacity + count] = page
+            count += 1
+            at = end
+    return count

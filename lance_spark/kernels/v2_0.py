@@ -77,29 +77,32 @@ def _rebase_range(source, num_values, before, limit, adjustment, shift, target, 
     return _rebase_with_nulls(source, num_values, before, limit, adjustment, shift, target, bitmap, first_bit)
 
 
-@kernel("int64(int64, int64, int64, int64, uint64, uint64, int64, int64, int64, int64, int64)")
-def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, offsets, bitmap, starts, stops):
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def rebase_ends(ends, counts, has_before, pages, num_pages, wide, offsets, bitmap, starts, stops):
     """Converts the ends of ranges of values to offsets from 0, back to back; returns the number of nulls.
 
     A negative result is `FALLING` or `TOO_LONG`; the output is then undefined.
 
     Args:
         ends: u64, for every range the preceding entry (if any) and the entries of its values.
-        counts: i64[num_ranges], values of each range, at least 1.
-        has_before: u8[num_ranges], whether a range's entries include the preceding one; else it starts at 0.
-        adjustment: added to the end of nulls; larger than `limit`.
-        limit: the largest end.
+        counts: i64[ranges], values of each range, at least 1.
+        has_before: u8[ranges], whether a range's entries include the preceding one; else it starts at 0.
+        pages: i64[3, num_pages], for each page its number of ranges, the largest end, and what is added to the end of
+            nulls, which is larger.
         wide: whether `offsets` have 64 bits, else 32.
         offsets: one more entry than values.
         bitmap: validity, one bit per value, initially all set.
-        starts: i64[num_ranges], first item of each range in the page; never before the end of the preceding range.
-        stops: i64[num_ranges], the item after its last.
+        starts: i64[ranges], first item of each range in its page; never before the end of the page's range before.
+        stops: i64[ranges], the item after its last.
     """
     count = pointer_i64(counts)
     before_flag = pointer_u8(has_before)
     valid = pointer_u8(bitmap)
     start = pointer_i64(starts)
     stop = pointer_i64(stops)
+    num_ranges = pointer_i64(pages)
+    limits = pointer_u64(pages + num_pages * 8)
+    adjustments = pointer_u64(pages + 2 * num_pages * 8)
     narrow_offsets = pointer_i32(offsets)
     wide_offsets = pointer_i64(offsets)
     narrow_offsets[0] = 0
@@ -108,37 +111,41 @@ def rebase_ends(ends, counts, has_before, num_ranges, adjustment, limit, wide, o
     written = np.int64(0)
     items = np.int64(0)
     num_nulls = np.int64(0)
-    passed = np.uint64(0)
-    for i in range(np.uint64(num_ranges)):
-        first = np.uint64(0)
-        if before_flag[i]:
-            first = pointer_u64(ends)[0]
-            if first >= adjustment:
-                first -= adjustment
-            ends += 8
-        last = pointer_u64(ends)[count[i] - 1]
-        if last >= adjustment:
-            last -= adjustment
-        if first < passed or last < first or last > limit:
-            return np.int64(FALLING)
-        passed = last
-        shift = items - np.int64(first)
-        items += np.int64(last - first)
-        if wide:
-            target = pointer_i64(offsets + (written + 1) * 8)
-            nulls = _rebase_range(ends, count[i], first, limit, adjustment, shift, target, valid, written)
-        else:
-            if items > MAX_NARROW_OFFSET:
-                return np.int64(TOO_LONG)
-            narrow = pointer_i32(offsets + (written + 1) * 4)
-            nulls = _rebase_range(ends, count[i], first, limit, adjustment, shift, narrow, valid, written)
-        if nulls < 0:
-            return nulls
-        num_nulls += nulls
-        start[i] = np.int64(first)
-        stop[i] = np.int64(last)
-        written += count[i]
-        ends += count[i] * 8
+    i = np.int64(0)
+    for page in range(num_pages):
+        limit, adjustment = limits[page], adjustments[page]
+        passed = np.uint64(0)
+        for _ in range(num_ranges[page]):
+            first = np.uint64(0)
+            if before_flag[i]:
+                first = pointer_u64(ends)[0]
+                if first >= adjustment:
+                    first -= adjustment
+                ends += 8
+            last = pointer_u64(ends)[count[i] - 1]
+            if last >= adjustment:
+                last -= adjustment
+            if first < passed or last < first or last > limit:
+                return np.int64(FALLING)
+            passed = last
+            shift = items - np.int64(first)
+            items += np.int64(last - first)
+            if wide:
+                target = pointer_i64(offsets + (written + 1) * 8)
+                nulls = _rebase_range(ends, count[i], first, limit, adjustment, shift, target, valid, written)
+            else:
+                if items > MAX_NARROW_OFFSET:
+                    return np.int64(TOO_LONG)
+                narrow = pointer_i32(offsets + (written + 1) * 4)
+                nulls = _rebase_range(ends, count[i], first, limit, adjustment, shift, narrow, valid, written)
+            if nulls < 0:
+                return nulls
+            num_nulls += nulls
+            start[i] = np.int64(first)
+            stop[i] = np.int64(last)
+            written += count[i]
+            ends += count[i] * 8
+            i += 1
     return num_nulls
 
 
@@ -226,62 +233,81 @@ def gather_bits(data, starts, counts, num_ranges, target):
             filled += np.uint64(1)
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def dictionary_offsets(codes, num_values, lengths, num_codes, offsets, bitmap):
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def dictionary_offsets(codes, pages, num_pages, item_offsets, item_validity, offsets, bitmap):
     """Writes the offsets (i32) of strings from their codes; returns the number of nulls.
 
-    Code 0 is null: its bit in `bitmap` (initially all set) is cleared. A negative result is ``FALLING`` for a code that
-    is not below `num_codes` and ``TOO_LONG`` if the strings need 64-bit offsets.
+    Code 0 is null: its bit in `bitmap` (initially all set) is cleared. Code k is item k - 1 of its page. A negative
+    result is ``FALLING`` for a code without an item and ``TOO_LONG`` if the strings need 64-bit offsets.
 
     Args:
-        codes: u8[num_values].
-        lengths: i64[num_codes], bytes of the string of each code; negative for a null string.
-        offsets: i32[num_values + 1].
+        codes: u8, those of all pages.
+        pages: i64[2, num_pages], the codes and the items of each page.
+        item_offsets: i32, of the items of all pages, which rise from 0.
+        item_validity: bitmap of the items, 0 if none is null.
+        offsets: i32, one more than codes.
     """
     code = pointer_u8(codes)
-    length = pointer_i64(lengths)
+    num_codes = pointer_i64(pages)
+    num_items = pointer_i64(pages + num_pages * 8)
+    item_offset = pointer_i32(item_offsets)
+    item_valid = pointer_u8(item_validity)
     out = pointer_i32(offsets)
     valid = pointer_u8(bitmap)
     out[0] = 0
     filled = np.int64(0)
     num_nulls = np.int64(0)
-    for i in range(np.uint64(num_values)):
-        if code[i] >= num_codes:
-            return np.int64(FALLING)
-        size = length[code[i]]
-        if size < 0:
-            valid[i >> np.uint64(3)] &= np.uint8(0xFF ^ (1 << (i & np.uint64(7))))
-            num_nulls += 1
-        else:
-            filled += size
-            if filled > MAX_NARROW_OFFSET:
-                return np.int64(TOO_LONG)
-        out[i + np.uint64(1)] = filled
+    i = np.uint64(0)
+    first = np.int64(0)
+    for page in range(num_pages):
+        for _ in range(num_codes[page]):
+            number = np.int64(code[i])
+            if number > num_items[page]:
+                return np.int64(FALLING)
+            item = np.uint64(first + number - 1)
+            if number == 0 or (item_validity != 0 and _bit_at(item_valid, item) == 0):
+                valid[i >> np.uint64(3)] &= np.uint8(0xFF ^ (1 << (i & np.uint64(7))))
+                num_nulls += 1
+            else:
+                filled += np.int64(item_offset[item + np.uint64(1)]) - np.int64(item_offset[item])
+                if filled > MAX_NARROW_OFFSET:
+                    return np.int64(TOO_LONG)
+            i += np.uint64(1)
+            out[i] = filled
+        first += num_items[page]
     return num_nulls
 
 
-@kernel("void(int64, int64, int64, int64, int64, int64)")
-def dictionary_bytes(codes, num_values, data, starts, offsets, target):
+@kernel("void(int64, int64, int64, int64, int64, int64, int64)")
+def dictionary_bytes(codes, pages, num_pages, item_offsets, items, offsets, target):
     """Copies the bytes of strings, selected by code, to `offsets` (i32, from `dictionary_offsets`).
 
-    Copies whole words: `data` and `target` have 8 extra bytes.
+    Copies whole words: `items` and `target` have 8 extra bytes.
 
     Args:
-        codes: u8[num_values].
-        starts: i64, start of the string of each code in `data`.
+        codes, pages, item_offsets: as for `dictionary_offsets`, which has checked them.
+        items: the bytes of the items of all pages.
     """
     code = pointer_u8(codes)
-    start = pointer_i64(starts)
+    num_codes = pointer_i64(pages)
+    num_items = pointer_i64(pages + num_pages * 8)
+    item_offset = pointer_i32(item_offsets)
     offset = pointer_i32(offsets)
-    for i in range(np.uint64(num_values)):
-        size = offset[i + np.uint64(1)] - offset[i]
-        source = data + start[code[i]]
-        sink = target + offset[i]
-        while size > 0:
-            pointer_u64(sink)[0] = pointer_u64(source)[0]
-            sink += 8
-            source += 8
-            size -= 8
+    i = np.uint64(0)
+    first = np.int64(0)
+    for page in range(num_pages):
+        for _ in range(num_codes[page]):
+            size = np.int64(offset[i + np.uint64(1)]) - np.int64(offset[i])
+            if size > 0:
+                source = items + np.int64(item_offset[first + np.int64(code[i]) - 1])
+                sink = target + np.int64(offset[i])
+                while size > 0:
+                    pointer_u64(sink)[0] = pointer_u64(source)[0]
+                    sink += 8
+                    source += 8
+                    size -= 8
+            i += np.uint64(1)
+        first += num_items[page]
 
 
 @inlined

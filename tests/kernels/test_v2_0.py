@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import FALLING, OUTSIDE, TOO_LONG, gather_bits, plan_ranges, rebase_ends
+from lance_spark.kernels.v2_0 import (
+    FALLING,
+    OUTSIDE,
+    TOO_LONG,
+    dictionary_offsets,
+    gather_bits,
+    plan_ranges,
+    rebase_ends,
+)
 from tests.support.guarded_memory import allocate_guarded, guarded
 
 
@@ -39,9 +47,10 @@ def rebase(
     offsets = allocate_guarded((num_values + 1) * (8 if wide else 4))
     validity = np.full((num_values + 7) // 8, 0xFF, np.uint8)
     starts, stops = np.zeros_like(lengths), np.zeros_like(lengths)
+    pages = np.array([len(lengths), limit, adjustment], np.int64)
     status = rebase_ends(
-        entries.address, address_of(lengths), address_of(flags), len(lengths), adjustment, limit,
-        wide, offsets.address, address_of(validity), address_of(starts), address_of(stops),
+        entries.address, address_of(lengths), address_of(flags), address_of(pages), 1, wide,
+        offsets.address, address_of(validity), address_of(starts), address_of(stops),
     )  # fmt: skip
     valid = np.unpackbits(validity, count=num_values, bitorder="little").astype(bool).tolist()
     places = np.frombuffer(offsets, np.int64 if wide else np.int32).tolist()
@@ -132,3 +141,43 @@ def test_ranges_that_do_not_ascend_or_leave_the_buffer(ranges: list[tuple[int, i
     starts, stops = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
     table = np.zeros((4, len(starts) + 1), np.int64)
     assert plan_ranges(address_of(starts), address_of(stops), len(starts), 0, 100, 10, address_of(table)) == OUTSIDE
+
+
+@pytest.mark.parametrize(("limits", "expected"), [([6, 5], 1), ([6, 4], FALLING), ([5, 5], FALLING)])
+def test_ends_of_several_pages(limits: list[int], expected: int) -> None:
+    """Two rows of 2 and 4 items; of another page, whose first row has an item, a null row and one of 4 items."""
+    entries = guarded(np.array([2, 6, 1, 7, 5], np.uint64).tobytes())
+    counts, flags = np.array([2, 2], np.int64), np.array([0, 1], np.uint8)
+    pages = np.array([[1, 1], limits, [7, 6]], np.int64)
+    offsets, validity = allocate_guarded(5 * 4), np.full(1, 0xFF, np.uint8)
+    starts, stops = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    status = rebase_ends(
+        entries.address, address_of(counts), address_of(flags), address_of(pages), 2, False,
+        offsets.address, address_of(validity), address_of(starts), address_of(stops),
+    )  # fmt: skip
+    assert status == expected
+    if status >= 0:
+        assert np.frombuffer(offsets, np.int32).tolist() == [0, 2, 6, 6, 10]
+        assert (starts.tolist(), stops.tolist(), int(validity[0])) == ([0, 1], [6, 5], 0b11111011)
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"), [([2, 0, 1, 3], 1), ([3, 0, 1, 3], FALLING), ([2, 0, 1, 4], FALLING), ([2, 1, 2, 3], 1)]
+)
+def test_codes_of_several_pages(codes: list[int], expected: int) -> None:
+    """Pages of two codes: the items of the first are a and bb, of the second ccc, null, and eeee."""
+    lengths = [1, 2, 3, 0, 4]
+    source = guarded(bytes(codes))
+    pages, item_offsets = np.array([[2, 2], [2, 3]], np.int64), np.cumsum([0, *lengths]).astype(np.int32)
+    item_validity, validity = np.array([0b10111], np.uint8), np.full(1, 0xFF, np.uint8)
+    offsets = allocate_guarded(5 * 4)
+    status = dictionary_offsets(
+        source.address, address_of(pages), 2, address_of(item_offsets), address_of(item_validity), offsets.address,
+        address_of(validity),
+    )  # fmt: skip
+    assert status == expected
+    if status >= 0:
+        items = [None, 1, 2], [None, 3, None, 4]
+        found = [items[place // 2][code] for place, code in enumerate(codes)]
+        assert np.diff(np.frombuffer(offsets, np.int32)).tolist() == [length or 0 for length in found]
+        assert [bool(validity[0] >> place & 1) for place in range(4)] == [length is not None for length in found]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.touched_pages import touched_pages
+from lance_spark.kernels.touched_pages import cut_at_pages, touched_pages
 
 PAGES = st.lists(st.integers(0, 9), min_size=1, max_size=8)
 RANGES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=12)
@@ -60,3 +60,29 @@ def test_a_large_page_needs_no_more_than_its_bytes() -> None:
     addresses = [address_of(values) for values in (starts, stops, rows, sizes, moved, table)]
     assert touched_pages(*addresses[:2], 1, *addresses[2:4], 1, 4096, *addresses[4:], 1) == 1
     assert table[:, 0].tolist() == [0, 1 << 40, 1 << 50, 0, 0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(PAGES, RANGES)
+def test_ranges_cut_at_pages(lengths: list[int], parts: list[tuple[int, int]]) -> None:
+    ranges, at = [], 0
+    for gap, length in parts:
+        ranges.append((at + gap - 1, at + gap - 1 + length))
+        at += gap - 1 + length
+    starts, stops = (np.array(bounds, np.int64) for bounds in zip(*ranges, strict=True))
+    borders = np.cumsum([0, *lengths])
+    table = np.empty((3, len(ranges) + len(lengths)), np.int64)
+    count = cut_at_pages(
+        address_of(starts), address_of(stops), len(ranges), address_of(borders), len(lengths), address_of(table),
+        table.shape[1],
+    )  # fmt: skip
+    if any(start == stop or stop > borders[-1] for start, stop in ranges):
+        assert count == -1
+        return
+    expected = [
+        (max(start, first) - first, min(stop, end) - first, page)
+        for start, stop in ranges
+        for page, (first, end) in enumerate(zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
+        if max(start, first) < min(stop, end)
+    ]
+    assert list(zip(*table[:, :count].tolist(), strict=True)) == expected

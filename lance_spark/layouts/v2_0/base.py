@@ -5,13 +5,16 @@ Every message is a dataclass whose `read` is a coroutine: it requests the bytes 
 where the second depends on the first) and returns an Arrow array of the requested type. The type comes from the
 schema, because the encodings have none: a `Flat` of 32 bits may be ``int32`` or ``float``.
 
+A read of a page costs some tens of calls whatever it holds. So pages with few wanted values and the same encodings are
+read as one (`read_pages`), as those of small files are.
+
 Arrays returned by `read` have offset 0 and no bit offset, so that a validity bitmap can be added to their buffers.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -22,7 +25,15 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.v2_0 import plan_ranges
-from lance_spark.layouts.base import Answer, EncodedBuffer, FileRanges, FileRequest, Located, RowRanges
+from lance_spark.layouts.base import (
+    Answer,
+    BufferSlices,
+    EncodedBuffer,
+    FileRanges,
+    FileRequest,
+    Located,
+    RowRanges,
+)
 from lance_spark.layouts.read_spans import gathered
 
 ResultT = TypeVar("ResultT")
@@ -82,6 +93,40 @@ class Selection:
             return Selection.all(0)
         ranges = RowRanges(self.ranges.starts * factor, self.ranges.stops * factor)
         return Selection(ranges, self.num_values * factor, self.is_all)
+
+
+@dataclass(frozen=True, slots=True)
+class PagesSelection:
+    """Selected values of several pages, page after page.
+
+    Attributes:
+        ranges: the indices of the values, each range from the first value of its page. No range is empty.
+        pages: int64[n], contiguous: the page of each range, as an index into those that are read together.
+        num_ranges: int64[pages], the ranges of each page, at least one.
+        num_values: the number of values.
+    """
+
+    ranges: RowRanges
+    pages: Int64Array
+    num_ranges: Int64Array
+    num_values: int
+
+    @classmethod
+    def all(cls, lengths: Int64Array) -> PagesSelection:
+        """Every value of arrays of `lengths` (int64[pages]), none of which is empty."""
+        count = len(lengths)
+        ranges = RowRanges(np.zeros(count, np.int64), lengths)
+        return cls(ranges, np.arange(count), np.ones(count, np.int64), int(lengths.sum()))
+
+    def with_ranges(self, starts: Int64Array, stops: Int64Array) -> PagesSelection:
+        """Other ranges of the same pages, one for each of these."""
+        return PagesSelection(RowRanges(starts, stops), self.pages, self.num_ranges, int((stops - starts).sum()))
+
+    def values_of_pages(self) -> Int64Array:
+        """int64[pages], the selected values of each page."""
+        ends = np.cumsum(self.ranges.stops - self.ranges.starts)[np.cumsum(self.num_ranges) - 1]
+        values: Int64Array = np.diff(ends, prepend=0)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +190,35 @@ class ArrayEncoding(ABC):
     def bits_per_value(self) -> int | None:
         """Bits of one stored value; None if values differ in size or the width is unknown."""
         return None
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        """Pages whose encodings have equal keys can be read together (`read_pages`); None if this one cannot be."""
+        return None
+
+    def read_pages(
+        self,
+        encodings: Sequence[ArrayEncoding],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        """As `read`, the values of several pages as one array. `encodings` begins with this one; all have its key."""
+        raise NotImplementedError(self.wire_name)
+
+
+def read_slices(buffers: Sequence[EncodedBuffer], selection: PagesSelection) -> FileReads[Located]:
+    """Ranges of bytes of one buffer of each page, left where they are.
+
+    Raises:
+        CorruptFileError: a range is out of bounds.
+    """
+    starts = np.ascontiguousarray(selection.ranges.starts)
+    slices = BufferSlices(0, starts, np.ascontiguousarray(selection.ranges.stops - starts), selection.pages)
+    positions, sizes = [buffer.position for buffer in buffers], [buffer.size for buffer in buffers]
+    if max(positions) + max(sizes) > MAX_COUNT:
+        raise CorruptFileError("a buffer lies behind the end of any file")
+    [(data, places)] = yield [slices.within_buffers(positions, sizes)]
+    return Located(data, places)
 
 
 def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[pa.Buffer]:

@@ -9,6 +9,7 @@ and then only the bytes between them.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,10 +22,11 @@ from lance_spark.layouts.v2_0.base import (
     ArrayEncoding,
     FileReads,
     PageBuffers,
+    PagesSelection,
     Selection,
     require_type,
 )
-from lance_spark.layouts.v2_0.end_offsets import Rebased, preceded, rebase
+from lance_spark.layouts.v2_0.end_offsets import Rebased, preceded, preceded_in_pages, rebase, rebase_pages
 from lance_spark.layouts.v2_0.registry import parse, register
 
 WIDE_OFFSETS = {pa.string(): False, pa.binary(): False, pa.large_string(): True, pa.large_binary(): True}
@@ -66,3 +68,26 @@ class Binary(ArrayEncoding):
             wanted = Selection.of(RowRanges(rows.starts, rows.stops), num_bytes)
             bytes_read = yield from self.data.read(buffers, wanted, pa.uint8())
         return rows, bytes_read.buffers()[1]
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        keys = self.indices.join_key(pa.uint64()), self.data.join_key(pa.uint8())
+        return None if None in keys else ("binary", *keys)
+
+    def read_pages(
+        self,
+        encodings: Sequence[ArrayEncoding],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        """See `ArrayEncoding.read_pages`. The ends are read first, whatever is selected."""
+        require_type(arrow_type in WIDE_OFFSETS, self.wire_name, arrow_type)
+        of_pages = [each for each in encodings if isinstance(each, Binary)]
+        indices, data = [each.indices for each in of_pages], [each.data for each in of_pages]
+        ends = yield from self.indices.read_pages(indices, buffers, preceded_in_pages(selection), pa.uint64())
+        adjustments = [each.null_adjustment for each in of_pages]
+        rows = rebase_pages(ends, selection, adjustments, WIDE_OFFSETS[arrow_type])
+        wanted = selection.with_ranges(rows.starts, rows.stops)
+        found = yield from self.data.read_pages(data, buffers, wanted, pa.uint8())
+        parts = [rows.validity, rows.offsets, found.buffers()[1]]
+        return pa.Array.from_buffers(arrow_type, rows.num_values, parts, rows.num_nulls)

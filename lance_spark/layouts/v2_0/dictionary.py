@@ -8,6 +8,7 @@ The message has two uses, distinguished by the schema's type:
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.v2_0 import TOO_LONG, dictionary_bytes, dictionary_offsets
 from lance_spark.layouts.base import side_by_side
-from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, require_type
+from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, PagesSelection, Selection, require_type
 from lance_spark.layouts.v2_0.registry import parse, register
 
 _WORD_BYTES = 8
@@ -50,7 +52,34 @@ class Dictionary(ArrayEncoding):
                 self.items.read(buffers, Selection.all(self.num_dictionary_items), value_type),
             ]
         )
-        return _dictionary_array(codes, values, arrow_type) if is_dictionary else _strings(codes, values)
+        if is_dictionary:
+            return _dictionary_array(codes, values, arrow_type)
+        return _strings(codes, values, np.array([[len(codes)], [len(values)]], np.int64))
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        """None for Arrow dictionaries: an array of them has one dictionary."""
+        if arrow_type != pa.string() or self.num_dictionary_items == 0:
+            return None
+        keys = self.indices.join_key(pa.uint8()), self.items.join_key(arrow_type)
+        return None if None in keys else ("dictionary", *keys)
+
+    def read_pages(
+        self,
+        encodings: Sequence[ArrayEncoding],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        of_pages = [each for each in encodings if isinstance(each, Dictionary)]
+        indices, items = [each.indices for each in of_pages], [each.items for each in of_pages]
+        num_items = np.array([each.num_dictionary_items for each in of_pages], np.int64)
+        codes, values = yield from side_by_side(
+            [
+                self.indices.read_pages(indices, buffers, selection, pa.uint8()),
+                self.items.read_pages(items, buffers, PagesSelection.all(num_items), arrow_type),
+            ]
+        )
+        return _strings(codes, values, np.stack([selection.values_of_pages(), num_items]))
 
 
 def _dictionary_array(codes: pa.Array, values: pa.Array, arrow_type: pa.DataType) -> pa.DictionaryArray:
@@ -71,27 +100,31 @@ def _without_null_values(codes: pa.Array, values: pa.Array) -> tuple[pa.Array, p
     return renumbered.take(codes), values.filter(valid)
 
 
-def _strings(codes: pa.UInt8Array, values: pa.StringArray) -> pa.StringArray:
+def _strings(codes: pa.UInt8Array, items: pa.StringArray, pages: Int64Array) -> pa.StringArray:
+    """The strings that codes refer to.
+
+    Args:
+        codes: of all pages.
+        items: of all pages.
+        pages: int64[2, pages], contiguous: the codes and the items of each page.
+    """
     if codes.null_count:
         codes = codes.fill_null(0)
-    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1).astype(np.int64)
-    lengths = np.where(values.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets), -1)
-    lengths = np.concatenate([np.array([-1], np.int64), lengths])
-    starts = np.concatenate([np.zeros(1, np.int64), offsets[:-1]])
     num_values, address = len(codes), codes.buffers()[1].address
     target_offsets = pa.allocate_buffer((num_values + 1) * 4)
     validity = pa.allocate_buffer((num_values + 7) // 8)
     np.frombuffer(validity, np.uint8)[:] = 0xFF
-    num_nulls = dictionary_offsets(
-        address, num_values, address_of(lengths), len(lengths), target_offsets.address, validity.address
-    )
+    item_validity, item_offsets, item_bytes = items.buffers()
+    of_items = 0 if item_validity is None else item_validity.address
+    of_codes = address, address_of(pages), pages.shape[1], item_offsets.address
+    num_nulls = dictionary_offsets(*of_codes, of_items, target_offsets.address, validity.address)
     if num_nulls == TOO_LONG:
         raise InvalidInputError("more than 2 GiB of strings at once; read fewer rows at a time")
     if num_nulls < 0:
-        raise CorruptFileError(f"dictionary: a code is larger than the number of values, {len(values)}")
+        raise CorruptFileError(f"dictionary: a code is larger than the number of values, {int(pages[1].max())}")
     num_bytes = int(np.frombuffer(target_offsets, np.int32)[-1])
     data = pa.allocate_buffer(num_bytes + _WORD_BYTES)
-    padded = np.concatenate([np.frombuffer(values.buffers()[2], np.uint8), np.zeros(_WORD_BYTES, np.uint8)])
-    dictionary_bytes(address, num_values, address_of(padded), address_of(starts), target_offsets.address, data.address)
+    padded = np.concatenate([np.frombuffer(item_bytes, np.uint8), np.zeros(_WORD_BYTES, np.uint8)])
+    dictionary_bytes(*of_codes, address_of(padded), target_offsets.address, data.address)
     buffers = [validity if num_nulls else None, target_offsets, data.slice(0, num_bytes)]
     return pa.Array.from_buffers(pa.string(), num_values, buffers, num_nulls)

@@ -7,6 +7,7 @@ decompressed size and a raw LZ4 block, ``none`` no compression.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,10 +25,12 @@ from lance_spark.layouts.v2_0.base import (
     BufferReference,
     FileReads,
     PageBuffers,
+    PagesSelection,
     Selection,
     aligned,
     read_bytes,
     read_located,
+    read_slices,
     require_type,
 )
 from lance_spark.layouts.v2_0.compression import DECOMPRESSORS
@@ -77,6 +80,31 @@ class Flat(ArrayEncoding):
         # For a width such as 96 bits the widest load is its largest power-of-two divisor.
         data = aligned(data, min(8, max(1, (self.width & -self.width) // 8)))
         return pa.Array.from_buffers(arrow_type, selection.num_values, [None, data])
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        return ("flat", self.width) if self.scheme == "none" and self.width else None
+
+    def read_pages(
+        self,
+        encodings: Sequence[ArrayEncoding],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        require_type(_bit_width(arrow_type) == self.width, f"flat({self.width})", arrow_type)
+        located = [
+            each.buffer.locate(page) for each, page in zip(encodings, buffers, strict=True) if isinstance(each, Flat)
+        ]
+        ranges = selection.ranges
+        if self.width == 1:
+            wanted = selection.with_ranges(ranges.starts >> 3, (ranges.stops + 7) >> 3)
+            data, places = yield from read_slices(located, wanted)
+            bits = _pick_bits(data, places, ranges)
+            return pa.Array.from_buffers(arrow_type, selection.num_values, [None, bits])
+        wanted = selection.with_ranges(*self._byte_ranges(ranges))
+        data, places = yield from read_slices(located, wanted)
+        values = gathered(data, places, wanted.ranges.stops - wanted.ranges.starts)
+        return pa.Array.from_buffers(arrow_type, selection.num_values, [None, values])
 
     def _byte_ranges(self, ranges: RowRanges) -> tuple[Int64Array, Int64Array]:
         value_bytes = self.width // 8

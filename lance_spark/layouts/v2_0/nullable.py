@@ -5,7 +5,7 @@ A bit of 1 is valid, as in Arrow; the values under nulls are arbitrary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,7 +15,14 @@ import pyarrow.compute as pc
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import side_by_side
-from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, immediate
+from lance_spark.layouts.v2_0.base import (
+    ArrayEncoding,
+    FileReads,
+    PageBuffers,
+    PagesSelection,
+    Selection,
+    immediate,
+)
 from lance_spark.layouts.v2_0.registry import parse, register
 
 
@@ -31,6 +38,19 @@ class NoNull:
 
     def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
         return self.values.read(buffers, selection, arrow_type)
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        return self.values.join_key(arrow_type)
+
+    def read_pages(
+        self,
+        nullabilities: Sequence[Nullability],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        values = [each.values for each in nullabilities if isinstance(each, NoNull)]
+        return self.values.read_pages(values, buffers, selection, arrow_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +70,27 @@ class SomeNull:
         )
         return with_validity(values, validity)
 
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        keys = self.validity.join_key(pa.bool_()), self.values.join_key(arrow_type)
+        return None if None in keys else ("nulls", *keys)
+
+    def read_pages(
+        self,
+        nullabilities: Sequence[Nullability],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        of_pages = [each for each in nullabilities if isinstance(each, SomeNull)]
+        bits, items = [each.validity for each in of_pages], [each.values for each in of_pages]
+        validity, values = yield from side_by_side(
+            [
+                self.validity.read_pages(bits, buffers, selection, pa.bool_()),
+                self.values.read_pages(items, buffers, selection, arrow_type),
+            ]
+        )
+        return with_validity(values, validity)
+
 
 @dataclass(frozen=True, slots=True)
 class AllNull:
@@ -62,6 +103,18 @@ class AllNull:
         return cls()
 
     def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
+        return immediate(all_null(selection.num_values, arrow_type))
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        return "no values"
+
+    def read_pages(
+        self,
+        nullabilities: Sequence[Nullability],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
         return immediate(all_null(selection.num_values, arrow_type))
 
 
@@ -88,6 +141,19 @@ class Nullable(ArrayEncoding):
         if name is None:
             raise CorruptFileError("nullable: nothing says whether there are nulls")
         return cls(_NULLABILITIES[name](getattr(message, name)))
+
+    def join_key(self, arrow_type: pa.DataType) -> Hashable:
+        return self.nullability.join_key(arrow_type)
+
+    def read_pages(
+        self,
+        encodings: Sequence[ArrayEncoding],
+        buffers: Sequence[PageBuffers],
+        selection: PagesSelection,
+        arrow_type: pa.DataType,
+    ) -> FileReads[pa.Array]:
+        of_pages = [each.nullability for each in encodings if isinstance(each, Nullable)]
+        return self.nullability.read_pages(of_pages, buffers, selection, arrow_type)
 
     @property
     def bits_per_value(self) -> int | None:
