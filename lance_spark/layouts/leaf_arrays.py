@@ -15,7 +15,7 @@ from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow_values import block_to_array
-from lance_spark.layouts.read_spans import spanned
+from lance_spark.layouts.base import Located
 
 Leaf: TypeAlias = Callable[[pa.Buffer | None, int], pa.Array]
 """Creates the leaf's array from the validity (None: all valid) and the number of values according to the levels."""
@@ -63,17 +63,20 @@ class PageDictionary:
 
     @classmethod
     def decode(
-        cls, encoding: BlockEncoding, sizes: Int64Array, buffers: list[pa.Buffer], data_type: pa.DataType
+        cls,
+        encoding: BlockEncoding,
+        sizes: Int64Array,
+        buffers: Located,
+        buffer_sizes: list[int],
+        data_type: pa.DataType,
     ) -> PageDictionary:
-        """Decodes the dictionary buffers of pages with `sizes` values.
+        """Decodes the dictionaries of pages with `sizes` values, in `buffers` of `buffer_sizes` bytes.
 
         Raises:
             CorruptFileError: the bytes are inconsistent with the encoding or the type.
         """
         value_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
-        data, starts = spanned(buffers)
-        lengths = np.array([buffer.size for buffer in buffers], np.int64)
-        block = encoding.decode_blocks(Chunks(data, starts, lengths, sizes))
+        block = encoding.decode_blocks(Chunks(*buffers, np.array(buffer_sizes, np.int64), sizes))
         check_count(block.num_values, int(sizes.sum()))
         return cls(block_to_array(block, value_type), data_type, sizes)
 

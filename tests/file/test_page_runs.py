@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import lance
@@ -48,6 +49,27 @@ def test_pages_of_a_list_column_are_joined(tmp_path: Path, runs: list[int]) -> N
     assert file.read_table().column("x").num_chunks < len(pages(file))
     assert runs == [len(pages(file))]
     check(file, expected)
+
+
+def test_a_buffer_of_all_pages_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = _lists()
+    file = write(tmp_path / "x.lance", expected)
+    seen: list[int] = []
+    read_run = MiniBlockLayout.read_run
+
+    def counted(self: MiniBlockLayout, layouts: list, pages: list, rows: RowRanges) -> Generator:
+        reads = read_run(self, layouts, pages, rows)
+        requests = next(reads)
+        while True:
+            seen.append(len(requests))
+            try:
+                requests = reads.send((yield requests))
+            except StopIteration as stop:
+                return stop.value
+
+    monkeypatch.setattr(MiniBlockLayout, "read_run", counted)
+    assert file.read_table().equals(expected)
+    assert seen == [2]  # Chunk words and chunks.
 
 
 def _in_every_second_page(file: FileReader) -> RowRanges:

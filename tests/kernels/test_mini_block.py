@@ -6,7 +6,7 @@ import pytest
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.mini_block import chunks_of_rows
-from lance_spark.layouts.mini_block.chunks import ChunkTable, Places
+from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable, Places
 from tests.support.guarded_memory import allocate_guarded, guarded
 
 
@@ -30,7 +30,8 @@ def test_tables_and_places_are_those_of_plain_loops(width: int, seed: int) -> No
         for page, (_, sizes, counts) in enumerate(pages)
         for number in range(len(sizes))
     ]
-    given = [words for words, _, _ in pages], [sum(sizes) for _, sizes, _ in pages], [sum(c) for _, _, c in pages]
+    words = BufferOfPages.of([words for words, _, _ in pages])
+    given = words, [sum(sizes) for _, sizes, _ in pages], [sum(c) for _, _, c in pages]
     table = ChunkTable.parse(*given, large_chunks=width == 4)
     rows = zip(table.pages, table.starts, table.sizes, table.num_values, strict=True)
     assert [tuple(map(int, row)) for row in rows] == chunks
@@ -70,16 +71,16 @@ def test_words_that_contradict_their_page_are_refused(damage: str) -> None:
         words = words.slice(0, 0 if damage == "no words" else 3)
     for values in ([0], [0, num_items - 1]):
         with pytest.raises(CorruptFileError):
-            Places.find([words], [num_bytes], [num_items], np.array(values), large_chunks=False)
+            Places.find(BufferOfPages.of([words]), [num_bytes], [num_items], np.array(values), large_chunks=False)
     with pytest.raises(CorruptFileError):
-        ChunkTable.parse([words], [num_bytes], [num_items], large_chunks=False)
+        ChunkTable.parse(BufferOfPages.of([words]), [num_bytes], [num_items], large_chunks=False)
 
 
 @pytest.mark.parametrize("values", [[-1], [0, 5000], [5000, 0]])
 def test_values_that_no_chunk_holds_are_refused(values: list[int]) -> None:
     words, sizes, counts = _page(np.random.default_rng(1), 3, 2)
     with pytest.raises(CorruptFileError):
-        Places.find([words], [sum(sizes)], [sum(counts)], np.array(values), large_chunks=False)
+        Places.find(BufferOfPages.of([words]), [sum(sizes)], [sum(counts)], np.array(values), large_chunks=False)
 
 
 @pytest.mark.parametrize("seed", range(20))

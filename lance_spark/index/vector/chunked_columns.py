@@ -24,7 +24,13 @@ from lance_spark.index.vector.vector_places import control_bytes
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.chunk_rows import copy_rows
 from lance_spark.layouts.base import EncodedPage, RowRanges
-from lance_spark.layouts.mini_block.chunks import ChunkParts, ChunkStarts, ChunkTable, touched_by_values
+from lance_spark.layouts.mini_block.chunks import (
+    BufferOfPages,
+    ChunkParts,
+    ChunkStarts,
+    ChunkTable,
+    touched_by_values,
+)
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
@@ -110,7 +116,7 @@ class ChunkedColumn:
         large = known[0].has_large_chunk
         words = [memory.slice(*page.buffers[_WORDS]) for page in pages]
         sizes, num_items = [page.buffers[_DATA].size for page in pages], [layout.num_items for layout in known]
-        table = ChunkTable.parse(words, sizes, num_items, large_chunks=large)
+        table = ChunkTable.parse(BufferOfPages.of(words), sizes, num_items, large_chunks=large)
         chosen = touched_by_values(table.ends, rows)
         of_page, counts = table.pages[chosen], table.num_values[chosen]
         bases = np.array([page.buffers[_DATA].position for page in pages], np.int64)

@@ -17,8 +17,31 @@ from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
-from lance_spark.layouts.base import BufferSlices, PageRequest, RowRanges
-from lance_spark.layouts.read_spans import MAX_GAP_BYTES
+from lance_spark.layouts.base import BufferSlices, Located, PageRequest, RowRanges
+from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
+
+
+class BufferOfPages(NamedTuple):
+    """A buffer of each page of a run.
+
+    Attributes:
+        addresses, sizes: of the buffer of each page.
+        held: the buffers, or one around all of them.
+    """
+
+    addresses: list[int]
+    sizes: list[int]
+    held: pa.Buffer | list[pa.Buffer]
+
+    @classmethod
+    def of(cls, buffers: list[pa.Buffer]) -> BufferOfPages:
+        return cls([buffer.address for buffer in buffers], [buffer.size for buffer in buffers], buffers)
+
+    def located(self) -> Located:
+        """One buffer around all of them, and where each begins in it."""
+        if isinstance(self.held, list):
+            return spanned(self.held)
+        return Located(self.held, np.array(self.addresses, np.int64) - self.held.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +64,7 @@ class ChunkTable:
 
     @classmethod
     def parse(
-        cls, words: Sequence[pa.Buffer], data_sizes: Sequence[int], num_items: Sequence[int], *, large_chunks: bool
+        cls, words: BufferOfPages, data_sizes: Sequence[int], num_items: Sequence[int], *, large_chunks: bool
     ) -> ChunkTable:
         """Parses the chunk words of pages whose chunks have `data_sizes` bytes and `num_items` values.
 
@@ -52,7 +75,7 @@ class ChunkTable:
         pages = _page_table(words, data_sizes, num_items, width)
         num_chunks = sum(pages[1].tolist())
         table = np.empty((5, num_chunks), np.int64)
-        if kernels.parse_words(address_of(pages), len(words), width, address_of(table), num_chunks) < 0:
+        if kernels.parse_words(address_of(pages), len(words.sizes), width, address_of(table), num_chunks) < 0:
             raise CorruptFileError(f"mini-block: {num_chunks} chunks contradict {sum(num_items)} values or their bytes")
         return cls(*table)
 
@@ -93,16 +116,16 @@ class RowIndex:
     finished: Int64Array
 
     @classmethod
-    def parse(cls, indices: Sequence[pa.Buffer], table: ChunkTable, num_rows: Sequence[int]) -> RowIndex:
+    def parse(cls, indices: BufferOfPages, table: ChunkTable, num_rows: Sequence[int]) -> RowIndex:
         """Parses pairs of u64 for each chunk: rows that end in it, and slots of its unfinished last row.
 
         Raises:
             CorruptFileError: the pairs do not match these chunks or numbers of rows.
         """
-        pages = np.array([[index.address for index in indices], [index.size for index in indices], num_rows], np.int64)
+        pages = np.array([indices.addresses, indices.sizes, num_rows], np.int64)
         owners, (begun, finished) = np.ascontiguousarray(table.pages), np.empty((2, len(table)), np.int64)
         places = address_of(owners), len(table), address_of(begun), address_of(finished)
-        if kernels.parse_row_index(address_of(pages), len(indices), *places) < 0:
+        if kernels.parse_row_index(address_of(pages), len(num_rows), *places) < 0:
             raise CorruptFileError("mini-block: the repetition index contradicts the chunks or the rows of its page")
         return cls(begun, finished)
 
@@ -168,7 +191,7 @@ class Places(NamedTuple):
     @classmethod
     def find(
         cls,
-        words: Sequence[pa.Buffer],
+        words: BufferOfPages,
         data_sizes: Sequence[int],
         num_items: Sequence[int],
         values: Int64Array,
@@ -186,7 +209,7 @@ class Places(NamedTuple):
         count = len(values)
         found = np.empty(10 * count + 3, np.int64)
         addresses = address_of(values), count, MAX_GAP_BYTES, address_of(found)
-        if kernels.locate_values(address_of(pages), len(words), width, *addresses) < 0:
+        if kernels.locate_values(address_of(pages), len(words.sizes), width, *addresses) < 0:
             raise CorruptFileError("mini-block: the chunks of a page contradict its values or bytes")
         num_chunks, num_spans, total = found[-3:].tolist()
         rows = found[:-3].reshape(10, count)
@@ -198,16 +221,14 @@ class Places(NamedTuple):
         return [BufferSlices(buffer, self.span_starts, self.span_lengths, self.span_pages)]
 
 
-def _page_table(
-    words: Sequence[pa.Buffer], data_sizes: Sequence[int], num_items: Sequence[int], width: int
-) -> Int64Array:
+def _page_table(words: BufferOfPages, data_sizes: Sequence[int], num_items: Sequence[int], width: int) -> Int64Array:
     """int64[4, n], what the kernels need of each page."""
-    counts = [buffer.size // width for buffer in words]
-    if any(buffer.size % width for buffer in words):
+    counts = [size // width for size in words.sizes]
+    if any(size % width for size in words.sizes):
         raise CorruptFileError(f"mini-block: chunk words of {width} bytes are cut off")
-    if len(words) > 1 and 0 in counts:
+    if len(counts) > 1 and 0 in counts:
         raise CorruptFileError("mini-block: a page without chunks")
-    return np.array([[buffer.address for buffer in words], counts, data_sizes, num_items], np.int64)
+    return np.array([words.addresses, counts, data_sizes, num_items], np.int64)
 
 
 class ChunkStarts(NamedTuple):

@@ -34,9 +34,10 @@ from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
 from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.base import JoinablePageLayout, Located, Page, PageLayout, Reads, RowRanges
+from lance_spark.layouts.base import BufferSlices, JoinablePageLayout, Located, Page, PageLayout, Reads, RowRanges
 from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block.chunks import (
+    BufferOfPages,
     ChunkParts,
     ChunksOfRows,
     ChunkStarts,
@@ -47,7 +48,7 @@ from lance_spark.layouts.mini_block.chunks import (
     touched_by_values,
 )
 from lance_spark.layouts.path import LeafPath
-from lance_spark.layouts.read_spans import ReadSpans, spanned
+from lance_spark.layouts.read_spans import ReadSpans
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.row_selection import (
@@ -188,7 +189,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     if layout.dictionary is not None:
         leaf_type = path.nodes[0].data_type
         sizes = np.array([each.num_dictionary_items for each in layouts], np.int64)
-        dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0], leaf_type)
+        dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0].located(), others[0].sizes, leaf_type)
     chunk_words = words, [page.size_of(_DATA) for page in pages], [each.num_items for each in layouts]
     is_scattered = rows.num_rows < LONG_RANGE * len(rows.starts)
     if layout.can_take and not every_chunk and is_scattered and rows.num_rows * _FEW_VALUES < num_rows:
@@ -201,7 +202,7 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
     decoder = _Decoder(layout, path, num_rows, table, dictionary)
     if every_chunk:
         assert data is not None
-        decoded = decoder.decode(None, ChunkStarts(*spanned(data), table.pages, table.starts))
+        decoded = decoder.decode(None, ChunkStarts(*data.located(), table.pages, table.starts))
         return decoded.whole() if is_whole else decoded.pick(rows)
     index = RowIndex.parse(others[-1], table, [page.num_rows for page in pages]) if has_lists else None
     found_rows = None if index is None else index.chunks_of(rows)
@@ -214,15 +215,15 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         [pieces] = yield spans.slices(_DATA)
         starts = ChunkStarts(pieces.data, pieces.starts, spans.span_of, spans.offsets)
     else:
-        starts = ChunkStarts(*spanned(data), of_pages, first_bytes)
+        starts = ChunkStarts(*data.located(), of_pages, first_bytes)
     if found_rows is None:
         return decoder.decode(chosen, starts).pick_values(rows)
     return decoder.list_rows(found_rows, starts)
 
 
-def _pieces(data: list[pa.Buffer], found: Places) -> Located:
+def _pieces(data: BufferOfPages, found: Places) -> Located:
     """The spans in the chunks of the pages."""
-    around, bases = spanned(data)
+    around, bases = data.located()
     return Located(around, bases[found.span_pages] + found.span_starts)
 
 
@@ -259,11 +260,13 @@ def _parts(layout: MiniBlockLayout, starts: ChunkStarts, sizes: Int64Array, num_
     )
 
 
-def _buffers(pages: Sequence[Page], numbers: Sequence[int], *, keep: bool) -> Reads[list[list[pa.Buffer]]]:
+def _buffers(pages: Sequence[Page], numbers: Sequence[int], *, keep: bool) -> Reads[list[BufferOfPages]]:
     """For each of these numbers, that buffer of every page. Small ones besides the chunks can be kept for later."""
     missing = [number for page in pages for number in numbers if number not in page.kept]
     if not missing:
-        return [[page.kept[number] for page in pages] for number in numbers]
+        return [BufferOfPages.of([page.kept[number] for page in pages]) for number in numbers]
+    if len(pages) > 1 and not keep:
+        return (yield from _together(pages, numbers))
     answers = yield [page.whole(number, place) for number in numbers for place, page in enumerate(pages)]
     buffers = [answers[start : start + len(pages)] for start in range(0, len(answers), len(pages))]
     if keep:
@@ -272,7 +275,21 @@ def _buffers(pages: Sequence[Page], numbers: Sequence[int], *, keep: bool) -> Re
                 if number != _DATA and buffer.size <= _KEPT_BYTES:
                     # Not a view, which could keep a longer stretch of the file.
                     page.kept[number] = pa.py_buffer(buffer.to_pybytes())
-    return buffers
+    return [BufferOfPages.of(found) for found in buffers]
+
+
+def _together(pages: Sequence[Page], numbers: Sequence[int]) -> Reads[list[BufferOfPages]]:
+    """As `_buffers`, with one request for each number: an object for each page is most of the work of small ones."""
+    owners, starts = np.arange(len(pages)), np.zeros(len(pages), np.int64)
+    sizes = [[page.size_of(number) for page in pages] for number in numbers]
+    answers = yield [
+        BufferSlices(number, starts, np.array(of_pages, np.int64), owners)
+        for number, of_pages in zip(numbers, sizes, strict=True)
+    ]
+    return [
+        BufferOfPages((places + data.address).tolist(), of_pages, data)
+        for (data, places), of_pages in zip(answers, sizes, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
