@@ -80,8 +80,13 @@ class Manifest:
         return bool(self.reader_flags & FeatureFlag.STABLE_ROW_IDS)
 
     @classmethod
-    def from_proto(cls, message: table_pb2.Manifest, index_section: bytes | None = None) -> Manifest:
+    def from_proto(
+        cls, message: table_pb2.Manifest, index_section: bytes | None = None, content: bytes | None = None
+    ) -> Manifest:
         """The version of a message; the index section is stored elsewhere in the file.
+
+        Args:
+            content: the bytes of the message, if known.
 
         Raises:
             CorruptFileError: the message violates the format.
@@ -96,9 +101,10 @@ class Manifest:
             )
         if not message.HasField("writer_version"):
             _forget_row_counts(message)
+            content = None
         return cls(
             schema=LanceSchema(fields_from_proto(message.fields), dict(message.schema_metadata)),
-            fragments=FragmentList.from_wire(message.fragments),
+            fragments=FragmentList.from_wire(message.fragments, content),
             version=message.version,
             file_version=_file_version(message),
             timestamp_nanos=timestamp_nanos(message.timestamp.seconds, message.timestamp.nanos),
@@ -123,6 +129,12 @@ class Manifest:
 
     def to_proto(self) -> table_pb2.Manifest:
         """The message without the offsets of the sections, which only the file's writer knows."""
+        message = self.to_proto_without_fragments()
+        message.fragments.extend(self.fragments.messages)
+        return message
+
+    def to_proto_without_fragments(self) -> table_pb2.Manifest:
+        """As `to_proto`, for a writer that appends the fragments as bytes (`FragmentList.to_manifest_bytes`)."""
         message = table_pb2.Manifest(
             fields=fields_to_proto(self.schema.fields),
             schema_metadata=dict(self.schema.metadata),
@@ -141,7 +153,6 @@ class Manifest:
             clustering=[table_pb2.Manifest.Clustering.FromString(entry.message) for entry in self.clustering],
             max_clustering_id=self.max_clustering_id,
         )
-        message.fragments.extend(self.fragments.messages)
         message.timestamp.seconds, message.timestamp.nanos = divmod(self.timestamp_nanos, _NANOS)
         if self.file_version is not None:
             message.data_format.file_format = "lance"

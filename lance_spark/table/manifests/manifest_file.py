@@ -55,14 +55,15 @@ class ManifestFile:
 
     @classmethod
     def _decode(cls, data: memoryview, path: str) -> ManifestFile:
-        position, content = manifest_content(data)
+        position, found = manifest_content(data)
+        content = bytes(found)
         try:
-            message = table_pb2.Manifest.FromString(bytes(content))
+            message = table_pb2.Manifest.FromString(content)
         except DecodeError as error:
             raise CorruptFileError(f"the manifest is not a protobuf message: {error}", start=position) from error
         index_section = _section(data[:position], message.index_section) if message.HasField("index_section") else None
         return cls(
-            Manifest.from_proto(message, bytes(index_section) if index_section is not None else None),
+            Manifest.from_proto(message, bytes(index_section) if index_section is not None else None, content),
             inline_transaction(data[:position], message),
         )
 
@@ -73,7 +74,7 @@ class ManifestFile:
             InvalidInputError: a string that is not valid UTF-8, or a number out of the format's range.
         """
         try:
-            message = self.manifest.to_proto()
+            message = self.manifest.to_proto_without_fragments()
         except LanceError:
             raise
         except ValueError as error:
@@ -88,7 +89,8 @@ class ManifestFile:
             message.transaction_section_deprecated = offset
             parts += [_LENGTH.pack(len(self.transaction)), self.transaction]
         position = sum(len(part) for part in parts)
-        content = message.SerializeToString(deterministic=True)
+        # Fields of a message can be in any order.
+        content = message.SerializeToString(deterministic=True) + self.manifest.fragments.to_manifest_bytes()
         return b"".join([*parts, _LENGTH.pack(len(content)), content, _FOOTER.pack(position, _MAJOR, _MINOR, _MAGIC)])
 
 

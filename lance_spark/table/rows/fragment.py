@@ -14,7 +14,7 @@ import numpy as np
 import pyroaring
 from google.protobuf.message import DecodeError
 
-from lance_spark._proto import table_pb2
+from lance_spark._proto import manifest_summary_pb2, table_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
@@ -297,16 +297,28 @@ def _refuse_unsupported(message: table_pb2.DataFragment) -> None:
             )
 
 
+def _manifest_bytes(messages: Iterable[table_pb2.DataFragment]) -> bytes:
+    manifest = table_pb2.Manifest()
+    manifest.fragments.extend(messages)
+    return manifest.SerializeToString(deterministic=True)
+
+
 class FragmentList(Sequence[DataFragment]):
     """The fragments of a version, in scan order. Immutable; fragments are parsed lazily.
 
     A version that adds a few fragments to many shares the messages of the old ones, including unknown fields.
+
+    Args:
+        messages: the fragments.
+        manifest: a serialized `Manifest` with these fragments, if there is one; other fields of it do not matter.
     """
 
-    __slots__ = ("_counts", "_ends", "_ids", "_messages", "_parsed", "_places", "_sizes")
+    __slots__ = ("_as_manifest", "_counts", "_ends", "_ids", "_manifest", "_messages", "_parsed", "_places", "_sizes")
 
-    def __init__(self, messages: Iterable[table_pb2.DataFragment] = ()) -> None:
+    def __init__(self, messages: Iterable[table_pb2.DataFragment] = (), manifest: bytes | None = None) -> None:
         self._messages = tuple(messages)
+        self._manifest = manifest
+        self._as_manifest: bytes | None = None
         self._parsed: dict[int, DataFragment] = {}
         self._counts: list[int | None] | None = None
         self._ends: Int64Array | None = None
@@ -315,13 +327,16 @@ class FragmentList(Sequence[DataFragment]):
         self._sizes: FragmentSizes | None = None
 
     @classmethod
-    def from_wire(cls, messages: Iterable[table_pb2.DataFragment]) -> FragmentList:
+    def from_wire(cls, messages: Iterable[table_pb2.DataFragment], manifest: bytes | None = None) -> FragmentList:
         """The fragments of a manifest, with their counts checked eagerly: many requests need only the messages.
+
+        Args:
+            manifest: the manifest, serialized, if it is as it was read.
 
         Raises:
             CorruptFileError: see `check_counts`.
         """
-        fragments = cls(messages)
+        fragments = cls(messages, manifest)
         for message in fragments.messages:
             # Nearly all fragments pass with these few comparisons.
             if (
@@ -407,7 +422,22 @@ class FragmentList(Sequence[DataFragment]):
 
     def appended(self, fragments: Iterable[DataFragment]) -> FragmentList:
         """These fragments followed by `fragments`."""
-        return FragmentList((*self._messages, *(fragment.to_proto() for fragment in fragments)))
+        new = [fragment.to_proto() for fragment in fragments]
+        result = FragmentList((*self._messages, *new))
+        result._as_manifest = self.to_manifest_bytes() + _manifest_bytes(new)
+        return result
+
+    def to_manifest_bytes(self) -> bytes:
+        """A serialized `Manifest` with the fragments and nothing else.
+
+        Fragments that were read are copied as bytes, in a quarter of the time that their messages take.
+        """
+        if self._as_manifest is not None:
+            return self._as_manifest
+        if self._manifest is None:
+            return _manifest_bytes(self._messages)
+        held = manifest_summary_pb2.ManifestSummary.FromString(self._manifest)
+        return manifest_summary_pb2.ManifestSummary(fragments=held.fragments).SerializeToString()
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -20,6 +20,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Append, OperationKind, Overwrite
+from lance_spark.table.rows import fragment as rows_fragment
+from lance_spark.table.rows.fragment import FragmentId
 
 # The manifest of the smallest table, written by hand and read by the reference library: columns a: int64 not null and
 # s: string, one data file, fields 21 and 23 both at offset 0.
@@ -152,6 +154,40 @@ def test_the_transaction_is_found_in_either_field_or_in_its_file(tmp_path: Path,
         for leftover in (tmp_path / "t" / "_transactions").iterdir():
             leftover.unlink()
         assert history.transaction(file) is None
+
+
+def _with_fragments(count: int, *, writer: bool = True) -> bytes:
+    """The manifest of as many fragments, with a member that is unknown here."""
+    message = message_of(WORKED_EXAMPLE)
+    [first] = message.fragments
+    for number in range(1, count):
+        added = message.fragments.add()
+        added.CopyFrom(first)
+        added.id = number
+        added.MergeFromString(b"\xba\x3e\x02hi")  # Field 999, two bytes.
+    for name in ("transaction_section", "transaction_section_deprecated", *([] if writer else ["writer_version"])):
+        message.ClearField(name)
+    content = message.SerializeToString()
+    return struct.pack("<I", len(content)) + content + struct.pack("<QHH4s", 0, 0, 2, b"LANC")
+
+
+@pytest.mark.parametrize("writer", [True, False])
+def test_fragments_are_written_as_they_were_read(writer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = _with_fragments(20, writer=writer)
+    before = ManifestFile.decode(data, "x").manifest
+    new = replace(before.fragments[0], id=FragmentId(20))
+    appended = before.fragments.appended([new])
+    twice = appended.appended([replace(new, id=FragmentId(21))])
+    for fragments in (before.fragments, appended, twice):
+        file = ManifestFile(replace(before, fragments=fragments), None)
+        assert message_of(file.encode()) == file.manifest.to_proto()
+        assert ManifestFile.decode(file.encode(), "x").manifest.fragments.messages == fragments.messages
+    # Row counts of old writers are not trusted, and not written again.
+    assert (before.fragments[0].physical_rows is None) is not writer
+    serialized: list[int] = []
+    monkeypatch.setattr(rows_fragment, "_manifest_bytes", lambda messages: serialized.append(len(messages)) or b"")
+    before.fragments.appended([new]).to_manifest_bytes()
+    assert serialized == ([1] if writer else [20, 1])
 
 
 def test_an_unknown_operation_is_unknown() -> None:
