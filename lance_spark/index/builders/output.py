@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -47,13 +47,26 @@ class SegmentOutput:
         Raises:
             StorageError: the store failed. The file does not exist.
         """
-        schema = internal_schema(table.schema.remove_metadata())
-        with FileWriter(self._store, f"{self._folder}/{name}", schema, version=self._version) as writer:
+        self.write_pieces(name, table.schema, [table], metadata, buffers, unnamed_buffers)
+
+    def write_pieces(
+        self,
+        name: str,
+        schema: pa.Schema,
+        pieces: Iterable[pa.Table],
+        metadata: Mapping[str, str],
+        buffers: Mapping[str, bytes] | None = None,
+        unnamed_buffers: Sequence[bytes] = (),
+    ) -> None:
+        """Writes one file, whose rows come piece by piece. Arguments and errors as `write`."""
+        stored = internal_schema(schema.remove_metadata())
+        with FileWriter(self._store, f"{self._folder}/{name}", stored, version=self._version) as writer:
             for key, data in (buffers or {}).items():
                 writer.add_schema_metadata(key, str(writer.add_global_buffer(data)).encode())
             for data in unnamed_buffers:
                 writer.add_global_buffer(data)
             for key, value in metadata.items():
                 writer.add_schema_metadata(key, value.encode())
-            writer.write(table)
+            for piece in pieces:
+                writer.write(piece)
             self.sizes[name] = writer.close().size_bytes

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from math import isqrt
 from os.path import commonprefix
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +42,24 @@ def sort_order(values: pa.Array) -> Int64Array:
     is_null = values.is_null().to_numpy(zero_copy_only=False)
     known = np.flatnonzero(~is_null)
     return np.concatenate([np.flatnonzero(is_null), known[_order_of_known(values.take(pa.array(known)))]])
+
+
+def comparable(values: pa.Array, place: int) -> Any:
+    """The value at a place, which is not null, as something that Python orders as the index does."""
+    value = values.slice(place, 1)
+    keys = _keys(value)
+    if keys is not None:
+        return keys[0]
+    return (value.cast(pa.large_binary()) if _has_bytes(value.type) else value)[0].as_py()
+
+
+def num_before(values: pa.Array, bound: Any, *, and_equal: bool) -> int:
+    """How many of some values in index order, none of them null, are less than a `comparable`, or equal to it."""
+    keys = _keys(values)
+    if keys is not None:
+        return int(np.searchsorted(keys, bound, "right" if and_equal else "left"))
+    find = bisect_right if and_equal else bisect_left
+    return find(range(len(values)), bound, key=lambda place: comparable(values, place))
 
 
 def _order_of_known(values: pa.Array) -> Int64Array:

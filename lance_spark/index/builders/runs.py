@@ -1,0 +1,174 @@
+"""Sorting more values than fit into memory: parts are sorted as they come and put into a temporary file, then merged.
+
+The merge takes pieces from the starts of all parts. A piece ends with the least of the values that are so many places
+further in each part: whatever comes later in a part is not less.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.index.builders.base import IndexedRows, UInt64Array
+from lance_spark.index.builders.sorting import comparable, num_before, sort_order
+
+_ONE_SORT_ROWS = 1 << 20
+_ONE_SORT_BYTES = 32 << 20
+"""Up to so many rows and bytes of values are sorted at once, which takes less time than a merge."""
+
+_RUN_ROWS = 1 << 18
+_RUN_BYTES = 16 << 20
+"""Rows, and bytes of values, of a part. Up to twice as much is merged at a time."""
+
+_MEMORY_BYTES = 16 << 20
+"""Bytes of sorted parts that stay in memory; the others are put into the file."""
+
+_FIELDS = ("values", "ids")
+
+
+class SortedRows:
+    """Rows in the order of an index: nulls first, then ascending; equal values in the order in which they were added.
+
+    Args:
+        dtype: the type of the values.
+    """
+
+    def __init__(self, dtype: pa.DataType) -> None:
+        self._dtype = dtype
+        self._waiting: list[tuple[pa.Array, UInt64Array]] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._null_ids: list[UInt64Array] = []
+        self._runs: list[pa.RecordBatch | _Stored] = []
+        self._file = _RunFile()
+        self._in_memory = 0
+
+    def add(self, rows: IndexedRows) -> None:
+        """Adds rows in any order."""
+        self._waiting.append((rows.values, rows.ids))
+        self._waiting_rows += len(rows.ids)
+        self._waiting_bytes += rows.values.nbytes
+        if self._waiting_rows > _ONE_SORT_ROWS or self._waiting_bytes > _ONE_SORT_BYTES:
+            self._sort(_rows_of_part(self._waiting_rows, self._waiting_bytes))
+
+    def pieces(self) -> Iterator[tuple[pa.Array, UInt64Array]]:
+        """All rows, piece by piece: values, and ids uint64[n]. Nothing can be added then."""
+        self._sort(self._waiting_rows)
+        for ids in self._null_ids:
+            yield pa.nulls(len(ids), self._dtype), ids
+        runs = self._file.opened(self._runs)
+        self._runs = []
+        if len(runs) == 1:
+            yield _columns(runs[0])
+        elif runs:
+            yield from _merged(runs)
+
+    def close(self) -> None:
+        """Removes the file."""
+        self._file.close()
+
+    def _sort(self, run_rows: int) -> None:
+        """Makes parts of the rows that wait, of `run_rows` each."""
+        if not self._waiting_rows:
+            return
+        values = pa.concat_arrays([values for values, _ in self._waiting])
+        ids = np.concatenate([ids for _, ids in self._waiting])
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        if values.null_count:
+            known = values.is_valid().to_numpy(zero_copy_only=False)
+            self._null_ids.append(ids[~known])
+            values, ids = values.drop_null(), ids[known]
+        for start in range(0, len(ids), run_rows):
+            self._keep(_sorted(values.slice(start, run_rows), ids[start : start + run_rows]))
+
+    def _keep(self, run: pa.RecordBatch) -> None:
+        stored = self._file.stored(run) if self._in_memory + run.nbytes > _MEMORY_BYTES else None
+        if stored is None:
+            self._in_memory += run.nbytes
+        self._runs.append(run if stored is None else stored)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Where a part lies in the file: it begins and ends there."""
+
+    start: int
+    stop: int
+
+
+class _RunFile:
+    """A temporary file of sorted parts."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._is_usable = True
+
+    def stored(self, run: pa.RecordBatch) -> _Stored | None:
+        """Writes a part; None if there is no room, so that it stays in memory."""
+        if not self._is_usable:
+            return None
+        try:
+            file = self._file or tempfile.TemporaryFile()  # noqa: SIM115
+            start = file.tell()
+            with pa.ipc.new_stream(file, run.schema) as writer:
+                writer.write_batch(run)
+            file.flush()
+            self._file = file
+            return _Stored(start, file.tell())
+        except OSError:
+            # What was written before can still be read.
+            self._is_usable = False
+            return None
+
+    def opened(self, runs: list[pa.RecordBatch | _Stored]) -> list[pa.RecordBatch]:
+        """The parts, those of the file as pages of it."""
+        if self._file is None:
+            return [run for run in runs if isinstance(run, pa.RecordBatch)]
+        mapped = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+        return [
+            _read(mapped.slice(run.start, run.stop - run.start)) if isinstance(run, _Stored) else run for run in runs
+        ]
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _rows_of_part(num_rows: int, num_bytes: int) -> int:
+    """How many of some rows are a part."""
+    return max(1, min(_RUN_ROWS, num_rows * _RUN_BYTES // max(num_bytes, 1)))
+
+
+def _read(data: pa.Buffer) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()
+
+
+def _sorted(values: pa.Array, ids: UInt64Array) -> pa.RecordBatch:
+    order = sort_order(values)
+    return pa.record_batch([values.take(pa.array(order)), pa.array(ids[order])], list(_FIELDS))
+
+
+def _columns(run: pa.RecordBatch) -> tuple[pa.Array, UInt64Array]:
+    return run.column(0), run.column(1).to_numpy()
+
+
+def _merged(runs: list[pa.RecordBatch]) -> Iterator[tuple[pa.Array, UInt64Array]]:
+    """The rows of several sorted parts in order."""
+    part_rows = _rows_of_part(sum(run.num_rows for run in runs), sum(run.nbytes for run in runs))
+    while runs:
+        step = max(1, 2 * part_rows // len(runs))
+        blocks = [run.column(0).slice(0, step) for run in runs]
+        ends = [comparable(block, len(block) - 1) for block in blocks]
+        # Rows equal to the bound belong to this piece in the parts up to that of the bound, to a later one in others.
+        least = min(range(len(runs)), key=ends.__getitem__)
+        counts = [num_before(block, ends[least], and_equal=place <= least) for place, block in enumerate(blocks)]
+        parts = [_columns(run.slice(0, count)) for run, count in zip(runs, counts, strict=True) if count]
+        values, ids = pa.concat_arrays([part for part, _ in parts]), np.concatenate([part for _, part in parts])
+        yield (values, ids) if len(parts) == 1 else _columns(_sorted(values, ids))
+        runs = [run.slice(count) for run, count in zip(runs, counts, strict=True) if count < run.num_rows]
