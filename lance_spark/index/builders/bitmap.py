@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.index.bitmap import BITMAP_FILE, BitmapIndex, load_keys, read_bitmaps
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment
-from lance_spark.index.builders.entries import Entries, united
+from lance_spark.index.builders.entries import KeyRows
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.builders.sorting import is_sortable
 from lance_spark.index.files import IndexFiles
@@ -31,15 +31,25 @@ class BitmapBuilder(IndexBuilder):
         return {"num_bitmaps": files.open(BITMAP_FILE).num_rows}
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        write_bitmaps(Entries.of_values(rows.values, rows.ids), output)
+        self.merge_batches([], iter([rows]), output)
+
+    def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        self.merge_batches([], batches, output)
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
-        parts = [Entries.of_values(rows.values, rows.ids), *(read_entries(segment, self.dtype) for segment in old)]
-        write_bitmaps(united(parts), output)
+        self.merge_batches(old, iter([rows]), output)
+
+    def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        rows = KeyRows(self.dtype)
+        for batch in batches:
+            rows.add(batch.values, batch.ids)
+        for segment in old:
+            add_segment(rows, segment, self.dtype)
+        write_bitmaps(rows, output)
 
 
-def read_entries(segment: OldSegment, dtype: pa.DataType) -> Entries:
-    """The pairs of an old segment whose rows are kept.
+def add_segment(rows: KeyRows, segment: OldSegment, dtype: pa.DataType) -> None:
+    """Adds the pairs of an old segment, with keys of type `dtype`, whose rows are kept.
 
     Raises:
         LanceError: its file is missing or broken.
@@ -47,17 +57,20 @@ def read_entries(segment: OldSegment, dtype: pa.DataType) -> Entries:
     file = segment.files.open(BITMAP_FILE)
     keys = load_keys(segment.files, file, dtype)
     sets = read_bitmaps(file, np.arange(len(keys), dtype=np.int64), segment.fragment_rows)
-    return Entries.of_sets(keys, sets, segment.mapping)
+    rows.add_sets(keys, sets, segment.mapping)
 
 
 def write_bitmaps(
-    entries: Entries,
+    rows: KeyRows,
     output: SegmentOutput,
     buffers: Mapping[str, bytes] | None = None,
 ) -> None:
     """Writes the file of a BITMAP, with further global buffers by the metadata key of their number."""
-    keys, bounds, ids = entries.sorted()
-    fields = [pa.field("keys", keys.type), pa.field("bitmaps", pa.binary())]
-    table = pa.table([keys, pa.array(address_maps(ids, bounds), pa.binary())], schema=pa.schema(fields))
-    statistics = json.dumps({"num_bitmaps": len(keys)}, separators=(",", ":"))
-    output.write(BITMAP_FILE, table, {"lance:index_stats": statistics}, buffers)
+    groups = rows.grouped()
+    schema = pa.schema([pa.field("keys", groups.keys.type), pa.field("bitmaps", pa.binary())])
+    pieces = (
+        pa.table([keys, pa.array(address_maps(ids, bounds), pa.binary())], schema=schema)
+        for keys, bounds, ids in groups.pieces()
+    )
+    statistics = json.dumps({"num_bitmaps": len(groups.keys)}, separators=(",", ":"))
+    output.write_pieces(BITMAP_FILE, schema, pieces, {"lance:index_stats": statistics}, buffers)

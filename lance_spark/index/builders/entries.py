@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -13,78 +16,135 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.index.builders.base import IdMapping, UInt64Array
 from lance_spark.index.builders.sorting import sort_order
 from lance_spark.index.row_set import RowSet
+from lance_spark.kernels.grouping import group_rows
+from lance_spark.kernels.jit import address_of
 
+_PIECE_ROWS = 1 << 18
 _BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
+class KeyRows:
+    """The rows of each key: pairs of a key and a row, which come part by part.
+
+    Args:
+        dtype: the type of the keys.
+    """
+
+    def __init__(self, dtype: pa.DataType) -> None:
+        self._dtype = dtype
+        self._keys: list[pa.Array] = [_as_bits(pa.array([], dtype))]
+        self._num_keys = 0
+        self._parts: list[_Part] = []
+
+    def add(self, values: pa.Array, ids: UInt64Array) -> None:
+        """Adds one pair for each value; null is a key."""
+        for start in range(0, len(ids), _PIECE_ROWS):
+            encoded = _as_bits(values.slice(start, _PIECE_ROWS)).dictionary_encode(null_encoding="encode")
+            self._add(encoded.dictionary, encoded.indices.to_numpy(), ids[start : start + _PIECE_ROWS])
+
+    def add_sets(self, keys: pa.Array, sets: Sequence[RowSet], mapping: IdMapping) -> None:
+        """Adds the pairs of each key with the mapped rows of its set."""
+        numbers = [rows.numbers() for rows in sets]
+        codes = np.repeat(np.arange(len(keys), dtype=np.int32), [len(found) for found in numbers])
+        kept, ids = mapping(np.concatenate([np.empty(0, np.uint64), *numbers]))
+        self._add(_as_bits(keys), codes[kept], ids)
+
+    def _add(self, keys: pa.Array, codes: npt.NDArray[np.int32], ids: UInt64Array) -> None:
+        self._keys.append(keys)
+        self._parts.append(_Part.of(self._num_keys, codes, ids))
+        self._num_keys += len(keys)
+
+    def grouped(self) -> Groups:
+        """The pairs by key. Nothing can be added then."""
+        encoded = pa.concat_arrays(self._keys).dictionary_encode(null_encoding="encode")
+        distinct = encoded.dictionary
+        keys = distinct if distinct.type == self._dtype else distinct.view(self._dtype)
+        order = sort_order(keys)
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        numbers = rank[encoded.indices.to_numpy()]
+        counts = np.zeros(len(order), np.int64)
+        for part in self._parts:
+            counts += np.bincount(numbers[part.first_key :][part.codes], minlength=len(order))
+        places = np.cumsum(counts) - counts
+        ids = np.empty(int(counts.sum()), np.uint64)
+        for place, part in enumerate(self._parts):
+            codes, rows = numbers[part.first_key :][part.codes], part.ids()
+            group_rows(address_of(codes), address_of(rows), len(rows), address_of(places), address_of(ids))
+            # Their memory is for the groups.
+            self._parts[place] = _Part.none()
+        has_rows = counts > 0
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[has_rows])])
+        return Groups(keys.take(pa.array(order[has_rows])), bounds, ids)
+
+
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """Pairs of a key and a row.
+class Groups:
+    """Keys in index order, and the rows of each.
 
     Attributes:
-        keys: any order; a key may occur several times, null is a key.
-        codes: int64[n]: the place of each pair's key in `keys`.
-        ids: uint64[n]: the row of each pair.
+        keys: distinct, n of them; each has a row.
+        bounds: int64[n + 1]: the rows of key number i are `ids[bounds[i]:bounds[i + 1]]`.
+        ids: uint64[m], in the order in which they came, so that a row can occur twice.
     """
 
     keys: pa.Array
-    codes: Int64Array
+    bounds: Int64Array
     ids: UInt64Array
 
-    @classmethod
-    def of_values(cls, values: pa.Array, ids: UInt64Array) -> Entries:
-        """One pair for each value."""
-        encoded = _as_bits(values).dictionary_encode(null_encoding="encode")
-        keys = encoded.dictionary if encoded.dictionary.type == values.type else encoded.dictionary.view(values.type)
-        return cls(keys, encoded.indices.to_numpy().astype(np.int64), ids)
+    def pieces(self) -> Iterator[tuple[pa.Array, list[int], UInt64Array]]:
+        """(some of the keys, bounds, rows), with the rows of a key ascending and distinct."""
+        start = 0
+        while start < len(self.keys):
+            reached = int(self.bounds[start]) + _PIECE_ROWS
+            stop = max(start + 1, int(np.searchsorted(self.bounds, reached, side="right")) - 1)
+            bounds = self.bounds[start : stop + 1] - self.bounds[start]
+            yield (
+                self.keys.slice(start, stop - start),
+                *_distinct(bounds, self.ids[self.bounds[start] : self.bounds[stop]]),
+            )
+            start = stop
+
+
+def _distinct(bounds: Int64Array, ids: UInt64Array) -> tuple[list[int], UInt64Array]:
+    """(bounds, rows) with the rows of each key ascending and distinct."""
+    is_first = np.zeros(len(ids), np.bool_)
+    is_first[bounds[:-1]] = True
+    if not (is_first[1:] | (ids[1:] >= ids[:-1])).all():
+        groups = [np.unique(ids[start:stop]) for start, stop in pairwise(bounds.tolist())]
+        return np.cumsum([0, *(len(group) for group in groups)]).tolist(), np.concatenate(groups)
+    is_first[1:] |= ids[1:] != ids[:-1]
+    return [*(np.cumsum(is_first)[bounds[:-1]] - 1).tolist(), int(is_first.sum())], ids[is_first]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Pairs that came together.
+
+    Attributes:
+        first_key: the number of their first key among all.
+        codes: the number of each pair's key, counted from the first one, as narrow as it can be.
+        rows: uint64[n], the rows of the pairs; uint64[1] the first one of a range.
+    """
+
+    first_key: int
+    codes: npt.NDArray[np.integer[Any]]
+    rows: UInt64Array
 
     @classmethod
-    def of_sets(cls, keys: pa.Array, sets: Sequence[RowSet], mapping: IdMapping) -> Entries:
-        """The pairs of each key with the mapped rows of its set."""
-        numbers = [rows.numbers() for rows in sets]
-        codes = np.repeat(np.arange(len(keys), dtype=np.int64), [len(found) for found in numbers])
-        kept, ids = mapping(np.concatenate([np.empty(0, np.uint64), *numbers]))
-        return cls(keys, codes[kept], ids)
+    def of(cls, first_key: int, codes: npt.NDArray[np.int32], ids: UInt64Array) -> _Part:
+        narrow = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
+        is_range = len(ids) > 1 and bool((np.diff(ids) == 1).all())
+        return cls(first_key, narrow, ids[:1].copy() if is_range else ids)
 
-    def sorted(self) -> tuple[pa.Array, list[int], UInt64Array]:
-        """(the distinct keys in index order, bounds, rows).
+    @classmethod
+    def none(cls) -> _Part:
+        return cls(0, np.empty(0, np.int32), np.empty(0, np.uint64))
 
-        The rows of key number i are `rows[bounds[i]:bounds[i + 1]]`, ascending and distinct. Keys without a row are
-        left out.
-        """
-        distinct = Entries.of_values(self.keys, np.zeros(len(self.keys), np.uint64))
-        key_order = sort_order(distinct.keys)
-        rank = np.empty(len(key_order), np.int64)
-        rank[key_order] = np.arange(len(key_order))
-        codes = rank[distinct.codes][self.codes] if len(self.codes) else self.codes
-        order = _order(codes, self.ids)
-        codes, ids = codes[order], self.ids[order]
-        is_first = np.ones(len(ids), np.bool_)
-        is_first[1:] = (codes[1:] != codes[:-1]) | (ids[1:] != ids[:-1])
-        codes, ids = codes[is_first], ids[is_first]
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        keys = distinct.keys.take(pa.array(key_order[codes[starts]]))
-        return keys, [*starts.tolist(), len(ids)], ids
-
-
-def united(parts: Sequence[Entries]) -> Entries:
-    """The pairs of all parts, at least one."""
-    offsets = np.cumsum([0, *(len(part.keys) for part in parts)])
-    codes = [part.codes + offset for part, offset in zip(parts, offsets, strict=False)]
-    return Entries(
-        pa.concat_arrays([part.keys for part in parts]),
-        np.concatenate(codes),
-        np.concatenate([part.ids for part in parts]),
-    )
-
-
-def _order(codes: Int64Array, ids: UInt64Array) -> Int64Array:
-    """The places of pairs, ordered by key and then by row."""
-    narrow = codes.astype(np.uint16) if len(codes) and int(codes.max()) < 1 << 16 else codes
-    if bool(np.all(ids[1:] >= ids[:-1])):
-        return np.argsort(narrow, kind="stable")
-    by_id = np.argsort(ids, kind="stable")
-    return by_id[np.argsort(narrow[by_id], kind="stable")]
+    def ids(self) -> UInt64Array:
+        if len(self.rows) == len(self.codes):
+            return np.ascontiguousarray(self.rows)
+        return np.arange(self.rows[0], self.rows[0] + np.uint64(len(self.codes)), dtype=np.uint64)
 
 
 def _as_bits(values: pa.Array) -> pa.Array:

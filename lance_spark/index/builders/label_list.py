@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_spark.index.bitmap import BITMAP_FILE
-from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, UInt64Array
-from lance_spark.index.builders.bitmap import read_entries, write_bitmaps
-from lance_spark.index.builders.entries import Entries, united
+from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment
+from lance_spark.index.builders.bitmap import add_segment, write_bitmaps
+from lance_spark.index.builders.entries import KeyRows
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.builders.sorting import is_sortable
 from lance_spark.index.files import IndexFiles
@@ -38,30 +38,26 @@ class LabelListBuilder(IndexBuilder):
         return {"num_bitmaps": files.open(BITMAP_FILE).num_rows}
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        self._write([_items(rows)], [_null_lists(rows)], output)
+        self.merge_batches([], iter([rows]), output)
+
+    def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        self.merge_batches([], batches, output)
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
-        entries, null_lists = [_items(rows)], [_null_lists(rows)]
+        self.merge_batches(old, iter([rows]), output)
+
+    def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        items, null_lists = KeyRows(self.dtype.value_type), [np.empty(0, np.uint64)]
+        for rows in batches:
+            items.add(pc.list_flatten(rows.values), rows.ids[pc.list_parent_indices(rows.values).to_numpy()])
+            null_lists.append(rows.ids[rows.values.is_null().to_numpy(zero_copy_only=False)])
         for segment in old:
             file = segment.files.open(BITMAP_FILE)
             data = file.buffer_named_by(NULL_LISTS)
             if data is None:
                 raise file.damaged("the segment does not know which lists are null")
-            entries.append(read_entries(segment, self.dtype.value_type))
+            add_segment(items, segment, self.dtype.value_type)
             _, kept = segment.mapping(RowSet.of_address_map(data, segment.fragment_rows).numbers())
             null_lists.append(kept)
-        self._write(entries, null_lists, output)
-
-    def _write(self, entries: list[Entries], null_lists: list[UInt64Array], output: SegmentOutput) -> None:
         nulls = np.unique(np.concatenate(null_lists))
-        write_bitmaps(united(entries), output, {NULL_LISTS: address_maps(nulls, [0, len(nulls)])[0]})
-
-
-def _items(rows: IndexedRows) -> Entries:
-    parents = pc.list_parent_indices(rows.values).to_numpy()
-    return Entries.of_values(pc.list_flatten(rows.values), rows.ids[parents])
-
-
-def _null_lists(rows: IndexedRows) -> UInt64Array:
-    ids: UInt64Array = rows.ids[rows.values.is_null().to_numpy(zero_copy_only=False)]
-    return ids
+        write_bitmaps(items, output, {NULL_LISTS: address_maps(nulls, [0, len(nulls)])[0]})

@@ -24,6 +24,9 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, distinct, row_addresses
 from lance_spark.table.writing.write import num_rows_of
 
+_WINDOW_BYTES = 16 << 20
+"""Less than other scans decode at a time: builds sort or group what they read in parts of some mebibytes."""
+
 
 def holds_row_ids(definition: IndexDefinition, manifest: Manifest) -> bool:
     """Whether new segments of an index hold stable row ids rather than addresses."""
@@ -104,7 +107,7 @@ def index_scan(manifest: Manifest, bases: Bases, definition: IndexDefinition) ->
         with_row_address=True,
         stable_row_ids=manifest.has_stable_row_ids,
     )
-    return replace(scan, uncut=True)
+    return replace(scan, uncut=True, window_bytes=_WINDOW_BYTES)
 
 
 def indexed_rows(batches: Sequence[pa.RecordBatch], manifest: Manifest, definition: IndexDefinition) -> IndexedRows:

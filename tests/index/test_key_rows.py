@@ -1,0 +1,75 @@
+"""Pairs of a key and a row that come in parts are grouped as one dictionary groups them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_spark.index.builders import entries
+from lance_spark.index.builders.entries import KeyRows
+from lance_spark.index.row_set import RowSet
+
+NUM_ROWS = 900
+NAN = float("nan")
+
+KEYS: dict[str, tuple[pa.DataType, Callable[[int], object]]] = {
+    "few texts": (pa.string(), lambda number: f"key {number * 7919 % 13}"),
+    "a key for each row": (pa.int64(), lambda number: number * 7919 % 100_003),
+    "one key": (pa.int16(), lambda number: 3),
+    "with nulls": (pa.int32(), lambda number: None if number % 4 == 0 else number % 5),
+    "only nulls": (pa.int32(), lambda number: None),
+    "floats": (pa.float64(), lambda number: [0.0, -0.0, NAN, 1.5, None][number % 5]),
+    "booleans": (pa.bool_(), lambda number: number % 3 == 0),
+}
+ROWS: dict[str, Callable[[], list[int]]] = {
+    "a range": lambda: list(range(NUM_ROWS)),
+    "two fragments": lambda: [number + (number // 500 << 32) for number in range(NUM_ROWS)],
+    "each row twice": lambda: [number // 2 for number in range(NUM_ROWS)],
+    "any order": lambda: np.random.default_rng(3).integers(0, 400, NUM_ROWS).tolist(),
+    "descending": lambda: list(range(NUM_ROWS, 0, -1)),
+}
+
+
+def expected(keys: list[object], rows: list[int]) -> dict[str, list[int]]:
+    found: dict[str, set[int]] = {}
+    for key, row in zip(keys, rows, strict=True):
+        found.setdefault(repr(key), set()).add(row)
+    return {key: sorted(members) for key, members in found.items()}
+
+
+def grouped(rows: KeyRows) -> dict[str, list[int]]:
+    found = {}
+    for keys, bounds, ids in rows.grouped().pieces():
+        for place, key in enumerate(keys.to_pylist()):
+            assert repr(key) not in found
+            found[repr(key)] = ids[bounds[place] : bounds[place + 1]].tolist()
+    return found
+
+
+@pytest.mark.parametrize("piece", [7, 1 << 18])
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("name", KEYS)
+def test_rows_are_grouped_by_key(monkeypatch: pytest.MonkeyPatch, name: str, rows: str, piece: int) -> None:
+    monkeypatch.setattr(entries, "_PIECE_ROWS", piece)
+    dtype, make = KEYS[name]
+    keys, ids = [make(number) for number in range(NUM_ROWS)], ROWS[rows]()
+    found = KeyRows(dtype)
+    for start in range(0, NUM_ROWS, 250):
+        part = np.array(ids[start : start + 250], np.uint64)
+        found.add(pa.array(keys[start : start + 250], dtype), part)
+    assert grouped(found) == expected(keys, ids)
+
+
+def test_rows_of_older_sets_are_added() -> None:
+    found = KeyRows(pa.int64())
+    found.add(pa.array([5, None, 7]), np.array([1, 2, 3], np.uint64))
+    sets = [RowSet.of_numbers(np.array(numbers, np.uint64)) for numbers in ([9, 4], [3, 8], [6])]
+    found.add_sets(pa.array([None, 7, 8]), sets, lambda ids: (ids != 6, ids[ids != 6]))
+    assert grouped(found) == {"5": [1], "None": [2, 4, 9], "7": [3, 8]}
+
+
+def test_no_rows() -> None:
+    assert grouped(KeyRows(pa.string())) == {}
