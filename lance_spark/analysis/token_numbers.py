@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.tokens import fill_slots, number_tokens
@@ -14,7 +16,7 @@ _FIRST_SLOTS = 64
 
 
 class TokenNumbers:
-    """A growing table of distinct tokens (bytes)."""
+    """A growing table of distinct tokens in UTF-8; as a sequence, their texts by number."""
 
     def __init__(self) -> None:
         self._slots = np.full(_FIRST_SLOTS, -1, np.int32)
@@ -24,6 +26,21 @@ class TokenNumbers:
 
     def __len__(self) -> int:
         return self._known
+
+    def __getitem__(self, number: int) -> str:
+        if not 0 <= number < self._known:
+            raise IndexError(number)
+        start = int(self._ends[number - 1]) if number else 0
+        return self._arena[start : int(self._ends[number])].tobytes().decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.binaries().cast(pa.large_string()).to_pylist())
+
+    def binaries(self) -> pa.LargeBinaryArray:
+        """The tokens by number."""
+        offsets = np.concatenate([np.zeros(1, np.int64), self._ends[: self._known]])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._arena)]
+        return pa.Array.from_buffers(pa.large_binary(), self._known, buffers)
 
     def of(
         self, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int32]

@@ -23,7 +23,7 @@ def impacts(uri: str) -> dict[str, list[bytes]]:
     part: TextPart = source.part
     assert isinstance(part, Partition)
     (cells,) = part.lists_file.columns({"_impacts": pa.list_(pa.large_binary())})
-    return dict(zip(part.terms(), cells.to_pylist(), strict=True))
+    return dict(zip(part.terms().to_pylist(), cells.to_pylist(), strict=True))
 
 
 def test_impacts_are_those_of_the_reference_library(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def postings(uri: str, *, positions: bool = True) -> dict[str, list[Posting]]:
     for source in column(TEXT, positions).indexed:
         part = source.part
         addresses, exists = source.locate(part.row_ids)
-        for number, term in enumerate(part.terms()):
+        for number, term in enumerate(part.terms().to_pylist()):
             one = part.postings(number)
             places = part.positions(number).tolist() if positions else [0] * int(one.freqs.sum())
             ends = np.cumsum(one.freqs).tolist()

@@ -6,7 +6,7 @@ The format version is 2, or 3 for source code; with blocks of 128 they differ in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
@@ -19,6 +19,7 @@ import pyroaring
 from lance_spark._proto import index_pb2
 from lance_spark.analysis.analyzer import AnalyzedTexts
 from lance_spark.analysis.parameters import CODE_OPTIONS, TextParameters
+from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.documents import analyzer_of
@@ -130,7 +131,7 @@ class Documents:
         items: uint32[n]: their numbers in the lists of these rows; None if documents are rows.
     """
 
-    terms: Sequence[str]
+    terms: pa.LargeStringArray
     tokens: AnalyzedTexts
     row_ids: npt.NDArray[np.uint64]
     items: UInt32Array | None
@@ -208,8 +209,7 @@ class _Part:
         is_used = np.zeros(len(documents.terms), np.bool_)
         is_used[documents.tokens.terms] = True
         numbers = np.full(len(documents.terms), -1, np.int32)
-        for place in np.flatnonzero(is_used).tolist():
-            numbers[place] = self._analyzer.number_of_term(documents.terms[place])
+        numbers[is_used] = self._analyzer.numbers_of(documents.terms.filter(pa.array(is_used)))
         self._add(replace(documents.tokens, terms=numbers[documents.tokens.terms]), documents.row_ids, documents.items)
 
     def _add(self, found: AnalyzedTexts, row_ids: npt.NDArray[np.uint64], items: UInt32Array | None) -> None:
@@ -221,6 +221,12 @@ class _Part:
 
     def write(self, number: int, output: Output) -> None:
         """Writes the files of the partition, to which nothing can be added then."""
+        # Many distinct terms take more memory than all else, and so do the tokens that they were made of.
+        terms = self._analyzer.terms
+        del self._analyzer
+        num_terms = len(terms)
+        _write_tokens(number, terms, output)
+        del terms
         counts = np.concatenate([np.empty(0, np.int64), *(np.diff(found.offsets) for found in self._texts)])
         items = np.concatenate([np.empty(0, np.uint32), *self._items]) if self._parameters.has_items else None
         is_document = counts > 0 if items is None else np.ones(len(counts), np.bool_)
@@ -228,10 +234,6 @@ class _Part:
         tokens = np.concatenate([np.empty(0, np.int32), *(found.terms for found in self._texts)])
         positions = np.concatenate([np.empty(0, np.int32), *(found.positions for found in self._texts)])
         self._texts.clear()
-        num_terms = len(self._analyzer.terms)
-        _write_tokens(number, self._analyzer.terms, output)
-        # Many distinct terms take more memory than all else.
-        del self._analyzer
         _write_docs(number, np.concatenate(self._row_ids)[is_document], lengths, items, output)
         docs = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
         lists = PostingLists.of(tokens, docs, positions, num_terms)
@@ -239,7 +241,7 @@ class _Part:
         output.write(f"part_{number}_invert.lance", table, _format(self._parameters))
 
 
-def _write_tokens(number: int, terms: list[str], output: Output) -> None:
+def _write_tokens(number: int, terms: TokenNumbers, output: Output) -> None:
     dictionary = Dictionary.of_terms(terms)
     fst = encoded(dictionary)
     if fst is None:

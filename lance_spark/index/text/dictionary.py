@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.dictionary import place_of_term, terms_within
@@ -30,9 +31,9 @@ class Dictionary:
     numbers: npt.NDArray[np.int64]
 
     @classmethod
-    def of_terms(cls, terms: Sequence[str]) -> Dictionary:
+    def of_terms(cls, terms: TokenNumbers | Sequence[str]) -> Dictionary:
         """The dictionary of terms whose numbers are their places."""
-        words = pa.array(terms, pa.large_binary())
+        words = terms.binaries() if isinstance(terms, TokenNumbers) else pa.array(terms, pa.large_binary())
         order = pc.sort_indices(words)
         words = words.take(order)
         _, ends, arena = words.buffers()
@@ -47,19 +48,19 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.ends)
 
-    def terms(self) -> list[str]:
+    def terms(self) -> pa.LargeStringArray:
         """All terms by number, if the numbers are dense.
 
         Raises:
             CorruptFileError: a term is no text.
         """
-        found = [""] * len(self)
-        for place, number in enumerate(self.numbers.tolist()):
-            try:
-                found[number] = self._bytes(place).decode()
-            except UnicodeDecodeError as error:
-                raise CorruptFileError(f"term {number} of a token dictionary is no UTF-8") from error
-        return found
+        offsets = np.concatenate([np.zeros(1, np.int64), self.ends])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(self.arena))]
+        words = pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
+        try:
+            return words.take(pa.array(np.argsort(self.numbers))).cast(pa.large_string())
+        except pa.ArrowInvalid as error:
+            raise CorruptFileError(f"a term of a token dictionary is no UTF-8: {error}") from error
 
     def find(self, term: str) -> int | None:
         """The number of a term; None if it is not here."""

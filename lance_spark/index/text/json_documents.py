@@ -78,11 +78,11 @@ class JsonAnalyzer(Analyzer):
         """The terms of keys: the number of what is before the word, and 1 + the number of the word or 0."""
         distinct, places = np.unique(keys, return_inverse=True)
         heads = list(self._heads)
-        found = np.empty(len(distinct), np.int32)
-        for place, key in enumerate(distinct.tolist()):
+        terms = []
+        for key in distinct.tolist():
             word = key & ((1 << _WORD_BITS) - 1)
-            found[place] = self.number_of_term(heads[key >> _WORD_BITS] + (self._words.terms[word - 1] if word else ""))
-        return found[places]
+            terms.append(heads[key >> _WORD_BITS] + (self._words.terms[word - 1] if word else ""))
+        return self.numbers_of(pa.array(terms, pa.large_string()))[places]
 
 
 def value_start(term: str) -> int:

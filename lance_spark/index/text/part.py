@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.weights import norms_of
@@ -109,7 +110,7 @@ class AnalyzedPart(TextPart):
 
     def __init__(
         self,
-        terms: Sequence[str],
+        terms: TokenNumbers,
         tokens: npt.NDArray[np.int32],
         positions: npt.NDArray[np.int32],
         offsets: npt.NDArray[np.int64],

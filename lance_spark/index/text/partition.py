@@ -335,7 +335,7 @@ class Partition(TextPart):
             raise file.damaged(f"the positions of term {term} are damaged")
         return out
 
-    def terms(self) -> list[str]:
+    def terms(self) -> pa.LargeStringArray:
         """All terms by number."""
         return self._dictionary.terms()
 
