@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -118,7 +118,7 @@ class TextParameters:
         if unknown:
             raise InvalidInputError(f"unknown text option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
         words = options.get("custom_stop_words")
-        if isinstance(words, str):
+        if isinstance(words, str) or not (words is None or isinstance(words, Iterable)):
             raise InvalidInputError("custom_stop_words must be a list of words")
         return cls(**{**options, "custom_stop_words": None if words is None else tuple(words)})
 

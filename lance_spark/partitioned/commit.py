@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +101,7 @@ def commit_changes(
     options: CommitOptions | None = None,
     *,
     check: Check | None = None,
+    properties: Mapping[str, str | None] | None = None,
 ) -> PartitionedTable:
     """The version of the table with all of `changes`; `base` if there are none.
 
@@ -109,6 +111,7 @@ def commit_changes(
         base: the version that the changes were made for.
         changes: at most one for each partition.
         check: asked for each newer version that the commit has to follow.
+        properties: of the namespace, which change too, whatever others have made of them.
 
     Raises:
         CommitConflictError: a change conflicts with what other writers have committed. Nothing is visible.
@@ -117,7 +120,7 @@ def commit_changes(
     """
     if not changes:
         return base
-    return _run(_PartitionedCommit(base, changes, options or CommitOptions(), check))
+    return _run(_PartitionedCommit(base, changes, options or CommitOptions(), check, properties or {}))
 
 
 def commit_specs(
@@ -193,9 +196,11 @@ class _PartitionedCommit:
         changes: Sequence[PartitionChange],
         options: CommitOptions,
         check: Check | None = None,
+        properties: Mapping[str, str | None] = MappingProxyType({}),
     ) -> None:
         self._base = base
         self._check = check
+        self._own_properties = properties
         self._changes: dict[PartitionKey, PartitionChange] = {change.partition.key: change for change in changes}
         if len(self._changes) < len(changes):
             raise InvalidInputError("a commit can change each partition once")
@@ -250,7 +255,7 @@ class _PartitionedCommit:
 
     def _properties(self, current: PartitionedTable) -> Mapping[str, str | None] | None:
         """What becomes of the properties of the namespace."""
-        return None
+        return self._own_properties or None
 
     def _check_conflicts(self, current: PartitionedTable) -> None:
         """Passes if ours may follow what others have committed."""
@@ -333,12 +338,11 @@ class _SpecsCommit(_PartitionedCommit):
         changes: Sequence[PartitionChange],
         check: Check | None,
     ) -> None:
-        super().__init__(base, changes, options, check)
+        super().__init__(base, changes, options, check, properties)
         self._prepared = frozenset(self._changes)
         self._planned = PlannedTable(base, specs)
         self._specs = specs
         self._step = step
-        self._own_properties = properties
 
     def _check_conflicts(self, current: PartitionedTable) -> None:
         if current.specs.to_metadata() != self._base.specs.to_metadata():

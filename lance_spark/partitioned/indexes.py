@@ -1,7 +1,8 @@
 """Indexes of a partitioned table: each partition's table has its own segments; a verb changes all in one version.
 
 An index of the table is an index of the same name, column and kind in its partitions. A partition that came after the
-index was built does not have it before `optimize_indices`; its rows are scanned.
+index was built does not have it before `optimize_indices`; its rows are scanned. The table's properties keep what the
+index is over, for when no partition has it any more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_spark.partitioned.change import ChangeTable, Step
-from lance_spark.partitioned.commit import commit_changes, with_operation_name
+from lance_spark.partitioned.commit import commit_changes, commit_specs, with_operation_name
+from lance_spark.partitioned.index_definitions import index_key, properties_of, recorded_definitions
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.schema.projection import quoted
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -19,7 +21,7 @@ from lance_spark.table.indexes.commit import commit_indices, drop_index
 from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import create_index
 from lance_spark.table.indexes.definition import IndexDefinition, define
-from lance_spark.table.indexes.describe import index_statistics, list_indices
+from lance_spark.table.indexes.describe import index_statistics, kind_name, list_indices
 from lance_spark.table.indexes.optimize import OptimizeOptions, commit_optimized, definition_of, optimize_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -61,7 +63,8 @@ def create_partition_indexes(
             inner = _inner(options)
             return create_index(location, column, kind, found, replace=True, parameters=parameters, options=inner)
 
-        return _commit(current, opened, step, options, "create_index")
+        defined = define(opened[0].manifest, column, kind, found, parameters)
+        return _commit(current, opened, step, options, "create_index", properties_of([defined]))
 
     return _retried(table, attempt, options)
 
@@ -77,8 +80,9 @@ def optimize_partition_indexes(
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         opened = _opened(current)
-        known = _definitions(opened)
-        missing = sorted(set(optimize.names or ()) - {index.name for index in _all_indexes(opened)})
+        in_use = _definitions(opened)
+        known = {**recorded_definitions(current), **in_use}
+        missing = sorted(set(optimize.names or ()) - {index.name for index in _all_indexes(opened)} - known.keys())
         if missing:
             raise NotFoundError(
                 f"{current.root} has no index {missing[0]!r}; known: {', '.join(sorted(known)) or 'none'}"
@@ -89,7 +93,10 @@ def optimize_partition_indexes(
             return _optimized(location, optimize, wanted, _inner(options))
 
         changing = [item for item in opened if _needs(item, optimize, wanted)]
-        return _commit(current, changing, step, options, "optimize_indices") if changing else current
+        if not changing:
+            return current
+        new = properties_of(item for name, item in in_use.items() if index_key(name) not in current.properties)
+        return _commit(current, changing, step, options, "optimize_indices", new)
 
     return _retried(table, attempt, options)
 
@@ -101,13 +108,17 @@ def drop_partition_indexes(
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         having = [item for item in _opened(current) if any(index.name == name for index in _indexes(item))]
+        recorded = {key: None for key in current.properties if key == index_key(name)}
+        if not having and recorded:
+            named = with_operation_name(options, "drop_index")
+            return commit_specs(current, current.specs, named, properties=recorded)
         if not having:
             raise NotFoundError(f"{current.root} has no index {name!r}")
 
         def step(location: TableLocation, base: Manifest) -> Manifest:
             return drop_index(location, name, _inner(options))
 
-        return _commit(current, having, step, options, "drop_index")
+        return _commit(current, having, step, options, "drop_index", recorded)
 
     return _retried(table, attempt, options)
 
@@ -125,14 +136,18 @@ def commit_partition_segments(
 
     Raises: as `commit_indices`.
     """
-    changes = []
+    changes: list[ChangeTable] = []
+    defined: dict[str, IndexDefinition] = {}
     for object_id, new in segments.items():
         partition = table.index.by_id.get(object_id)
         if partition is None:
             raise InvalidInputError(f"{table.root} has no partition {object_id!r}")
         opened = table.open(partition)
         changes.append(ChangeTable(partition, opened.manifest, _segments_step(tuple(new), _inner(options))))
-    return commit_changes(table, changes, with_operation_name(options, "create_index"))
+        if not defined:
+            defined = _definitions_of(opened, new)
+    named = with_operation_name(options, "create_index")
+    return commit_changes(table, changes, named, properties=properties_of(defined.values()))
 
 
 def commit_optimized_partitions(
@@ -169,7 +184,7 @@ def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, 
     """The sums of `index_statistics` over all partitions; rows of partitions without the index are unindexed.
 
     Raises:
-        NotFoundError: no partition has such an index.
+        NotFoundError: there is no such index, neither in a partition nor for later ones.
     """
     parts = []
     unindexed_rows = unindexed_fragments = 0
@@ -179,7 +194,8 @@ def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, 
         else:
             unindexed_fragments += len(item.manifest.fragments)
             unindexed_rows += sum(count or 0 for count in item.manifest.fragments.row_counts())
-    if not parts:
+    recorded = None if parts else recorded_definitions(table).get(name)
+    if not parts and recorded is None:
         raise NotFoundError(f"{table.root} has no index {name!r}")
     sizes = [part["size_bytes"] for part in parts]
     times = [part["updated_at_timestamp_ms"] for part in parts if part["updated_at_timestamp_ms"] is not None]
@@ -187,7 +203,7 @@ def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, 
     sums["num_unindexed_fragments"] += unindexed_fragments
     sums["num_unindexed_rows"] += unindexed_rows
     return {
-        "index_type": parts[0]["index_type"],
+        "index_type": parts[0]["index_type"] if recorded is None else _kind_name(recorded),
         "name": name,
         **sums,
         "num_indexed_rows_per_segment": [count for part in parts for count in part["num_indexed_rows_per_segment"]],
@@ -195,6 +211,10 @@ def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, 
         "updated_at_timestamp_ms": max(times, default=None),
         "segments": [segment for part in parts for segment in part["segments"]],
     }
+
+
+def _kind_name(definition: IndexDefinition) -> str:
+    return kind_name(definition.type_url, definition.builder.untrained().details())
 
 
 def _segments_step(new: Sequence[IndexMetadata], options: CommitOptions) -> Step:
@@ -245,14 +265,18 @@ def _definitions(opened: Sequence[PartitionVersion]) -> dict[str, IndexDefinitio
     """What the indexes are over that this release can build, by name, as the first partition that has them says."""
     found: dict[str, IndexDefinition] = {}
     for item in opened:
-        by_name: dict[str, list[IndexMetadata]] = {}
-        for index in _indexes(item):
-            by_name.setdefault(index.name, []).append(index)
-        for name in by_name.keys() - found.keys():
-            definition = definition_of(item.manifest.schema, by_name[name], item.table.bases(item.manifest))
-            if definition is not None:
-                found[name] = definition
+        found |= _definitions_of(item, [index for index in _indexes(item) if index.name not in found])
     return found
+
+
+def _definitions_of(item: PartitionVersion, segments: Sequence[IndexMetadata]) -> dict[str, IndexDefinition]:
+    """What segments of a partition's table are over, by the name of the index."""
+    by_name: dict[str, list[IndexMetadata]] = {}
+    for index in segments:
+        by_name.setdefault(index.name, []).append(index)
+    bases = item.table.bases(item.manifest)
+    found = {name: definition_of(item.manifest.schema, own, bases) for name, own in by_name.items()}
+    return {name: definition for name, definition in found.items() if definition is not None}
 
 
 def _opened(table: PartitionedTable) -> list[PartitionVersion]:
@@ -273,9 +297,10 @@ def _commit(
     step: Step,
     options: CommitOptions | None,
     operation: str,
+    properties: Mapping[str, str | None],
 ) -> PartitionedTable:
     changes = [ChangeTable(item.partition, item.manifest, step) for item in opened]
-    return commit_changes(table, changes, with_operation_name(options, operation))
+    return commit_changes(table, changes, with_operation_name(options, operation), properties=properties)
 
 
 def _inner(options: CommitOptions | None) -> CommitOptions:

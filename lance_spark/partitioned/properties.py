@@ -10,7 +10,7 @@ from lance_spark.namespace.catalog_table import RESERVED_PROPERTIES
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.columns import MAX_FIELD_ID, follower
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
-from lance_spark.partitioned.names import SCHEMA_KEY, SPEC_KEY_PREFIX
+from lance_spark.partitioned.names import INDEX_PREFIX, SCHEMA_KEY, SPEC_KEY_PREFIX
 from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.field import LanceSchema
@@ -84,4 +84,4 @@ def _follower(schema: LanceSchema, options: CommitOptions) -> Step:
 
 
 def _is_reserved(name: str) -> bool:
-    return name in (SCHEMA_KEY, MAX_FIELD_ID) or name.startswith((SPEC_KEY_PREFIX, RESERVED_PROPERTIES))
+    return name in (SCHEMA_KEY, MAX_FIELD_ID) or name.startswith((SPEC_KEY_PREFIX, INDEX_PREFIX, RESERVED_PROPERTIES))

@@ -187,3 +187,9 @@ def test_bad_option_is_refused(options: dict[str, Any], message: str) -> None:
 def test_tokenizer_without_its_dictionary_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match="is not available"):
         TextParameters(base_tokenizer=name)
+
+
+@pytest.mark.parametrize("words", ["the", 5, ["a", 1]])
+def test_stop_words_are_a_list_of_words(words: object) -> None:
+    with pytest.raises(InvalidInputError, match="custom_stop_words"):
+        TextParameters.of({"custom_stop_words": words})

@@ -77,6 +77,21 @@ def test_life_of_an_index(spark: SparkSession, table: str) -> None:
     assert run(spark, f"SHOW INDEXES IN {table}") == []
 
 
+@pytest.mark.parametrize("table", ["PARTITIONED BY (p)"], ids=["partitioned"], indirect=True)
+def test_an_index_is_built_again_after_all_partitions_were_removed(spark: SparkSession, table: str) -> None:
+    run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id) WITH (zone_size = 128)")
+    run(spark, f"DELETE FROM {table}")
+    assert run(spark, f"SHOW INDEXES IN {table}") == []
+    insert(spark, table, 0, 1000)
+    (optimized,) = run(spark, f"ALTER TABLE {table} OPTIMIZE INDEX by_id")
+    assert optimized.fragments_indexed == fragments(spark, table)
+    (shown,) = run(spark, f"SHOW INDEXES IN {table}")
+    assert (shown.name, shown.num_indexed_rows, shown.num_unindexed_rows) == ("by_id", 1000, 0)
+    run(spark, f"DELETE FROM {table}")
+    assert run(spark, f"ALTER TABLE {table} DROP INDEX by_id")[0].status == "dropped"
+    assert run(spark, f"ALTER TABLE {table} DROP INDEX IF EXISTS by_id")[0].status == "absent"
+
+
 def test_indexes_in_the_words_of_spark(spark: SparkSession, table: str) -> None:
     run(spark, f"CREATE INDEX by_id ON TABLE {table} USING zonemap (id) OPTIONS (rows_per_zone = 64)")
     run(spark, f"CREATE INDEX IF NOT EXISTS by_id ON {table} USING btree (s)")

@@ -99,8 +99,12 @@ def summarize_segments(manifest: Manifest, bases: Bases) -> Iterator[SegmentSumm
 
 def type_name(index: IndexMetadata) -> str:
     """The kind of an index as the reference library spells it; for an unknown kind the name of its details."""
-    url = index.message.index_details.type_url
-    vector_kind = kind_in_details(index.message.index_details.value) if url.endswith("VectorIndexDetails") else None
+    return kind_name(index.message.index_details.type_url, index.message.index_details.value)
+
+
+def kind_name(url: str, details: bytes) -> str:
+    """As `type_name`, of details of this type."""
+    vector_kind = kind_in_details(details) if url.endswith("VectorIndexDetails") else None
     if vector_kind is not None:
         return vector_kind
     if url.lower() == JSON_URL.lower():

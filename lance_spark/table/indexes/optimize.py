@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError, UnsupportedFeatureError
-from lance_spark.index.builders.base import OldSegment
+from lance_spark.index.builders.base import IndexBuilder, OldSegment
 from lance_spark.index.builders.kinds import builder_of
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.members import check_one_list, is_member, member_type
-from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, chosen_fragments, write_segment
@@ -159,7 +159,6 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     path = field_path(schema, message.fields[0]) if len(message.fields) == 1 else ()
     if builder_type is None or not path or not is_member(path, in_lists=builder_type.reaches_into_lists):
         return None
-    dtype = member_type(path)
     parameters: dict[str, object] = {}
     for segment in reversed(segments):
         try:
@@ -174,9 +173,16 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
         except LanceError as error:
             _warn_unreadable(segment, error)
             parameters = builder_type.described_parameters(segment.message.index_details.value)
+    return definition_over(segments[-1].name, path, builder_type, parameters)
+
+
+def definition_over(
+    name: str, path: tuple[Field, ...], builder_type: type[IndexBuilder], parameters: Mapping[str, object]
+) -> IndexDefinition | None:
+    """The index of the column at the end of `path`; None if the column cannot have it."""
+    dtype = member_type(path)
     if not builder_type.supports(dtype):
         return None
-    names = tuple(field.name for field in path)
     try:
         builder = builder_type.made(dtype, parameters)
         if builder.needs_one_list:
@@ -184,7 +190,7 @@ def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases:
     except InvalidInputError:
         # Parameters that do not fit the column: its rows are scanned.
         return None
-    return IndexDefinition(segments[-1].name, names, path[-1], builder)
+    return IndexDefinition(name, tuple(field.name for field in path), path[-1], builder)
 
 
 def index_files(segment: IndexMetadata, bases: Bases) -> IndexFiles:

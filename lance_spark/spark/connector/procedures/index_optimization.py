@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StringType
 
 from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.index_definitions import recorded_definitions
 from lance_spark.partitioned.indexes import commit_optimized_partitions
 from lance_spark.schema.projection import quoted
 from lance_spark.spark.connector.channel.tasks import messages, work_of
@@ -135,6 +136,8 @@ def _extended(call: Invocation, options: OptimizeOptions) -> Tasks | tuple[str, 
 def _work(table: Dataset | PartitionedDataset, options: OptimizeOptions, name: str) -> Iterator[_Work]:
     splits = table.splits()
     definition = _definition(splits, name)
+    if definition is None and isinstance(table, PartitionedDataset):
+        definition = recorded_definitions(table).get(name)
     for item in splits:
         new = None
         if any(index.name == name for index in parse_indices(item.manifest.index_section)):
