@@ -24,6 +24,7 @@ from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.logical_type import is_list
 from lance_spark.schema.projection import FieldFinder
+from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
@@ -32,6 +33,8 @@ from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.search.text_segments import Covering, TextIndexes
 
 Found = TypeVar("Found")
+
+_COLUMN_BYTES = 1024
 
 
 class TextColumns:
@@ -42,6 +45,7 @@ class TextColumns:
         use_index: False scans all rows, with the analysis of the index if there is one.
         fast_search: leaves out rows that the index does not cover, if there is one.
         known: by column, what others have found in the rows without an index.
+        is_partition: whether the version is one of several, on whose indexes it depends what documents are.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class TextColumns:
         use_index: bool = True,
         fast_search: bool = False,
         known: Mapping[str, KnownRows] | None = None,
+        is_partition: bool = True,
     ) -> None:
         self._manifest = manifest
         self._schema = schema
@@ -60,10 +65,17 @@ class TextColumns:
         self._use_index = use_index
         self._fast_search = fast_search
         self._known = known or {}
-        self._finder = FieldFinder(schema)
-        self._indexes = TextIndexes(manifest, bases)
+        self._is_kept = use_index and not fast_search and not is_partition
         self._made: dict[tuple[str, bool, str | None], TextColumn] = {}
         self.shared = SharedAnalyses(lambda: [self])
+
+    @cached_property
+    def _finder(self) -> FieldFinder:
+        return FieldFinder(self._schema)
+
+    @cached_property
+    def _indexes(self) -> TextIndexes:
+        return TextIndexes(self._manifest, self._bases)
 
     @property
     def has_index(self) -> bool:
@@ -92,8 +104,18 @@ class TextColumns:
         """
         key = (name, needs_positions, granularity)
         if key not in self._made:
-            self._made[key] = self._make(name, needs_positions, granularity)
+            kept = self._indexed_column(key) if self._is_kept else None
+            self._made[key] = kept or self._make(name, needs_positions, granularity)
         return self._made[key]
+
+    def _indexed_column(self, key: tuple[str, bool, str | None]) -> TextColumn | None:
+        """A column all of whose rows are indexed, which all searches of the version share; None for others."""
+
+        def make() -> tuple[TextColumn | None, int]:
+            column = self._covered(*key)
+            return None if column.others else self._make(*key), _COLUMN_BYTES
+
+        return cached_part(self._manifest, ("text column", *key), make)
 
     def granularity(self, name: str, given: str | None) -> Granularity:
         """What a document of a column is, unless it is `given`. Raises as calls."""
@@ -104,6 +126,7 @@ class TextColumns:
         found = self._indexes.leave_out(error)
         if found:
             self._made.clear()
+            self._is_kept = False
         return found
 
     def uncovered(self, name: str, granularity: str | None) -> Uncovered:

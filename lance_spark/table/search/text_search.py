@@ -217,6 +217,7 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
             use_index=request.use_index,
             fast_search=request.fast_search,
             known=request.known.get(part.key),
+            is_partition=part.key is not None,
         )
         for part in parts
     ]

@@ -1,0 +1,74 @@
+"""What is searched in an indexed column is found out once for a version; rows and scores stay those of each query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.index.text.queries import MatchQuery, PhraseQuery
+from lance_spark.table.search import text_columns
+from lance_spark.table.search.text_columns import TextColumns
+
+TEXTS = [f"word{number % 7} word{number % 11}" for number in range(60)]
+
+
+def indexed(uri: str) -> lance_spark.Dataset:
+    rows = pa.table({"id": range(60), "txt": TEXTS})
+    return lance_spark.write(rows, uri).create_text_index("txt")
+
+
+def ids(dataset: lance_spark.Dataset, query: object, **arguments: bool) -> list[int]:
+    return sorted(dataset.search(query, ["id"], **arguments)["id"].to_pylist())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The columns that were looked for."""
+    found: list[str] = []
+    covered = TextColumns._covered
+
+    def counted(self: TextColumns, name: str, needs_positions: bool, granularity: str | None) -> text_columns._Covered:
+        found.append(name)
+        return covered(self, name, needs_positions, granularity)
+
+    monkeypatch.setattr(TextColumns, "_covered", counted)
+    return found
+
+
+def test_a_column_is_looked_for_once_for_a_version(tmp_path: Path, looked_up: list[str]) -> None:
+    dataset = indexed(str(tmp_path / "table"))
+    first = ids(dataset, MatchQuery("word3", "txt"))
+    looked_up.clear()
+    assert ids(dataset, MatchQuery("word3", "txt")) == first == [n for n, text in enumerate(TEXTS) if "word3" in text]
+    assert looked_up == []
+    assert ids(dataset, MatchQuery("word3", "txt"), use_index=False) == first
+    assert looked_up == ["txt"]
+
+
+def test_rows_without_an_index_are_searched_after_a_search_without_them(tmp_path: Path) -> None:
+    dataset = indexed(str(tmp_path / "table")).append(pa.table({"id": [100], "txt": ["word3"]}))
+    query = MatchQuery("word3", "txt")
+    for _ in range(2):
+        assert 100 not in ids(dataset, query, fast_search=True)
+        assert 100 in ids(dataset, query)
+
+
+def test_a_phrase_is_searched_without_positions_in_the_index(tmp_path: Path) -> None:
+    dataset = indexed(str(tmp_path / "table"))
+    expected = ids(dataset, PhraseQuery("word3 word4", "txt"), use_index=False)
+    assert ids(dataset, MatchQuery("word3", "txt"))
+    for _ in range(2):
+        assert ids(dataset, PhraseQuery("word3 word4", "txt")) == expected
+
+
+def test_the_index_of_a_later_version_is_used(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    before = indexed(uri)
+    query = MatchQuery("word3", "txt")
+    found = ids(before, query)
+    after = before.delete("id < 10").drop_index("txt_idx").create_text_index("txt", custom_stop_words=["word3"])
+    assert ids(after, query) == []
+    assert ids(before, query) == found
