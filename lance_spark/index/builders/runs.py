@@ -1,7 +1,7 @@
 """Sorting more values than fit into memory: parts are sorted as they come and put into a temporary file, then merged.
 
-The merge takes pieces from the starts of all parts. A piece ends with the least of the values that are so many places
-further in each part: whatever comes later in a part is not less.
+The merge takes pieces from the starts of all parts, a block of each. A piece ends with the least of the last values of
+these blocks: whatever comes later in a part is not less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lance_spark.index.builders.sorting import comparable, num_before, sort_orde
 
 _ONE_SORT_ROWS = 1 << 20
 _ONE_SORT_BYTES = 32 << 20
-"""Up to so many rows and bytes of values are sorted at once, which takes less time than a merge."""
+"""Up to this many rows and bytes of values are sorted at once, which takes less time than a merge."""
 
 _RUN_ROWS = 1 << 18
 _RUN_BYTES = 16 << 20
