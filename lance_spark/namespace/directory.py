@@ -322,7 +322,9 @@ class DirectoryNamespace:
             raise
         except LanceError:
             if place.is_reserved:
-                self._directories.listing.release(place.required())
+                # The caller needs this error, not a failure to remove the marker.
+                with suppress(LanceError):
+                    self._directories.listing.release(place.required())
             raise
         if given is not None:
             self.dropped.forget(given)

@@ -6,20 +6,23 @@ The directory ``<name>.lance`` directly below the root is the table `name` if it
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection
 from enum import Enum
 
-from lance_spark.errors import StorageError
+from lance_spark.errors import NotFoundError, StorageError
 from lance_spark.namespace.locations import listed_directory, listed_name
 from lance_spark.namespace.name_case import folded
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.overlap import overlapped
+from lance_spark.table.commits.commit import RetryPolicy
 
 RESERVED_MARKER = ".lance-reserved"
 DEREGISTERED_MARKER = ".lance-deregistered"
 
-_RESERVED_CONTENT = b"reserved"
 _LISTINGS_AT_ONCE = 16
+_POLICY = RetryPolicy(max_attempts=5)
+"""For a store that does not say whether a name is reserved."""
 
 
 class DirectoryState(str, Enum):
@@ -64,15 +67,22 @@ class DirectoryListing:
         return DirectoryState.FREE if folder is None else self._state(folder)
 
     def reserve(self, location: str) -> bool:
-        """Creates the marker of a table without versions; False if it exists.
+        """Creates the marker of a table without versions; False if another writer's exists.
+
+        The content distinguishes ours from another's after a lost reply: a marker that we forget blocks its name.
 
         Raises:
             StorageError: the store failed, or the result is unknown.
         """
-        result = self._store.put_if_absent(f"{location}/{RESERVED_MARKER}", _RESERVED_CONTENT)
-        if result is PutResult.UNKNOWN:
-            raise StorageError(f"the store did not say whether {location!r} is reserved now; try again")
-        return result is PutResult.CREATED
+        path, content = f"{location}/{RESERVED_MARKER}", uuid.uuid4().hex.encode()
+        for attempt in range(_POLICY.max_attempts):
+            if self._store.put_if_absent(path, content) is PutResult.CREATED:
+                return True
+            try:
+                return bytes(self._store.read(path)) == content
+            except NotFoundError:
+                _POLICY.wait(attempt)
+        raise StorageError(f"the store did not say whether {location!r} is reserved now; try again")
 
     def release(self, location: str) -> None:
         """Removes the marker of `reserve`."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import CommitStateUnknownError, StorageError
-from lance_spark.namespace import catalog_table, directory_places
+from lance_spark.errors import AlreadyExistsError, CommitStateUnknownError, StorageError
+from lance_spark.namespace import catalog_table, directory_listing, directory_places
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
@@ -80,10 +80,34 @@ def test_a_lost_answer_is_no_failure(root: str, failing: Failing) -> None:
     assert DirectoryNamespace(root).list_namespaces() == ["n0", "n1", "n2"]
 
 
-def test_a_reservation_in_doubt_makes_no_table(root: str, failing: Failing) -> None:
+@pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.SENT_TWICE, Harm.NOT_SENT])
+def test_a_reservation_whose_reply_is_lost_is_ours(root: str, failing: Failing, harm: Harm) -> None:
+    entry = failing(Fault("put_if_absent", harm, path_part=".lance-reserved")).declare_table(("t",))
+    assert entry.uri == f"{root}/t.lance"
+    with pytest.raises(AlreadyExistsError):
+        DirectoryNamespace(root).declare_table(("t",))
+
+
+def test_a_reservation_in_doubt_makes_no_table(root: str, failing: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_listing, "_POLICY", RetryPolicy(max_attempts=3, sleep=lambda _: None))
     with pytest.raises(StorageError, match="reserved"):
-        failing(Fault("put_if_absent", Harm.NOT_SENT, path_part=".lance-reserved")).declare_table(("t",))
+        failing(Fault("put_if_absent", Harm.NOT_SENT, times=3, path_part=".lance-reserved")).declare_table(("t",))
     assert DirectoryNamespace(root).list_tables() == []
+
+
+def test_a_reservation_that_another_writer_has_is_not_ours(root: str, failing: Failing) -> None:
+    """The other one is first after the listing, and our own request then gets no answer."""
+    marker = f"t.lance/{directory_listing.RESERVED_MARKER}"
+    first = Fault("put_if_absent", Harm.ANSWER_LOST, path_part=marker, run=lambda: open_store(root).put(marker, b""))
+    with pytest.raises(AlreadyExistsError):
+        failing(first).declare_table(("t",))
+    assert bytes(open_store(root).read(marker)) == b""
+
+
+def test_a_marker_that_cannot_be_removed_does_not_hide_why_the_commit_failed(root: str, failing: Failing) -> None:
+    faults = Fault("put_if_absent", path_part="_versions"), Fault("delete", path_part=".lance-reserved")
+    with pytest.raises(StorageError, match="put_if_absent"):
+        failing(*faults).declare_table(("t",))
 
 
 def test_a_drop_that_fails_changes_nothing(root: str, failing: Failing) -> None:
