@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from lance_spark.errors import (
     CommitConflictError,
     CommitStateUnknownError,
-    IncompatibleConflictError,
     InvalidInputError,
     LanceError,
     RetryableConflictError,
@@ -29,7 +28,6 @@ from lance_spark.namespace.catalog_entry import NAMESPACE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE
 from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.partitioned.change import (
-    AppendRows,
     ChangeColumns,
     ChangeTable,
     DropPartition,
@@ -285,9 +283,8 @@ class _PartitionedCommit:
         seen = current.index.find(key)
         if seen is None:
             if change.base is not None:
-                # Deleted rows may be in another partition now; added rows were written for this partition.
-                kind = IncompatibleConflictError if isinstance(change, AppendRows) else RetryableConflictError
-                raise kind(
+                # Deleted rows may be in another partition now; added rows are in a directory that nobody names.
+                raise RetryableConflictError(
                     f"another writer has removed the partition {change.partition.object_id} of {current.root}. "
                     "Read the table and run the operation again",
                     table_version=current.version,

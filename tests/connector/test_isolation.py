@@ -321,6 +321,13 @@ def test_an_error_of_the_rerun_is_the_error_of_the_statement(spark: SparkSession
     assert [row for row in _rows(spark) if row[0] == 50] == [(50, 100)]
 
 
+def test_an_insert_runs_again_if_its_partition_is_emptied(spark: SparkSession, uri: str) -> None:
+    _meanwhile(spark, uri, _delete(uri, "k = 'a'"))
+    spark.sql(f"INSERT INTO {TABLE} SELECT meanwhile(id) + 49, 'a', 7L FROM range(1, 2)")
+    assert _rows(spark) == [(50, 7)]
+    assert _unnamed_files(uri) == set()
+
+
 def test_isolation_level_is_checked(spark: SparkSession, uri: str) -> None:
     assert uri
     with pytest.raises(Exception, match="'serializable' or 'snapshot', not 'none'"):
