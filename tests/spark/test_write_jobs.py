@@ -283,6 +283,20 @@ def test_append_that_read_rows_conflicts_with_their_change(fixture: Fixture) -> 
     assert not ours & fixture.data_files(), "the files of the refused append are removed"
 
 
+def test_statement_that_read_two_versions_conflicts_although_it_changes_nothing(fixture: Fixture) -> None:
+    job, first = fixture.change_job(writes=False), fixture.version()
+    fixture.append(rows(7))
+    second = fixture.version()
+    with pytest.raises(RetryableConflictError, match="statement has read"):
+        job.commit([], {}, reads=[ReadRows(first, None), ReadRows(second, None)])
+    with pytest.raises(RetryableConflictError, match="statement has read"):
+        # Another scan is older than the version that the statement changes.
+        fixture.change_job(writes=False).commit([], {}, reads=[ReadRows(first, parse("id > 6"))])
+    unchanged = [ReadRows(first, parse("id < 6")), ReadRows(second, None)]
+    assert job.commit([], {}, reads=unchanged) is None
+    assert fixture.version() == second
+
+
 def test_failed_task_leaves_no_file(fixture: Fixture) -> None:
     job, before = fixture.write_job(), fixture.data_files()
 

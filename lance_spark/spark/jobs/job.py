@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.spark.jobs.target import Target, Version
 from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, new_files
 from lance_spark.table.commits.retry import cleanup_on_failure
+from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.save import CommitOptions
 
@@ -58,15 +59,23 @@ class Job(ABC):
         return replace(options, identity=self.target.identity.mark(used)) if used else options
 
     def _run_commit(
-        self, results: Sequence[TaskResult], commit: Callable[[Sequence[NewFiles]], Version]
+        self,
+        results: Sequence[TaskResult],
+        commit: Callable[[Sequence[NewFiles]], Version],
+        reads: Sequence[ReadRows] = (),
     ) -> Version | None:
         """What `commit` makes of the new files; None if that changes nothing. No file is left that it does not name.
 
+        Args:
+            reads: rows of the table that the statement has looked at.
+
         Raises:
+            RetryableConflictError: no version has all of `reads`.
             CommitStateUnknownError: the version may be there and need the files, so they stay.
         """
         files = list(new_files(results))
         with cleanup_on_failure(lambda: self.target.remove_files(files)):
+            self.target.check_reads(reads)
             made = commit(files)
         if any(result.attempt for result in results):
             kept = [DataFragment.from_bytes(fragment) for result in results for fragment in result.fragments]

@@ -160,6 +160,12 @@ class PartitionedTarget(Target):
             return commit_planned(table, self.plan, delta, options, properties=self.properties, check=check)
         return commit_delta(table, self.plan, delta, options, check=partition_check_of(table, reads))
 
+    def _check_reads(self, reads: Sequence[ReadRows], newest: int) -> None:
+        base = open_partitioned(self.root, version=self.base_version, storage_options=self.storage_options)
+        check = partition_check_of(base, reads)
+        assert check is not None, "there are reads"
+        check(open_partitioned(self.root, version=newest, storage_options=self.storage_options))
+
     def stores(self, files: Sequence[NewFiles]) -> list[ObjectStore]:
         locations = dict.fromkeys(item.partition.location for item in files if item.partition is not None)
         return [open_store(location_uri(self.root, location), self.storage_options) for location in locations]

@@ -196,6 +196,11 @@ class PlainTarget(Target):
         rows = rows_by_fragment(deleted)
         return commit_row_changes(self.location, base, rows, new, options, check=check, evolved=self.evolved)
 
+    def _check_reads(self, reads: Sequence[ReadRows], newest: int) -> None:
+        check = check_of(self.location, reads, self._base().schema)
+        assert check is not None, "there are reads"
+        check(self.location.at(newest).manifest)
+
     def stores(self, files: Sequence[NewFiles]) -> list[ObjectStore]:
         return [self.location.store]
 

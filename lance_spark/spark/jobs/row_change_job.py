@@ -95,7 +95,7 @@ class RowChangeJob(Job):
         """
         options = self._with_identity(replace(self.commit_options, properties=properties), results)
         return self._run_commit(
-            results, lambda files: self.target.change_rows(deleted_rows(results), files, options, reads)
+            results, lambda files: self.target.change_rows(deleted_rows(results), files, options, reads), reads
         )
 
 

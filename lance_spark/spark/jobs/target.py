@@ -154,6 +154,24 @@ class Target(ABC):
         has changed the columns.
         """
 
+    def check_reads(self, reads: Sequence[ReadRows]) -> None:
+        """Passes if one version has all of `reads`: Spark loads the target and its other scans one after the other.
+
+        The commit compares them only with what came after the version that the job builds on, and a statement that
+        changes nothing has none.
+
+        Raises:
+            RetryableConflictError: another writer has changed such rows between two scans of the statement.
+        """
+        newest = max((read.version for read in reads), default=0)
+        newest = max(newest, self.base_version or 0)
+        if any(read.version < newest for read in reads):
+            self._check_reads(reads, newest)
+
+    @abstractmethod
+    def _check_reads(self, reads: Sequence[ReadRows], newest: int) -> None:
+        """Passes if the version `newest` has all of `reads`, which older versions have; raises as `check_reads`."""
+
     @abstractmethod
     def stores(self, files: Sequence[NewFiles]) -> list[ObjectStore]:
         """The roots below which the job may have left files; of a partitioned table those of the partitions in `files`.

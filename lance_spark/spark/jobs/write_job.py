@@ -68,4 +68,4 @@ class WriteJob(Job):
                 return self.target.replace_rows(self.replaced, files, options, found)
             return self.target.save(self.mode, files, options, reads)
 
-        return self._run_commit(results, commit)
+        return self._run_commit(results, commit, reads)

@@ -14,16 +14,16 @@ from lance_spark.table.search.text_filters import has_text_search
 
 
 def reads_of(target: TableHandle, scans: Sequence[ScanRequest], time_zone: str) -> tuple[ReadRows, ...]:
-    """The rows of `target` that `scans` look at; none if the table asks for no more than snapshots.
+    """The rows of `target` that `scans` look at; none if the table asks for no more than a snapshot, and got one.
 
     Scans of other tables and branches do not count, and neither do those that choose an older version.
     """
-    if isolation_of(target) is IsolationLevel.SNAPSHOT:
-        return ()
     own = [scan for scan in scans if _is_of(scan, target)]
-    return tuple(
+    reads = tuple(
         ReadRows(scan.handle.version, _rows(scan), time_zone) for scan in own if scan.handle.version is not None
     )
+    is_one_snapshot = all(read.version == target.version for read in reads)
+    return () if is_one_snapshot and isolation_of(target) is IsolationLevel.SNAPSHOT else reads
 
 
 def _rows(scan: ScanRequest) -> Expr | None:
