@@ -21,7 +21,7 @@ RESERVED_MARKER = ".lance-reserved"
 DEREGISTERED_MARKER = ".lance-deregistered"
 
 _LISTINGS_AT_ONCE = 16
-_POLICY = RetryPolicy(max_attempts=5)
+_POLICY = RetryPolicy(max_requests=5)
 """For a store that does not say whether a name is reserved."""
 
 
@@ -75,7 +75,7 @@ class DirectoryListing:
             StorageError: the store failed, or the result is unknown.
         """
         path, content = f"{location}/{RESERVED_MARKER}", uuid.uuid4().hex.encode()
-        for attempt in range(_POLICY.max_attempts):
+        for attempt in range(_POLICY.max_requests):
             if self._store.put_if_absent(path, content) is PutResult.CREATED:
                 return True
             try:

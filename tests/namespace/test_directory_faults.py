@@ -89,7 +89,7 @@ def test_a_reservation_whose_reply_is_lost_is_ours(root: str, failing: Failing, 
 
 
 def test_a_reservation_in_doubt_makes_no_table(root: str, failing: Failing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_listing, "_POLICY", RetryPolicy(max_attempts=3, sleep=lambda _: None))
+    monkeypatch.setattr(directory_listing, "_POLICY", RetryPolicy(max_requests=3, sleep=lambda _: None))
     with pytest.raises(StorageError, match="reserved"):
         failing(Fault("put_if_absent", Harm.NOT_SENT, times=3, path_part=".lance-reserved")).declare_table(("t",))
     assert DirectoryNamespace(root).list_tables() == []

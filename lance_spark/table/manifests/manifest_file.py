@@ -89,8 +89,8 @@ class ManifestFile:
             message.transaction_section_deprecated = offset
             parts += [_LENGTH.pack(len(self.transaction)), self.transaction]
         position = sum(len(part) for part in parts)
-        # Fields of a message can be in any order.
-        content = message.SerializeToString(deterministic=True) + self.manifest.fragments.to_manifest_bytes()
+        # Fields of a message can be in any order. Readers of the last bytes look for the others (`History.is_replaced`).
+        content = self.manifest.fragments.to_manifest_bytes() + message.SerializeToString(deterministic=True)
         return b"".join([*parts, _LENGTH.pack(len(content)), content, _FOOTER.pack(position, _MAJOR, _MINOR, _MAGIC)])
 
 

@@ -190,6 +190,20 @@ def test_fragments_are_written_as_they_were_read(writer: bool, monkeypatch: pyte
     assert serialized == ([1] if writer else [20, 1])
 
 
+def test_the_name_of_the_transaction_is_near_the_end(tmp_path: Path) -> None:
+    # `History.is_replaced` reads 16 KiB for it.
+    uri = str(tmp_path / "t")
+    for value in range(150):
+        lance_spark.write(pa.table({"a": [value]}), uri, mode="append" if value else "create")
+    dataset = lance_spark.open(uri)
+    newest = dataset.location.history.latest_location()
+    assert newest is not None
+    data = dataset.location.store.read(newest.path).to_pybytes()
+    assert len(data) > 10_000
+    assert dataset.manifest.transaction_file.encode() in data[-1000:]
+    assert len(lance.dataset(uri).get_fragments()) == 150
+
+
 def test_an_unknown_operation_is_unknown() -> None:
     unknown = Transaction.from_bytes(b"\x12\x01u" + b"\xfa\x0a\x00")  # member 175, of no kind that is known
     assert unknown.operation.kind is OperationKind.UNKNOWN
