@@ -20,6 +20,7 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
+from lance_spark.index.vector.aligned import line_aligned
 from lance_spark.index.vector.vector_places import control_bytes
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.chunk_rows import copy_rows
@@ -172,9 +173,8 @@ class ChunkedColumn:
         return layout if fits and layout.num_items == page.num_rows else None
 
     def _copied(self, pieces: _Pieces, rows: RowRanges) -> list[npt.NDArray[Any]]:
-        shape = () if self.width is None else (self.width,)
         lengths = (rows.stops - rows.starts).tolist()
-        found = [np.empty((length, *shape), self.dtype) for length in lengths]
+        found = [self._room(length) for length in lengths]
         targets = np.array([address_of(array) for array in found], np.int64)
         tables = [np.ascontiguousarray(table) for table in (*pieces[:3], rows.starts, rows.stops, targets)]
         starts, firsts, counts, *ranges, room = map(address_of, tables)
@@ -182,3 +182,8 @@ class ChunkedColumn:
         if status:
             raise CorruptFileError("the chunks of a page do not have all of its rows")
         return found
+
+    def _room(self, num_rows: int) -> npt.NDArray[Any]:
+        if self.width is None:
+            return np.empty(num_rows, self.dtype)
+        return line_aligned((num_rows, self.width), self.dtype)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
+from lance_spark.index.vector.aligned import owned
 from lance_spark.index.vector.chunked_columns import ChunkedColumn
 from lance_spark.index.vector.ivf import IvfModel, Partitions
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors
@@ -251,13 +252,6 @@ class VectorStorage(ABC):
             if column.null_count or (has_values and any(chunk.values.null_count for chunk in column.chunks)):
                 raise self.file.damaged("a vector index has nulls where it must have values")
         return columns
-
-
-def owned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An array, or a copy of it if it is a view of more values: nothing else stays in memory with it."""
-    base = array.base
-    is_all = isinstance(base, np.ndarray) and base.base is None and base.nbytes == array.nbytes
-    return array if base is None or is_all else array.copy()
 
 
 def _pieces(column: pa.ChunkedArray, spans: Sequence[tuple[int, int]]) -> list[npt.NDArray[Any]]:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.index.vector.aligned import owned
 from lance_spark.index.vector.metrics import computed_type
-from lance_spark.index.vector.storage import Partition, Parts, VectorStorage, owned
+from lance_spark.index.vector.storage import Partition, Parts, VectorStorage
 from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.storage.cache import cached_parts, has_free_etags, shared
 from lance_spark.storage.meter import READS

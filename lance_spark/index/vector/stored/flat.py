@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.index.vector.aligned import line_aligned
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
 from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
 from lance_spark.index.vector.stored.copies import CopiedStorage, Copies, Copy
@@ -143,6 +144,6 @@ def row_codes(vectors: Float32Array) -> Copy:
     low, high = float(vectors.min()), float(vectors.max())
     if not low < high or not np.isfinite(high - low):
         return Copy((), ())
-    codes = np.empty(vectors.shape, np.uint8)
+    codes = line_aligned(vectors.shape, np.uint8)
     scalar_codes_f32(address_of(vectors), vectors.size, low, high, address_of(codes))
     return Copy((codes, np.array([low, high])), ())
