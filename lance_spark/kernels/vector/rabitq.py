@@ -20,6 +20,7 @@ from lance_spark.kernels.jit import (
     pointer_u8,
     pointer_u32,
     pointer_u64,
+    prefetch,
 )
 from lance_spark.kernels.vector.rabitq_unpack import unpacked_row
 from lance_spark.kernels.vector.vector_codes import offer_least
@@ -187,6 +188,7 @@ PANEL_ROWS = 8
 _LEVELS = 255
 _ZERO = np.float32(0)
 _BLOCK_ROWS = 256
+_GROUP_ROWS = 16
 
 
 @inlined_sum
@@ -233,6 +235,34 @@ def _least_distances(panels, num_rows, factors, stride, terms, planes, num_words
     return 0
 
 
+@inlined
+def _chosen(least, num_rows, bound, chosen):
+    """Writes the rows whose least distance is not above a bound; returns how many they are."""
+    number = 0
+    for start in range(0, num_rows, _GROUP_ROWS):
+        stop, near = min(start + _GROUP_ROWS, num_rows), np.int32(0)
+        for i in range(start, stop):
+            near += np.int32(not least[i] > bound)
+        if near:
+            for i in range(start, stop):
+                if not least[i] > bound:
+                    chosen[number] = i
+                    number += 1
+    return number
+
+
+@inlined
+def _ask_for(codes, panels, factors, row, num_words, num_rows, are_packed):
+    """Asks for what a row is compared by."""
+    prefetch(factors + 4 * row)
+    prefetch(factors + 4 * (num_rows + row))
+    if are_packed:
+        for word in range(num_words):
+            prefetch(codes + (row * num_words + word) * 32)
+            prefetch(panels + ((row // PANEL_ROWS * num_words + word) * PANEL_ROWS) * 8)
+    return 0
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, float32, int64, int64, int64, int64)")
 def code_distances(parts, panels, factors, lengths, num_parts, dimension, query, middle, terms, count, are_packed, out):
     """out[i] = the estimated distance of row i; NaN for rows that, by their signs, are not among the `count` nearest.
@@ -262,6 +292,7 @@ def code_distances(parts, panels, factors, lengths, num_parts, dimension, query,
     least, row_codes = np.empty(_BLOCK_ROWS, np.float32), np.empty(num_words * 8, np.uint64)
     in_bits = _in_bits(wanted, dimension, planes) if count else (_ZERO, _ZERO, _ZERO, _ZERO)
     heap, size, done = np.empty(max(count, 1), np.float32), 0, 0
+    chosen = np.empty(_BLOCK_ROWS, np.int64)
     for part in range(num_parts):
         num_rows, codes, results = length[part], pointer_u8(block[part]), pointer_f32(out + done * 4)
         its_terms = term[part * 3], term[part * 3 + 1], term[part * 3 + 2]
@@ -281,9 +312,14 @@ def code_distances(parts, panels, factors, lengths, num_parts, dimension, query,
                     room.ctypes.data,
                     pointer_f32(least.ctypes.data),
                 )
+            number = _chosen(least, last - first, heap[0] if size and size == count else np.inf, chosen)
+            for place in range(number):
+                _ask_for(block[part], panel[part], factor[part], first + chosen[place], num_words, num_rows, are_packed)
             for i in range(first, last):
+                results[i] = np.nan
+            for place in range(number):
+                i = first + chosen[place]
                 if size and size == count and least[i - first] > heap[0]:
-                    results[i] = np.nan
                     continue
                 if are_packed:
                     unpacked_row(pointer_u64(panel[part]), pointer_u64(block[part]), i, num_words, row_codes)

@@ -10,6 +10,7 @@ import numpy as np
 from lance_spark.kernels.jit import inlined, inlined_sum, kernel, pointer_f32, pointer_i64, pointer_u8, pointer_u64
 
 _BLOCK_ROWS = 4096
+_GROUP_ROWS = 64
 
 
 @inlined_sum
@@ -130,6 +131,15 @@ def _sink(keys, rows, size, key, row):
     return 0
 
 
+@inlined
+def _has_any_within(values, start, stop, bound):
+    """Whether one of the values [start, stop) is not above a bound; NaN is."""
+    number = np.int32(0)
+    for i in range(start, stop):
+        number += np.int32(values[i] <= bound)
+    return number > 0
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def nearest_rows(distances, row_ids, lengths, num_parts, count, found_keys, found_rows):
     """Puts the `count` first rows by (distance, row id) of some parts into `found_keys` and `found_rows`, in order;
@@ -145,23 +155,27 @@ def nearest_rows(distances, row_ids, lengths, num_parts, count, found_keys, foun
     size = 0
     for part in range(num_parts):
         values, ids = pointer_f32(values_of[part]), pointer_u64(ids_of[part])
-        for i in range(length[part]):
-            key = values[i]
-            if size == count:
-                if key <= keys[0] and _is_before(key, ids[i], keys[0], rows[0]):
-                    _sink(keys, rows, size, key, ids[i])
-            elif key == key:
-                place = size
-                size += 1
-                while place > 0:
-                    parent = (place - 1) // 2
-                    if not _is_before(keys[parent], rows[parent], key, ids[i]):
-                        break
-                    keys[place] = keys[parent]
-                    rows[place] = rows[parent]
-                    place = parent
-                keys[place] = key
-                rows[place] = ids[i]
+        for start in range(0, length[part], _GROUP_ROWS):
+            stop = min(start + _GROUP_ROWS, length[part])
+            if size == count and not _has_any_within(values, start, stop, keys[0]):
+                continue
+            for i in range(start, stop):
+                key = values[i]
+                if size == count:
+                    if key <= keys[0] and _is_before(key, ids[i], keys[0], rows[0]):
+                        _sink(keys, rows, size, key, ids[i])
+                elif key == key:
+                    place = size
+                    size += 1
+                    while place > 0:
+                        parent = (place - 1) // 2
+                        if not _is_before(keys[parent], rows[parent], key, ids[i]):
+                            break
+                        keys[place] = keys[parent]
+                        rows[place] = rows[parent]
+                        place = parent
+                    keys[place] = key
+                    rows[place] = ids[i]
     for last in range(size - 1, 0, -1):
         key, row = keys[last], rows[last]
         keys[last] = keys[0]
