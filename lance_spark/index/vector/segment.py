@@ -34,7 +34,7 @@ _ERRORS = 3
 """How many times the largest error of the nodes that were kept the error of another one can be."""
 
 _BATCH_BYTES = 64 << 20
-"""About how many bytes of vectors are in memory at a time beside those that are cached."""
+"""About how many bytes of vectors or codes are in memory at a time beside those that are cached."""
 
 
 class LiveRows(Protocol):
@@ -202,7 +202,7 @@ def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
     """The partitions of `order` that have rows, as many at a time as fit into memory."""
     lengths = opened.storage.partitions.lengths[order]
     filled, lengths = order[lengths > 0], lengths[lengths > 0]
-    most = max(1, _BATCH_BYTES // opened.model.centroids[0].nbytes)
+    most = max(1, _BATCH_BYTES // opened.storage.row_bytes)
     if len(filled) < 2 or int(np.add.reduce(lengths)) <= most:
         if len(filled):
             yield filled.tolist()

@@ -26,6 +26,8 @@ from lance_spark.storage.cache import cached_parts, has_free_etags
 
 UInt64Array = npt.NDArray[np.uint64]
 
+_ID_BYTES = 8
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -185,6 +187,16 @@ class VectorStorage(ABC):
         return self.partitions.offsets.nbytes + self.partitions.lengths.nbytes
 
     @cached_property
+    def row_bytes(self) -> int:
+        """About the bytes of a row in memory: its id and columns, and a byte a value of copies or unpacked codes."""
+        return _ID_BYTES + int(self.model.centroids.shape[1]) + self._stored_bytes
+
+    @property
+    def _stored_bytes(self) -> int:
+        """Bytes of the columns of a row."""
+        return sum([_byte_width(dtype) for dtype in self.column_types().values()])
+
+    @cached_property
     def metric(self) -> Metric:
         """The metric by which payloads are compared: normalized vectors by l2."""
         return Metric.L2 if self.model.metric is Metric.COSINE else self.model.metric
@@ -275,3 +287,10 @@ def _values(array: pa.Array) -> npt.NDArray[Any]:
     values = array.values.slice(array.offset * width, len(array) * width)
     found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
     return found
+
+
+def _byte_width(dtype: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(dtype):
+        return int(dtype.list_size) * _byte_width(dtype.value_type)
+    width: int = dtype.byte_width
+    return width

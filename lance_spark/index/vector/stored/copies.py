@@ -104,6 +104,10 @@ class CopiedStorage(VectorStorage):
         places = VectorPlaces.of(pages, file.num_rows, file.store, file.path, dimension, width)
         return places if places is not None and places.is_array(dtype) else None
 
+    @property
+    def _stored_bytes(self) -> int:
+        return super()._stored_bytes if self._places is None else 0
+
     def _read(self, numbers: Sequence[int]) -> list[Partition]:
         if self._places is None:
             return super()._read(numbers)
