@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +159,17 @@ def test_small_partitions_are_dissolved(tmp_path: Path, kind: str, stable: bool)
     write(uri, VALUES[OLD : OLD + 20], OLD, mode="append")
     live = np.concatenate([np.flatnonzero(~deleted), np.arange(OLD, OLD + 20)])
     with_delta = lance_spark.open(uri).optimize_indices(num_indices_to_merge=0)
-    recall_before = recall(with_delta, live)
     merged = with_delta.optimize_indices(num_indices_to_merge=2)
     (after,), (old,) = sizes(merged), sizes(before)
     assert len(after) < len(old)
     assert sum(after) == len(live)
     assert min(after) * 4 >= TARGET
     check_rows(uri)
-    assert recall(merged, live) >= recall_before - 0.005
+    found, copy = recall(merged, live), shutil.copytree(uri, str(tmp_path / "copy"))
     check_reference(uri, len(live))
+    built = lance_spark.open(copy).create_index("v", kind, replace=True, num_partitions=len(after), **KINDS[kind])
+    # The centroids that stay are not those of the rows that are left.
+    assert found >= recall(built, live) - 0.04
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot"])

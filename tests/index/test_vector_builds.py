@@ -98,9 +98,12 @@ def test_reference_searches_built_index(tmp_path: Path, kind: str, metric: str) 
     # Codes lose recall by chance: ten builds of the reference differ by 0.05. The next test compares means.
     tolerance = 0.08 if kind.split()[0].endswith(("PQ", "RQ")) else 0.01
     assert recall(own, queries, metric) >= recall(reference, queries, metric) - tolerance
-    nearest = made.nearest("v", queries[0], metric=metric, columns=["id"], nprobes=4)["id"].to_pylist()
-    exact = made.nearest("v", queries[0], metric=metric, columns=["id"], use_index=False)["id"].to_pylist()
-    assert len(set(nearest) & set(exact)) >= (7 if kind.endswith("4") else 9)
+    hits = 0
+    for query in queries[:5]:
+        nearest = made.nearest("v", query, metric=metric, columns=["id"], nprobes=4)["id"].to_pylist()
+        exact = made.nearest("v", query, metric=metric, columns=["id"], use_index=False)["id"].to_pylist()
+        hits += len(set(nearest) & set(exact))
+    assert hits >= 5 * (7 if kind.endswith("4") else 9)
 
 
 def test_recall_is_that_of_the_reference(tmp_path: Path) -> None:

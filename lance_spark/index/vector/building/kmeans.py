@@ -22,6 +22,8 @@ _TOLERANCE = 1e-4
 """Iterations end when the loss falls by less than this share of it."""
 _FLAT_LIMIT = 256
 """The largest number of centroids that is trained at once; more are trained in a hierarchy."""
+_STARTS = 64
+"""Vectors for each centroid among which the first centroids are chosen."""
 _FAN_OUT = 16
 _FINAL_ROUNDS = 2
 """Iterations over all centroids after a hierarchy has chosen them."""
@@ -54,7 +56,8 @@ def train(
     num_centroids = min(num_centroids, len(vectors))
     random = np.random.default_rng(seed)
     if num_centroids <= _FLAT_LIMIT:
-        return _lloyd(vectors, _start(vectors, num_centroids, random), max_iters, spherical=spherical)
+        choose = _start if spherical else _spread_start
+        return _lloyd(vectors, choose(vectors, num_centroids, random), max_iters, spherical=spherical)
     start = _hierarchy(vectors, num_centroids, max_iters, random, spherical=spherical)
     return _lloyd(vectors, start, min(max_iters, _FINAL_ROUNDS), spherical=spherical)
 
@@ -100,6 +103,28 @@ def sum_of_squares(vectors: Float32Array) -> float:
 def _start(vectors: Float32Array, num_centroids: int, random: np.random.Generator) -> Float32Array:
     chosen = random.choice(len(vectors), num_centroids, replace=False)
     start: Float32Array = vectors[np.sort(chosen)].copy()
+    return start
+
+
+def _spread_start(vectors: Float32Array, num_centroids: int, random: np.random.Generator) -> Float32Array:
+    """Vectors of a sample that are far from each other: each is drawn with the square of its distance to the nearest of
+    those before as its weight (k-means++)."""
+    sample = _start(vectors, min(len(vectors), _STARTS * num_centroids), random)
+    start = np.empty((num_centroids, sample.shape[1]), np.float32)
+    weights = np.full(len(sample), np.finfo(np.float32).max, np.float32)
+    chosen = int(random.integers(len(sample)))
+    # Squares of large values are infinite, and their differences no numbers.
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", sample, sample)
+        for place in range(num_centroids):
+            start[place] = sample[chosen]
+            distances = squares[chosen] + squares - 2 * (sample @ sample[chosen])
+            np.minimum(weights, np.maximum(distances, 0), out=weights)
+            weights[chosen] = 0
+            ends = weights.cumsum(dtype=np.float64)
+            # Without weights there are only copies of vectors that were drawn: any of them does.
+            drawn = ends.searchsorted(random.random() * ends[-1], side="right")
+            chosen = min(int(drawn), len(sample) - 1) if ends[-1] > 0 else int(random.integers(len(sample)))
     return start
 
 
