@@ -89,7 +89,7 @@ class ManifestFile:
             message.transaction_section_deprecated = offset
             parts += [_LENGTH.pack(len(self.transaction)), self.transaction]
         position = sum(len(part) for part in parts)
-        # Fields of a message can be in any order. Readers of the last bytes look for the others (`History.is_replaced`).
+        # Fields of a message can be in any order. `History.is_replaced` looks for others in the last bytes.
         content = self.manifest.fragments.to_manifest_bytes() + message.SerializeToString(deterministic=True)
         return b"".join([*parts, _LENGTH.pack(len(content)), content, _FOOTER.pack(position, _MAJOR, _MINOR, _MAGIC)])
 
