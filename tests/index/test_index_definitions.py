@@ -64,6 +64,13 @@ def test_partitions_that_come_after_all_were_removed_get_the_index(tmp_path: Pat
         assert built.to_table(["k"], "x = 17").equals(built.to_table(["k"], "x = 17", use_scalar_index=False))
 
 
+def test_an_overwrite_keeps_what_the_index_is_over(tmp_path: Path) -> None:
+    created(tmp_path).create_scalar_index("x", "BTREE", "mine")
+    replaced = open_partitioned_dataset(str(tmp_path)).overwrite(rows())
+    assert replaced.list_indices() == []
+    assert replaced.optimize_indices().index_statistics("mine")["num_indexed_rows"] == 400
+
+
 def test_the_parameters_are_those_of_the_index(tmp_path: Path) -> None:
     parameters = {"with_position": True, "custom_stop_words": ["name"]}
     created(tmp_path).create_scalar_index("k", "INVERTED", **parameters)
