@@ -14,7 +14,7 @@ from lance_spark.index.builders.kinds import builder_named
 from lance_spark.index.members import is_member
 from lance_spark.partitioned.names import INDEX_PREFIX
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.table.indexes.definition import IndexDefinition, field_path
+from lance_spark.table.indexes.definition import IndexDefinition, KnownIndex, field_path
 from lance_spark.table.indexes.optimize import definition_over
 
 _log = logging.getLogger(__name__)
@@ -23,6 +23,11 @@ _log = logging.getLogger(__name__)
 def index_key(name: str) -> str:
     """The key of the definition of an index."""
     return INDEX_PREFIX + name
+
+
+def known_definitions(definitions: Iterable[IndexDefinition]) -> list[KnownIndex]:
+    """Indexes with these definitions, for the choice of a name for another one."""
+    return [KnownIndex(item.name, item.type_url, (item.field.id,)) for item in definitions]
 
 
 def properties_of(definitions: Iterable[IndexDefinition]) -> dict[str, str | None]:

@@ -71,6 +71,9 @@ class PartitionedIndexVerbs(IndexVerbs, PartitionedTable):
     def list_indices(self) -> list[dict[str, Any]]:
         return indexes.list_partition_indexes(self)
 
+    def index_columns(self) -> dict[str, list[str]]:
+        return indexes.partition_index_columns(self)
+
     def index_statistics(self, name: str) -> dict[str, Any]:
         return indexes.partition_index_statistics(self, name)
 

@@ -13,14 +13,19 @@ from typing import Any
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_spark.partitioned.change import ChangeTable, Step
 from lance_spark.partitioned.commit import commit_changes, commit_specs, with_operation_name
-from lance_spark.partitioned.index_definitions import index_key, properties_of, recorded_definitions
+from lance_spark.partitioned.index_definitions import (
+    index_key,
+    known_definitions,
+    properties_of,
+    recorded_definitions,
+)
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.schema.projection import quoted
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.commit import commit_indices, drop_index
 from lance_spark.table.indexes.coverage import Coverage
-from lance_spark.table.indexes.create import create_index
-from lance_spark.table.indexes.definition import IndexDefinition, define
+from lance_spark.table.indexes.create import create_index, split_parameters
+from lance_spark.table.indexes.definition import IndexDefinition, define_beside, field_path, known_indexes
 from lance_spark.table.indexes.describe import index_statistics, kind_name, list_indices
 from lance_spark.table.indexes.optimize import OptimizeOptions, commit_optimized, definition_of, optimize_indices
 from lance_spark.table.location import TableLocation
@@ -46,27 +51,47 @@ def create_partition_indexes(
     """The newest version of the table with an index in each partition. Arguments and errors as `create_index`.
 
     Raises:
-        InvalidInputError: the table has no partition yet, and as `create_index`.
+        InvalidInputError: the table has no partition yet and a parameter cannot be kept for later ones, such as an
+            array; and as `create_index`.
     """
     table.catalog.table.history.check_commits()
+    _, _, own = split_parameters(parameters)
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
         opened = _opened(current)
+        recorded = recorded_definitions(current)
+        existing = [
+            *known_definitions(recorded.values()),
+            *(known for item in opened for known in known_indexes(item.manifest)),
+        ]
+        defined = define_beside(existing, current.lance_schema, column, kind, name, own)
+        if not replace and any(known.name == defined.name for known in existing):
+            raise AlreadyExistsError(f"{current.root} has an index {defined.name!r}; replace it or choose another name")
+        properties = properties_of([defined])
         if not opened:
-            raise InvalidInputError(f"{current.root} has no partition to index; write rows first")
-        # A default name that another kind of index has in some partition gets a number.
-        found = max((define(item.manifest, column, kind, name, {}).name for item in opened), key=len)
-        if not replace and any(index.name == found for index in _all_indexes(opened)):
-            raise AlreadyExistsError(f"{current.root} has an index {found!r}; replace it or choose another name")
+            return _record(current, properties, options)
 
         def step(location: TableLocation, base: Manifest) -> Manifest:
             inner = _inner(options)
-            return create_index(location, column, kind, found, replace=True, parameters=parameters, options=inner)
+            return create_index(
+                location, column, kind, defined.name, replace=True, parameters=parameters, options=inner
+            )
 
-        defined = define(opened[0].manifest, column, kind, found, parameters)
-        return _commit(current, opened, step, options, "create_index", properties_of([defined]))
+        return _commit(current, opened, step, options, "create_index", properties)
 
     return _retried(table, attempt, options)
+
+
+def _record(
+    table: PartitionedTable, properties: Mapping[str, str | None], options: CommitOptions | None
+) -> PartitionedTable:
+    """The version that says what an index is over, for partitions that come later."""
+    if None in properties.values():
+        raise InvalidInputError(
+            f"{table.root} has no partition to index, and keeps no arrays for later ones; write rows first"
+        )
+    named = with_operation_name(options, "create_index")
+    return commit_specs(table, table.specs, named, properties=properties)
 
 
 def optimize_partition_indexes(
@@ -178,6 +203,15 @@ def list_partition_indexes(table: PartitionedTable) -> list[dict[str, Any]]:
         for index in list_indices(item.manifest, item.table.bases(item.manifest))
     ]
     return sorted(found, key=lambda index: (str(index["name"]), str(index["partition"])))
+
+
+def partition_index_columns(table: PartitionedTable) -> dict[str, list[str]]:
+    """The columns of each index by its name, also of those that no partition has yet."""
+    found = {}
+    for name, definition in recorded_definitions(table).items():
+        along = field_path(table.lance_schema, definition.field.id)
+        found[name] = [".".join(field.name for field in along)]
+    return {**found, **{str(index["name"]): index["fields"] for index in list_partition_indexes(table)}}
 
 
 def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, Any]:

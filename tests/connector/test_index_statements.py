@@ -77,11 +77,33 @@ def test_life_of_an_index(spark: SparkSession, table: str) -> None:
     assert run(spark, f"SHOW INDEXES IN {table}") == []
 
 
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def test_an_index_is_created_before_there_are_rows(spark: SparkSession, layout: str) -> None:
+    empty = f"lance.idx_empty_{len(layout)}.t"
+    run(spark, f"CREATE NAMESPACE {empty.rsplit('.', 1)[0]}")
+    run(spark, f"CREATE TABLE {empty} (id BIGINT, p INT, s STRING) USING lance {layout}")
+    (made,) = run(spark, f"CREATE INDEX by_id ON {empty} USING btree (id)")
+    assert made.asDict() == {"fragments_indexed": 0, "index_name": "by_id"}
+    run(spark, f"CREATE INDEX by_s ON {empty} USING bitmap (s)")
+    assert [row.asDict() for row in run(spark, f"DROP INDEX IF EXISTS by_s ON {empty}")] == [
+        {"index_name": "by_s", "status": "dropped"}
+    ]
+    run(spark, f"CREATE INDEX IF NOT EXISTS by_id ON {empty} USING bitmap (s)")
+    (shown,) = run(spark, f"SHOW INDEXES IN {empty}")
+    assert (shown.name, shown.fields, shown.index_type, shown.num_unindexed_rows) == ("by_id", ["id"], "btree", 0)
+    insert(spark, empty, 0, 100)
+    run(spark, f"ALTER TABLE {empty} OPTIMIZE INDEX by_id")
+    (shown,) = run(spark, f"SHOW INDEXES IN {empty}")
+    assert (shown.index_type, shown.num_indexed_rows, shown.num_unindexed_rows) == ("btree", 100, 0)
+    assert "indexes=[by_id (BTREE)" in plan(spark.table(empty).where("id = 77"))
+
+
 @pytest.mark.parametrize("table", ["PARTITIONED BY (p)"], ids=["partitioned"], indirect=True)
 def test_an_index_is_built_again_after_all_partitions_were_removed(spark: SparkSession, table: str) -> None:
     run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id) WITH (zone_size = 128)")
     run(spark, f"DELETE FROM {table}")
-    assert run(spark, f"SHOW INDEXES IN {table}") == []
+    (shown,) = run(spark, f"SHOW INDEXES IN {table}")
+    assert (shown.name, shown.index_type, shown.num_indexed_rows) == ("by_id", "btree", 0)
     insert(spark, table, 0, 1000)
     (optimized,) = run(spark, f"ALTER TABLE {table} OPTIMIZE INDEX by_id")
     assert optimized.fragments_indexed == fragments(spark, table)

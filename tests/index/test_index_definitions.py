@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_spark.index.builders.base import Parameters
 from lance_spark.partitioned.dataset import PartitionedDataset, create_partitioned_dataset, open_partitioned_dataset
 from lance_spark.partitioned.properties import set_properties, user_properties
@@ -62,6 +62,40 @@ def test_partitions_that_come_after_all_were_removed_get_the_index(tmp_path: Pat
     if kind == "BTREE":
         assert "\nindex: " in built.explain("x = 17")
         assert built.to_table(["k"], "x = 17").equals(built.to_table(["k"], "x = 17", use_scalar_index=False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_is_created_before_there_are_rows(tmp_path: Path, kind: str) -> None:
+    column, parameters = KINDS[kind]
+    empty = create_partitioned_dataset(str(tmp_path), rows().schema, [PartitionBy("p", ("p",), Identity())])
+    indexed = empty.create_scalar_index(column, kind, "mine", **parameters)
+    assert (indexed.version, indexed.index_columns()) == (empty.version + 1, {"mine": [column]})
+    assert indexed.index_statistics("mine")["num_segments"] == 0
+    built = open_partitioned_dataset(str(tmp_path)).append(rows()).optimize_indices()
+    assert built.index_statistics("mine")["num_indexed_rows"] == 400
+    assert built.index_columns() == {"mine": [column]}
+
+
+def test_wrong_indexes_of_tables_without_rows_are_refused(tmp_path: Path) -> None:
+    empty = create_partitioned_dataset(str(tmp_path), rows().schema, [PartitionBy("p", ("p",), Identity())])
+    indexed = empty.create_scalar_index("x", "BTREE")
+    with pytest.raises(AlreadyExistsError, match="x_idx"):
+        indexed.create_scalar_index("x", "BTREE", replace=False)
+    with pytest.raises(InvalidInputError, match="another column"):
+        indexed.create_scalar_index("k", "BTREE", "x_idx")
+    with pytest.raises(NotFoundError, match="nothing"):
+        indexed.create_scalar_index("nothing", "BTREE")
+    with pytest.raises(InvalidInputError, match="LABEL_LIST"):
+        indexed.create_scalar_index("x", "LABEL_LIST")
+    with pytest.raises(InvalidInputError, match="keeps no arrays"):
+        indexed.create_scalar_index("v", "IVF_FLAT", ivf_centroids=pa.array([[0, 0]], pa.list_(pa.float32(), 2)))
+    assert indexed.create_scalar_index("x", "ZONEMAP").index_columns() == {"x_idx": ["x"], "x_idx_2": ["x"]}
+
+
+@pytest.mark.parametrize("parameters", [{"num_segments": 2}, {"train": False}])
+def test_parameters_of_all_kinds(tmp_path: Path, parameters: Parameters) -> None:
+    built = created(tmp_path).create_scalar_index("x", "BTREE", "mine", **parameters)
+    assert built.index_columns() == {"mine": ["x"]}
 
 
 def test_an_overwrite_keeps_what_the_index_is_over(tmp_path: Path) -> None:

@@ -146,12 +146,6 @@ def test_rows_that_change_and_move_are_found(kind: Kind, dataset: Any) -> None:
     assert made.optimize_indices().count_rows("id >= 1") == 4
 
 
-def test_partitioned_table_without_partitions_is_not_indexed() -> None:
-    empty = Partitioned(stable_row_ids=False).create()
-    with pytest.raises(InvalidInputError, match="no partition"):
-        empty.create_scalar_index("id")
-
-
 def test_segments_of_partitions_are_built_apart_and_committed_together() -> None:
     table: PartitionedDataset = Partitioned(stable_row_ids=False).create(*ROWS)
     segments = {

@@ -63,7 +63,7 @@ def create_index(
         StorageError: the store failed. Nothing was changed.
         UnsupportedFeatureError: the table needs something that this release does not write.
     """
-    train, num_segments, own = _split(parameters)
+    train, num_segments, own = split_parameters(parameters)
     table.history.check_commits()
 
     def attempt(base: Manifest) -> Manifest:
@@ -125,7 +125,7 @@ def again_if_removed(table: TableLocation, base: Manifest) -> Iterator[None]:
         raise RetryableConflictError(f"{error}") from error
 
 
-def _split(parameters: Mapping[str, object]) -> tuple[bool, int, dict[str, object]]:
+def split_parameters(parameters: Mapping[str, object]) -> tuple[bool, int, dict[str, object]]:
     """(`train`, `num_segments`, the parameters of the kind)."""
     train = parameters.get("train", True)
     if not isinstance(train, bool):

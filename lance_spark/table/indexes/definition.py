@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,7 +14,6 @@ from lance_spark.index.builders.kinds import builder_named
 from lance_spark.index.members import check_one_list, check_path, member_type, names_without_items
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
-from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 
@@ -40,12 +40,42 @@ class IndexDefinition:
         return self.builder.index_type.type_url
 
 
+class KnownIndex(NamedTuple):
+    """An index that there is already: its name, the type of its details, and the ids of its fields."""
+
+    name: str
+    type_url: str
+    field_ids: tuple[int, ...]
+
+
+def known_indexes(manifest: Manifest) -> list[KnownIndex]:
+    """The indexes of a version."""
+    return [
+        KnownIndex(index.name, index.message.index_details.type_url, tuple(index.message.fields))
+        for index in parse_indices(manifest.index_section)
+        if not index.is_system
+    ]
+
+
 def define(
     manifest: Manifest, column: str, kind: str, name: str | None, parameters: Mapping[str, object]
+) -> IndexDefinition:
+    """The index that a user asks for on a version. Arguments and errors as `define_beside`."""
+    return define_beside(known_indexes(manifest), manifest.schema, column, kind, name, parameters)
+
+
+def define_beside(
+    existing: Sequence[KnownIndex],
+    schema: LanceSchema,
+    column: str,
+    kind: str,
+    name: str | None,
+    parameters: Mapping[str, object],
 ) -> IndexDefinition:
     """The index that a user asks for.
 
     Args:
+        existing: the other indexes of the table.
         column: a name or a dotted path into structs; of an index of texts also into structs in lists.
         kind: such as BTREE, in any case.
         name: None for the path of the column and ``_idx`` (``_list_element_idx`` for items of lists); where another
@@ -58,7 +88,7 @@ def define(
     """
     builder_type = builder_named(kind)
     checked = builder_type.checked(parameters)
-    along = find_column(manifest.schema, column, in_lists=builder_type.reaches_into_lists)
+    along = find_column(schema, column, in_lists=builder_type.reaches_into_lists)
     names, field = tuple(field.name for field in along), along[-1]
     dtype = member_type(along)
     is_json = field.logical_type == "json" or not builder_type.binary_is_json
@@ -67,7 +97,6 @@ def define(
             f"column {column!r} is of type {dtype}, which an index of kind {builder_type.index_type.type_name} does "
             "not support"
         )
-    existing = [index for index in parse_indices(manifest.index_section) if not index.is_system]
     if name is None:
         path = ".".join(names_without_items(along))
         name = _free_name(path + builder_type.name_suffix(checked), builder_type, field, existing)
@@ -114,13 +143,12 @@ def field_path(schema: LanceSchema, field_id: int) -> tuple[Field, ...]:
     return below(schema.fields)
 
 
-def _free_name(name: str, builder_type: type[IndexBuilder], field: Field, existing: list[IndexMetadata]) -> str:
+def _free_name(name: str, builder_type: type[IndexBuilder], field: Field, existing: Sequence[KnownIndex]) -> str:
     """`name`, or with a number if an index of another kind or column has it."""
     taken = {
         index.name
         for index in existing
-        if index.message.index_details.type_url.lower() != builder_type.index_type.type_url.lower()
-        or list(index.message.fields) != [field.id]
+        if index.type_url.lower() != builder_type.index_type.type_url.lower() or index.field_ids != (field.id,)
     }
     number, found = 1, name
     while found in taken:
@@ -129,9 +157,9 @@ def _free_name(name: str, builder_type: type[IndexBuilder], field: Field, existi
     return found
 
 
-def _check_name(name: str, field: Field, existing: list[IndexMetadata]) -> None:
+def _check_name(name: str, field: Field, existing: Sequence[KnownIndex]) -> None:
     if not name or name.startswith("__lance"):
         raise InvalidInputError(f"an index cannot be called {name!r}; choose a name that does not begin with __lance")
     for index in existing:
-        if index.name == name and list(index.message.fields) != [field.id]:
+        if index.name == name and index.field_ids != (field.id,):
             raise InvalidInputError(f"index {name!r} is over another column; choose another name, or drop it first")

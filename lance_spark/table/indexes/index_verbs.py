@@ -69,8 +69,7 @@ class IndexVerbs(ABC):
         Raises:
             NotFoundError: no such column.
             AlreadyExistsError: the name is taken, and `replace` is False.
-            InvalidInputError: the kind, a parameter, the column's type or the name is invalid, or a partitioned table
-                has no partition yet. Nothing was changed.
+            InvalidInputError: the kind, a parameter, the column's type or the name is invalid. Nothing was changed.
             CommitConflictError: other writers were always first. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
             StorageError: the store failed. Nothing was changed.
@@ -165,6 +164,14 @@ class IndexVerbs(ABC):
         Raises:
             CorruptFileError: the list of indexes is damaged.
         """
+
+    def index_columns(self) -> dict[str, list[str]]:
+        """The column paths of each index by its name; of a partitioned table also of those that no partition has yet.
+
+        Raises:
+            CorruptFileError: the list of indexes is damaged.
+        """
+        return {str(index["name"]): index["fields"] for index in self.list_indices()}
 
     @abstractmethod
     def index_statistics(self, name: str) -> dict[str, Any]:

@@ -135,8 +135,7 @@ def _built(state: _State) -> LocalRows | Tasks:
     table, index = state.table, state.index
     work = list(_work(table, index, state.num_segments))
     if not work:
-        if isinstance(table, Dataset):
-            table.create_scalar_index(index.column, index.kind, index.name, True, **index.parameters)
+        table.create_scalar_index(index.column, index.kind, index.name, True, **index.parameters)
         return LocalRows.of(_CREATED, [(0, index.name)])
     return Tasks(BuildTask(index), [pickle.dumps(item) for item in work], pickle.dumps(state))
 
@@ -189,7 +188,7 @@ def _drop(call: Invocation) -> LocalRows:
 
 def _show(call: Invocation) -> LocalRows:
     table = index_verbs(call)
-    fields = {str(item["name"]): item["fields"] for item in table.list_indices()}
+    fields = table.index_columns()
     rows = []
     for name in sorted(fields):
         found = table.index_statistics(name)

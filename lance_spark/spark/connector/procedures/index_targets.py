@@ -25,7 +25,7 @@ def index_verbs(call: Invocation) -> Dataset | PartitionedDataset:
 
 def index_names(table: Dataset | PartitionedDataset) -> set[str]:
     """The names of the table's indexes."""
-    return {str(item["name"]) for item in table.list_indices()}
+    return set(table.index_columns())
 
 
 def segment_groups(
