@@ -30,6 +30,7 @@ from lance_spark.table.cleanup.references import (
     protected_versions,
     remove_old_guards,
 )
+from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
@@ -44,6 +45,8 @@ _Removal = tuple[ManifestLocation, bytes, Manifest]
 
 _BATCH_VERSIONS = 100
 _BATCH_BYTES = 64 << 20
+_PUT_BACK = RetryPolicy(max_requests=5)
+"""For a store that does not say whether a version is there again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +256,10 @@ class CleanupRun:
         """
         if not batch:
             return
-        if not self._policy.dry_run:
-            for location, _, _ in batch:
-                self._history.manifests.withdraw(location)
         try:
+            if not self._policy.dry_run:
+                for location, _, _ in batch:
+                    self._history.manifests.withdraw(location)
             protected = protected_versions(self._table.refs, self._table.branch)
             held = held_from(self._table.refs, self._table.branch)
         except LanceError:
@@ -271,11 +274,29 @@ class CleanupRun:
                 self._removed[location.version] = len(data)
 
     def _put_back(self, entries: Sequence[_Removal]) -> None:
+        """Writes manifests that were removed, and passes over those that are there.
+
+        Raises:
+            StorageError: the store did not say of some of them that they are there. All were tried.
+        """
         if self._policy.dry_run:
             return
-        for location, data, _ in entries:
-            if self._history.store.put_if_absent(location.path, data) is PutResult.UNKNOWN:
-                raise StorageError(f"the store did not say whether {location.path} of {self._table.uri} is there again")
+        missing = [location.path for location, data, _ in entries if not self._is_there_again(location.path, data)]
+        if missing:
+            raise StorageError(
+                f"the store did not say whether {', '.join(missing)} of {self._table.uri} are there again, which were "
+                "removed as versions that nobody needs, and which are needed"
+            )
+
+    def _is_there_again(self, path: str, data: bytes) -> bool:
+        for attempt in range(_PUT_BACK.max_requests):
+            try:
+                if self._history.store.put_if_absent(path, data) is not PutResult.UNKNOWN:
+                    return True
+            except StorageError:
+                pass  # As a reply that was lost: it is asked again.
+            _PUT_BACK.wait(attempt)
+        return False
 
     def remove_files(self, window: timedelta | None) -> CleanupStats:
         """Removes what no version names any more, and what none ever named if it is older than `window`."""

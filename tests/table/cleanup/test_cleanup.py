@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -340,6 +341,69 @@ def test_a_tag_that_comes_meanwhile(tmp_path: Path) -> None:
     )
     assert 4 not in stats.versions
     assert contents(uri) == {number: before[number] for number in (4, 8)}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("put_if_absent", Harm.NOT_SENT),
+        Fault("put_if_absent", Harm.FAILS),
+        Fault("put_if_absent", Harm.ANSWER_LOST),
+        Fault("delete", Harm.FAILS, nth=5),
+    ],
+    ids=["not sent", "refused", "answer lost", "another cannot be removed"],
+)
+def test_all_versions_that_were_tagged_meanwhile_are_put_back(tmp_path: Path, fault: Fault) -> None:
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    before = contents(uri)
+
+    def tag() -> None:
+        folder = Path(uri) / "_refs" / "tags"
+        folder.mkdir(parents=True, exist_ok=True)
+        for version in (2, 4):
+            (folder / f"t{version}.json").write_text(
+                json.dumps({"branch": None, "version": version, "manifestSize": 1})
+            )
+
+    meanwhile = Fault("delete", Harm.NONE, path_part=f"{2**64 - 1 - 4:020d}", run=tag)
+    location = with_faults(uri, meanwhile, fault)
+    if fault.operation == "delete":
+        with pytest.raises(StorageError):
+            cleanup(location, CleanupPolicy(older_than=NOW))
+    else:
+        cleanup(location, CleanupPolicy(older_than=NOW))
+    found = contents(uri)
+    assert {2, 4, 8} <= found.keys()
+    assert all(found[version] == before[version] for version in (2, 4, 8))
+
+
+def test_versions_that_cannot_be_put_back_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    before = contents(uri)
+    monkeypatch.setattr(
+        "lance_spark.table.cleanup.cleanup._PUT_BACK", RetryPolicy(max_requests=3, sleep=lambda seconds: None)
+    )
+    names = {version: f"{2**64 - 1 - version:020d}" for version in (2, 4)}
+
+    def tag() -> None:
+        folder = Path(uri) / "_refs" / "tags"
+        folder.mkdir(parents=True, exist_ok=True)
+        for version in names:
+            (folder / f"t{version}.json").write_text(
+                json.dumps({"branch": None, "version": version, "manifestSize": 1})
+            )
+
+    location = with_faults(
+        uri,
+        Fault("delete", Harm.NONE, path_part=names[4], run=tag),
+        Fault("put_if_absent", Harm.NOT_SENT, path_part=names[2], times=3),
+    )
+    with pytest.raises(StorageError, match=names[2]) as error:
+        cleanup(location, CleanupPolicy(older_than=NOW))
+    assert names[4] not in str(error.value)
+    assert contents(uri)[4] == before[4]
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["create", "update"])
