@@ -20,6 +20,8 @@ from lance_spark.table.commits.commit import RetryPolicy
 RESERVED_MARKER = ".lance-reserved"
 DEREGISTERED_MARKER = ".lance-deregistered"
 
+_RESERVED = "reserved"
+"""The content of the marker in the reference library."""
 _LISTINGS_AT_ONCE = 16
 _POLICY = RetryPolicy(max_requests=5)
 """For a store that does not say whether a name is reserved."""
@@ -74,7 +76,7 @@ class DirectoryListing:
         Raises:
             StorageError: the store failed, or the result is unknown.
         """
-        path, content = f"{location}/{RESERVED_MARKER}", uuid.uuid4().hex.encode()
+        path, content = f"{location}/{RESERVED_MARKER}", f"{_RESERVED} {uuid.uuid4().hex}".encode()
         for attempt in range(_POLICY.max_requests):
             if self._store.put_if_absent(path, content) is PutResult.CREATED:
                 return True

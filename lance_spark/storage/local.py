@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import ByteRange, ObjectInfo, ObjectStore, OutputStream, PutResult
 from lance_spark.storage.coalesce import require_inside
 from lance_spark.storage.local_publish import (
@@ -271,8 +271,10 @@ class LocalStore:
         return _etag(self._status(path))
 
     def _status(self, path: str) -> os.stat_result:
-        with self._reading(path):
+        try:
             status = os.stat(self._file(path))
+        except OSError as error:
+            raise self._not_read(path, error) from error
         if not stat.S_ISREG(status.st_mode):
             raise NotFoundError(f"{path!r} in {self._uri} is not a file")
         return status
@@ -344,10 +346,13 @@ class LocalStore:
         """Translates errors of the operating system into ours."""
         try:
             yield
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise NotFoundError(f"no object {path!r} in {self._uri}: {error.strerror}") from error
         except OSError as error:
-            raise self._failed(path, error) from error
+            raise self._not_read(path, error) from error
+
+    def _not_read(self, path: str, error: OSError) -> LanceError:
+        if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+            return NotFoundError(f"no object {path!r} in {self._uri}: {error.strerror}")
+        return self._failed(path, error)
 
     @contextmanager
     def writing(self, path: str) -> Iterator[None]:

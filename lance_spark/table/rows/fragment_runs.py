@@ -1,4 +1,4 @@
-"""Row addresses, fragment by fragment."""
+"""Row addresses, fragment by fragment. Those of a fragment must be next to each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, offsets
 
 
 def fragment_runs(addresses: UInt64Array) -> list[tuple[FragmentId, int, int]]:
-    """(fragment id, start, stop) of each run of addresses of one fragment, in their order.
+    """(fragment id, start, stop) of each fragment of `addresses` (uint64[n]), in their order.
 
     >>> fragment_runs(np.array([1, 7, (2 << 32) + 1], np.uint64))
     [(0, 0, 2), (2, 2, 3)]
@@ -21,13 +21,13 @@ def fragment_runs(addresses: UInt64Array) -> list[tuple[FragmentId, int, int]]:
     if not len(addresses):
         return []
     ids = addresses >> np.uint64(OFFSET_BITS)
-    cuts = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
+    if ids[0] == ids[-1]:
+        return [(FragmentId(int(ids[0])), 0, len(ids))]
+    cuts = [0, *((ids[1:] != ids[:-1]).nonzero()[0] + 1).tolist(), len(ids)]
     return [(FragmentId(int(ids[start])), start, stop) for start, stop in pairwise(cuts)]
 
 
 def by_fragment(addresses: UInt64Array) -> Iterator[tuple[FragmentId, Int64Array]]:
-    """The fragments of `addresses` (uint64[n]), with the offsets (int64[k]) in each.
-
-    The addresses of a fragment are next to each other.
-    """
-    return ((fragment_id, offsets_of(addresses[start:stop])) for fragment_id, start, stop in fragment_runs(addresses))
+    """The fragments of `addresses` (uint64[n]), with the offsets (int64[k]) in each."""
+    for fragment_id, start, stop in fragment_runs(addresses):
+        yield fragment_id, offsets_of(addresses[start:stop])
