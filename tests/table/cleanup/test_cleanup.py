@@ -325,19 +325,23 @@ def with_faults(uri: str, *faults: Fault) -> TableLocation:
     return location
 
 
+def tag(uri: str, *versions: int) -> None:
+    """Tags versions that are not there at this moment, as of a writer that looked at them before."""
+    folder = Path(uri) / "_refs" / "tags"
+    folder.mkdir(parents=True, exist_ok=True)
+    for version in versions:
+        (folder / f"t{version}.json").write_text(json.dumps({"branch": None, "version": version, "manifestSize": 1}))
+
+
 def test_a_tag_that_comes_meanwhile(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     history_of(uri)
     before = contents(uri)
 
-    def tag() -> None:
-        # The version is gone at this moment; as of a writer that looked at it before.
-        (Path(uri) / "_refs" / "tags").mkdir(parents=True, exist_ok=True)
-        (Path(uri) / "_refs" / "tags" / "t.json").write_text('{"branch": null, "version": 4, "manifestSize": 1}')
-
     manifest = f"{2**64 - 1 - 4:020d}"
     stats = cleanup(
-        with_faults(uri, Fault("delete", Harm.NONE, path_part=manifest, run=tag)), CleanupPolicy(older_than=NOW)
+        with_faults(uri, Fault("delete", Harm.NONE, path_part=manifest, run=lambda: tag(uri, 4))),
+        CleanupPolicy(older_than=NOW),
     )
     assert 4 not in stats.versions
     assert contents(uri) == {number: before[number] for number in (4, 8)}
@@ -358,15 +362,7 @@ def test_all_versions_that_were_tagged_meanwhile_are_put_back(tmp_path: Path, fa
     history_of(uri)
     before = contents(uri)
 
-    def tag() -> None:
-        folder = Path(uri) / "_refs" / "tags"
-        folder.mkdir(parents=True, exist_ok=True)
-        for version in (2, 4):
-            (folder / f"t{version}.json").write_text(
-                json.dumps({"branch": None, "version": version, "manifestSize": 1})
-            )
-
-    meanwhile = Fault("delete", Harm.NONE, path_part=f"{2**64 - 1 - 4:020d}", run=tag)
+    meanwhile = Fault("delete", Harm.NONE, path_part=f"{2**64 - 1 - 4:020d}", run=lambda: tag(uri, 2, 4))
     location = with_faults(uri, meanwhile, fault)
     if fault.operation == "delete":
         with pytest.raises(StorageError):
@@ -387,17 +383,9 @@ def test_versions_that_cannot_be_put_back_are_named(tmp_path: Path, monkeypatch:
     )
     names = {version: f"{2**64 - 1 - version:020d}" for version in (2, 4)}
 
-    def tag() -> None:
-        folder = Path(uri) / "_refs" / "tags"
-        folder.mkdir(parents=True, exist_ok=True)
-        for version in names:
-            (folder / f"t{version}.json").write_text(
-                json.dumps({"branch": None, "version": version, "manifestSize": 1})
-            )
-
     location = with_faults(
         uri,
-        Fault("delete", Harm.NONE, path_part=names[4], run=tag),
+        Fault("delete", Harm.NONE, path_part=names[4], run=lambda: tag(uri, 2, 4)),
         Fault("put_if_absent", Harm.NOT_SENT, path_part=names[2], times=3),
     )
     with pytest.raises(StorageError, match=names[2]) as error:
