@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.expr.nodes import referenced_columns
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.index.base import Coverage, Predicate

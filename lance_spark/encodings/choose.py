@@ -45,7 +45,7 @@ from lance_spark.encodings.variable_packed_struct import VariablePackedStruct
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.kernels.bitpack import BLOCK_VALUES
-from lance_spark.kernels.small_pages import RUNS, smallest_words
+from lance_spark.kernels.layouts.small_pages import RUNS, smallest_words
 
 _NO_METADATA: Metadata = MappingProxyType({})
 MIN_FSST_BYTES = 1 << 15

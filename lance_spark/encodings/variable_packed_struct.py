@@ -30,7 +30,7 @@ from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.packed_rows import join_fields, locate_fields
+from lance_spark.kernels.layouts.packed_rows import join_fields, locate_fields
 from lance_spark.kernels.slices import concatenate
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.leaf_values import require_whole_structs
+from lance_spark.layouts.leaf.values import require_whole_structs
 from lance_spark.layouts.shred import shred, storage_of
 from lance_spark.layouts.v2_0.write import visible_items
 from lance_spark.schema.arrow import to_arrow_type

@@ -36,7 +36,7 @@ from lance_spark.layouts.base import (
     RowRanges,
 )
 from lance_spark.layouts.field_readers import field_reader
-from lance_spark.layouts.leaf_columns import LeafFields
+from lance_spark.layouts.leaf.columns import LeafFields
 from lance_spark.layouts.v2_0.registry import holds_blobs
 from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId

@@ -59,7 +59,7 @@ class InvertedIndex(ScalarIndex):
 def required_tokens(expr: Expr) -> frozenset[str]:
     """The ASCII tokens that every text has for which a condition is TRUE; none if nothing is known.
 
-    >>> from lance_spark.expr.sql import parse
+    >>> from lance_spark.expr.sql.parse import parse
     >>> sorted(required_tokens(parse("contains_tokens(c, 'Ab-cd é') AND c <> 'x'")))
     ['Ab', 'cd']
     """

@@ -94,7 +94,7 @@ def _load(file: IndexFile) -> tuple[npt.NDArray[np.uint32], int]:
 def required_trigrams(expr: Expr) -> frozenset[int]:
     """The numbers of trigrams that every text has for which a condition is TRUE; none if nothing is known.
 
-    >>> from lance_spark.expr.sql import parse
+    >>> from lance_spark.expr.sql.parse import parse
     >>> sorted(required_trigrams(parse("s LIKE '%00_A0b%'")))
     [15108]
     """

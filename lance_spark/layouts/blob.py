@@ -19,7 +19,7 @@ from lance_spark.encodings.blocks import VariableWidthBlock
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import FileRange, Page, PageLayout, PageRequest, Reads, RowRanges
-from lance_spark.layouts.leaf_arrays import Leaf, block_leaf, check_count
+from lance_spark.layouts.leaf.arrays import Leaf, block_leaf, check_count
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.registry import parse, register

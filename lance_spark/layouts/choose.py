@@ -31,7 +31,7 @@ from lance_spark.layouts.blob import blob_places, in_blob_layout
 from lance_spark.layouts.constant.write import encode_constant, encode_empty_structs, encode_nulls
 from lance_spark.layouts.dictionary_pages import DictionaryValues, repeating_values, requested_dictionary
 from lance_spark.layouts.full_zip.write import encode_full_zip
-from lance_spark.layouts.leaf_values import leaf_block
+from lance_spark.layouts.leaf.values import leaf_block
 from lance_spark.layouts.level_chunks import MAX_CHUNK_VALUES, max_values
 from lance_spark.layouts.mini_block.small_pages import small_page
 from lance_spark.layouts.mini_block.write import encode_mini_blocks

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Block
 from lance_spark.encodings.hints import EncodingHints
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.leaf_values import is_variable, leaf_block
+from lance_spark.layouts.leaf.values import is_variable, leaf_block
 
 MIN_VALUES = 100
 _MAX_ITEMS = 100_000

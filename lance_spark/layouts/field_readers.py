@@ -11,7 +11,7 @@ from typing import TypeAlias
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedColumn, FieldsReader
-from lance_spark.layouts.leaf_columns import LeafFields
+from lance_spark.layouts.leaf.columns import LeafFields
 from lance_spark.layouts.v2_0.field_reader import NodeFields
 from lance_spark.schema.field import Field, FieldId
 

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.kernels import mini_block_write as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import mini_block_write as kernels
 from lance_spark.layouts.shred import Levels
 
 MAX_CHUNK_VALUES = 4096

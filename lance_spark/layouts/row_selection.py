@@ -13,12 +13,12 @@ from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels import levels as kernels
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.picked_levels import LEVEL_BITS, SCRATCH_LEVELS, pick_levels
+from lance_spark.kernels.layouts import levels as kernels
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, SCRATCH_LEVELS, pick_levels
 from lance_spark.layouts.arrow_take import filter_array, take
 from lance_spark.layouts.base import RowRanges
-from lance_spark.layouts.leaf_arrays import Leaf, check_count
+from lance_spark.layouts.leaf.arrays import Leaf, check_count
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.read_spans import gathered
 from lance_spark.layouts.repdef import LevelScheme

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.layouts.leaf_values import is_variable
+from lance_spark.layouts.leaf.values import is_variable
 from lance_spark.layouts.shred import storage_of
 
 _ITEM_BYTES = 4

@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.kernels import shred as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import shred as kernels
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
 from lance_spark.schema.field import Field

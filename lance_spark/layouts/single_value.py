@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, VariableWidthBlock
-from lance_spark.layouts.leaf_values import leaf_block
+from lance_spark.layouts.leaf.values import leaf_block
 
 _FIRST_LOOK = 16
 

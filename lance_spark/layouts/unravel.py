@@ -17,8 +17,8 @@ import pyarrow as pa
 from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.kernels import levels as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import levels as kernels
 from lance_spark.layouts.path import LeafPath, NodeKind, PathNode
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
 

@@ -14,7 +14,7 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import history
 from lance_spark.partitioned.change_feed import plan_changes
-from lance_spark.partitioned.index_verbs import PartitionedIndexVerbs
+from lance_spark.partitioned.indexes.verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance import compaction
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum

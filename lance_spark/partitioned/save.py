@@ -17,7 +17,7 @@ from lance_spark.errors import (
     InvalidInputError,
 )
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.file_version import FileVersion
 from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, CatalogVersion
 from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE, literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
-from lance_spark.expr.sql import to_expr
+from lance_spark.expr.sql.parse import to_expr
 from lance_spark.file_version import FileVersion
 from lance_spark.namespace.catalog_entry import TABLE
 from lance_spark.namespace.catalog_rows import OBJECT_ID, OBJECT_TYPE

@@ -41,7 +41,7 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     conjunction,
 )
-from lance_spark.expr.sql_text import TEXT_CALLS
+from lance_spark.expr.sql.text import TEXT_CALLS
 from lance_spark.schema.extension import is_json_field
 from lance_spark.spark.types.collations import has_collation, is_collated
 from lance_spark.spark.types.geometry import is_geo_type

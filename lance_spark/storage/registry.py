@@ -16,7 +16,7 @@ from lance_spark.storage.paths import WITH_DYNAMODB, Root, UriOrPath, parse_root
 Options = Mapping[str, str]
 
 _STORES = {
-    "file": ("local", "LocalStore"),
+    "file": ("local.store", "LocalStore"),
     "memory": ("memory", "MemoryStore"),
     "s3": ("s3.store", "S3Store"),
     "s3a": ("s3.store", "S3Store"),

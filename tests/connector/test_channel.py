@@ -17,7 +17,7 @@ from lance_spark.errors import (
     LanceError,
     NotFoundError,
 )
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.connector.channel.codec import decode, encode
 from lance_spark.spark.connector.channel.conditions import describe
 from lance_spark.spark.connector.channel.registry import PROTOCOL, answer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.expr.nodes import Column, Expr, InArray
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.connector.scan import selection
 from lance_spark.spark.connector.scan.selection import RowChoice, ScannedFragments, SplitScan
 from lance_spark.table.reading.scan import Scan

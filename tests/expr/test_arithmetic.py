@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate, evaluate_filter
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 
 WIDE = decimal.Context(prec=120, rounding=decimal.ROUND_HALF_UP)
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5)

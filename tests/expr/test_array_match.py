@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 
 # What Spark 4 answers for array_contains(a, 2).
 ROWS: list[tuple[list[int | None] | None, bool | None]] = [

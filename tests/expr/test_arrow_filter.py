@@ -12,7 +12,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate_filter
-from lance_spark.expr.sql import to_expr
+from lance_spark.expr.sql.parse import to_expr
 
 DAY = datetime.date(2024, 2, 29)
 ROWS = pa.table(

@@ -20,7 +20,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.evaluate import check_filter, constant_value, evaluate, evaluate_filter
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, InArray, Not
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from tests.expr.random_rows import VALUES, conditions, random_rows
 from tests.expr.spark_cases import ANSWERS, ZONES, filters, table
 

@@ -17,7 +17,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate, evaluate_filter
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 
 _START = datetime.datetime(1960, 1, 1)
 

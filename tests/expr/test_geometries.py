@@ -17,7 +17,7 @@ from lance_spark.expr.geo.intersects import intersects
 from lance_spark.expr.geo.relate import RELATIONS, TURNED, related
 from lance_spark.expr.geo.wkb import parse_wkb
 from lance_spark.expr.geo.wkt import parse_wkt
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 
 EXTENSION = {"ARROW:extension:name": "geoarrow.wkb", "ARROW:extension:metadata": "{}"}
 Path2 = list[tuple[float, float]]

@@ -14,7 +14,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.path_tests import EXTRACT, JsonTest
 from lance_spark.expr.nodes import Column
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 
 DOCUMENTS = [
     '{"a": 1, "b": [1, "x", null, 2.5, {"c": 1}, "12"], "s": "t", "n": null}',

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.prune import ColumnStatistics, may_match
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from tests.expr.random_rows import conditions, random_rows
 
 

@@ -42,7 +42,7 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     referenced_columns,
 )
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from tests.expr.spark_cases import filters, table
 
 ROWS = table().combine_chunks().to_batches()[0]

@@ -8,8 +8,8 @@ import pytest
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import RESERVED_WORDS, Expr
-from lance_spark.expr.sql_reader import Reader
-from lance_spark.expr.sql_simple import parse_simple
+from lance_spark.expr.sql.reader import Reader
+from lance_spark.expr.sql.simple import parse_simple
 
 SIMPLE = [
     "id = 5",

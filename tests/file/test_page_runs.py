@@ -15,7 +15,7 @@ from lance_spark.encodings.blocks import FixedWidthBlock
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
-from lance_spark.layouts.leaf_arrays import PageDictionary
+from lance_spark.layouts.leaf.arrays import PageDictionary
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from tests.file.reference_files import check, open_file, pages, some_ranges, write
 from tests.support import arrays

@@ -25,7 +25,7 @@ import lance_spark
 from lance_spark._proto import transaction_pb2
 from lance_spark.errors import LanceError
 from lance_spark.expr.evaluate import evaluate_filter
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.file.open_file import open_data_file
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage import open_store

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.expr.nodes import referenced_columns
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.index.base import Predicate
 from lance_spark.index.bounds import Bounds, matching_bounds
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.expr.evaluate import evaluate_filter
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.index.spans import keys_of, span_of
 
 CONDITIONS = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels import full_zip_write as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import full_zip_write as kernels
 
 
 def u16(*levels: int) -> np.ndarray:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lance_spark.kernels.levels import count_visible, find_rows, places_of_values, validity_bitmap, visible_levels
+from lance_spark.kernels.layouts.levels import (
+    count_visible,
+    find_rows,
+    places_of_values,
+    validity_bitmap,
+    visible_levels,
+)
 from lance_spark.kernels.utf8 import has_only_ascii
 from tests.support.guarded_memory import allocate_guarded, guarded
 

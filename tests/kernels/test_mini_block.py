@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.mini_block import chunks_of_rows
+from lance_spark.kernels.layouts.mini_block import chunks_of_rows
 from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable, Places
 from tests.support.guarded_memory import allocate_guarded, guarded
 

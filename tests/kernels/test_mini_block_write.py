@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lance_spark.kernels import mini_block_write as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import mini_block_write as kernels
 
 
 def u16(*levels: int) -> np.ndarray:

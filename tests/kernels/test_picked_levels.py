@@ -10,7 +10,7 @@ import pytest
 
 from lance_spark.encodings.blocks import FixedWidthBlock
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
-from lance_spark.kernels.picked_levels import MAX_CHUNK_LEVELS, SCRATCH_LEVELS, pick_levels
+from lance_spark.kernels.layouts.picked_levels import MAX_CHUNK_LEVELS, SCRATCH_LEVELS, pick_levels
 from tests.support.guarded_memory import allocate_guarded, guarded
 
 _Array = np.ndarray[Any, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lance_spark.kernels import shred as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import shred as kernels
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 8, 13])

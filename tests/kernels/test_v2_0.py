@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import (
+from lance_spark.kernels.layouts.v2_0 import (
     FALLING,
     OUTSIDE,
     TOO_LONG,

@@ -12,7 +12,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
-from lance_spark.kernels.small_pages import MAX_VALUES
+from lance_spark.kernels.layouts.small_pages import MAX_VALUES
 from lance_spark.layouts import choose
 from lance_spark.layouts.choose import PageSettings, encode_pages
 from lance_spark.layouts.mini_block.small_pages import small_page

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CommitConflictError, InvalidInputError, RetryableConflictError
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.maintenance.compaction import (
     PartitionResult,

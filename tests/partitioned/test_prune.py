@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate_filter
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.partitioned.field import PartitionField, partition_field
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, specs_from_metadata
 from lance_spark.partitioned.transforms.base import Transform

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CommitConflictError, InvalidInputError, LanceError, NotFoundError
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.history import restore
@@ -27,7 +27,7 @@ from lance_spark.partitioned.save import (
 )
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.location import TableLocation
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.maintenance.vacuum import VacuumStats
 from lance_spark.partitioned.maintenance.vacuum import vacuum as vacuum_by_policy

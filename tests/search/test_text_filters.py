@@ -11,7 +11,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity

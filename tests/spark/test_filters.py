@@ -16,7 +16,7 @@ from pyspark.sql.types import VariantVal
 from pyspark.sql.variant_utils import VariantUtils
 
 from lance_spark.expr.evaluate import evaluate
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.plugin.filters import split_filters, to_expr
 from lance_spark.spark.types.values import to_spark_batch
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.options.options import ReadOptions, WriteOptions
 
 

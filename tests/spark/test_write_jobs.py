@@ -22,7 +22,7 @@ from lance_spark.errors import (
     LanceError,
     RetryableConflictError,
 )
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.partitioned.save import create_partitioned, save_rows
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.spark.connector.channel.handles import TableHandle

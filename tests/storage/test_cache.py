@@ -17,7 +17,7 @@ from lance_spark.storage import cache, open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.cache import Cache, Identified, cached_by_etag, cached_by_path
 from lance_spark.storage.faults import FaultStore
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.location import TableLocation
 from tests.support.counting_store import CountingStore
 from tests.support.forked import fork

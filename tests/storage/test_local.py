@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, StorageError
-from lance_spark.storage import local, local_publish, open_store
+from lance_spark.storage import open_store
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local import publish
+from lance_spark.storage.local import store as local
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.storage.mapped import mapped_file
 from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX
@@ -59,7 +61,7 @@ class TestLocalStoreWithoutMaps(TestLocalStore):
 class TestLocalStoreWithoutHardLinks(TestLocalStore):
     @pytest.fixture(autouse=True)
     def no_links(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        if local_publish._renameat2() is None:
+        if publish._renameat2() is None:
             pytest.skip("this system has no renameat2")
         monkeypatch.setattr(os, "link", _failing(errno.EPERM))
 
@@ -327,7 +329,7 @@ def test_a_network_file_system_that_loses_the_reply_is_unknown(
 
 def test_trouble_after_the_object_is_visible_is_unknown(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put("warm", b"x")
-    monkeypatch.setattr(local_publish, "flush_directory", _failing(errno.EIO))
+    monkeypatch.setattr(publish, "flush_directory", _failing(errno.EIO))
     assert store.put_if_absent("a", b"ours") is PutResult.UNKNOWN
     assert store.read("a").to_pybytes() == b"ours"
 
@@ -339,7 +341,7 @@ def test_a_file_system_without_an_atomic_step_is_refused(store: LocalStore, monk
 
     monkeypatch.setattr(os, "link", _failing(errno.EOPNOTSUPP))
     for rename in [lambda: None, lambda: not_there]:
-        monkeypatch.setattr(local_publish, "_renameat2", rename)
+        monkeypatch.setattr(publish, "_renameat2", rename)
         with pytest.raises(StorageError, match="hard links"):
             store.put_if_absent("a", b"x")
     assert list(store.list("")) == []

@@ -9,7 +9,7 @@ import pytest
 from lance_spark.errors import InvalidInputError, LanceError, StorageError
 from lance_spark.storage import open_manifest_table, open_store
 from lance_spark.storage.azure import AzureStore
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.storage.manifest_table import ManifestTable
 from lance_spark.storage.memory import MemoryStore
 from lance_spark.storage.s3.store import S3Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows

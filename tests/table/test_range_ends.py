@@ -16,7 +16,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Like, StringMatch, StringMatchOp
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.storage.cache import shared
 from lance_spark.table.rows.row_ids import RowIdSequence
 from tests.support.manifest_surgery import edit_manifest

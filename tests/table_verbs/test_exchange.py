@@ -14,7 +14,7 @@ import pyarrow.dataset as pads
 import pytest
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.sql import to_expr
+from lance_spark.expr.sql.parse import to_expr
 from lance_spark.table.reading.arrow_dataset import ArrowDataset
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from tests.table_verbs.kinds import ROWS, Kind, table_of

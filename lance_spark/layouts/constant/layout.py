@@ -40,7 +40,7 @@ from lance_spark.layouts.constant.values import (
     null_leaf,
     repeated_leaf,
 )
-from lance_spark.layouts.leaf_arrays import Leaf
+from lance_spark.layouts.leaf.arrays import Leaf
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.row_selection import pick_rows, take_ranges

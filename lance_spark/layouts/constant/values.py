@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, VariableWidthBlock
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.layouts.arrow_values import block_to_array
-from lance_spark.layouts.leaf_arrays import Leaf
+from lance_spark.layouts.leaf.arrays import Leaf
 
 _WIDE = {pa.large_string(): 64, pa.large_binary(): 64}
 _NARROW = {pa.string(): 32, pa.binary(): 32}

@@ -28,10 +28,10 @@ from lance_spark.encodings.base import PerValueEncoding
 from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels import full_zip as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import full_zip as kernels
 from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.leaf_arrays import block_leaf
+from lance_spark.layouts.leaf.arrays import block_leaf
 from lance_spark.layouts.read_spans import ReadSpans, gathered
 from lance_spark.layouts.registry import register
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lance_spark.encodings.base import EncodedValues
 from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWidthBlock
-from lance_spark.kernels import full_zip_write as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import full_zip_write as kernels
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.shred import Levels

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels import mini_block as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import mini_block as kernels
 from lance_spark.layouts.base import BufferSlices, Located, PageRequest, RowRanges
 from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
 

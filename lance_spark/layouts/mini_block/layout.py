@@ -35,7 +35,7 @@ from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import BufferSlices, JoinablePageLayout, Located, Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.leaf_arrays import Leaf, PageDictionary, block_leaf
+from lance_spark.layouts.leaf.arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block.chunks import (
     BufferOfPages,
     ChunkParts,

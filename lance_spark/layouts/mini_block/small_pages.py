@@ -19,7 +19,7 @@ from lance_spark.encodings.hints import NO_REQUESTS
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.rle import Rle
 from lance_spark.file_version import FileVersion
-from lance_spark.kernels.small_pages import (
+from lance_spark.kernels.layouts.small_pages import (
     FLAT,
     MAX_VALUES,
     PACKED,

@@ -12,8 +12,8 @@ from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
 from lance_spark.encodings.choose import choose_blocks
 from lance_spark.encodings.flat import Flat
 from lance_spark.file_version import FileVersion
-from lance_spark.kernels import mini_block_write as kernels
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts import mini_block_write as kernels
 from lance_spark.layouts.level_chunks import LevelChunks
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.page_bytes import PageBytes

@@ -24,7 +24,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import plan_ranges
+from lance_spark.kernels.layouts.v2_0 import plan_ranges
 from lance_spark.layouts.base import (
     Answer,
     BufferSlices,

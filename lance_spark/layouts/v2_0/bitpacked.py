@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import unpack_contiguous
+from lance_spark.kernels.layouts.v2_0 import unpack_contiguous
 from lance_spark.layouts.v2_0.base import (
     ArrayEncoding,
     BufferReference,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
+from lance_spark.kernels.layouts.v2_0 import MAX_NARROW_OFFSET
 from lance_spark.layouts.base import EncodedBuffer, RowRanges, side_by_side
 from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.read_spans import gathered

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import TOO_LONG, dictionary_bytes, dictionary_offsets
+from lance_spark.kernels.layouts.v2_0 import TOO_LONG, dictionary_bytes, dictionary_offsets
 from lance_spark.layouts.base import side_by_side
 from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, PagesSelection, Selection, require_type
 from lance_spark.layouts.v2_0.registry import parse, register

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import TOO_LONG, rebase_ends
+from lance_spark.kernels.layouts.v2_0 import TOO_LONG, rebase_ends
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.v2_0.base import PagesSelection, Selection
 

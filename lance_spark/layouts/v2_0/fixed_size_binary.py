@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.status import allocate_unbacked
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.kernels.v2_0 import MAX_NARROW_OFFSET
+from lance_spark.kernels.layouts.v2_0 import MAX_NARROW_OFFSET
 from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, require_type
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS
 from lance_spark.layouts.v2_0.registry import parse, register

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.v2_0 import gather_bits
+from lance_spark.kernels.layouts.v2_0 import gather_bits
 from lance_spark.layouts.base import FileRange, RowRanges
 from lance_spark.layouts.read_spans import gathered
 from lance_spark.layouts.v2_0.base import (

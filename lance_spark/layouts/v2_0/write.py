@@ -31,7 +31,7 @@ from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.dictionary_pages import without_unused_items
-from lance_spark.layouts.leaf_values import is_variable, leaf_block, validity_bits
+from lance_spark.layouts.leaf.values import is_variable, leaf_block, validity_bits
 from lance_spark.layouts.page_bytes import PageBytes
 
 _MIN_DICTIONARY_VALUES = 100

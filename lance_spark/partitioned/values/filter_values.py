@@ -3,7 +3,7 @@
 The sets are supersets: a condition that cannot be analysed exactly (`name LIKE '%x'`) gives too large sets.
 Three-valued logic needs no special treatment here: where a condition is NULL the value is in neither set.
 
->>> from lance_spark.expr.sql import parse
+>>> from lance_spark.expr.sql.parse import parse
 >>> domain = truth_of(parse("x BETWEEN 3 AND 5").terms[0], {("x",): pa.int8()}, "UTC")
 >>> domain.path, domain.true.intervals, domain.false.intervals, domain.is_exact
 (('x',), ((3, None),), ((None, 3),), True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.sql import parse as parse_filter
+from lance_spark.expr.sql.parse import parse as parse_filter
 from lance_spark.spark.blobs.columns import parse_blob_handling
 from lance_spark.spark.option_values import (
     Option,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.expr.values import no_rows
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion

@@ -12,7 +12,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.columns import field_at, resolve_names
 from lance_spark.expr.evaluate import evaluate_column
 from lance_spark.expr.nodes import Column, Expr, referenced_columns
-from lance_spark.expr.sql import parse, to_expr
+from lance_spark.expr.sql.parse import parse, to_expr
 from lance_spark.expr.values import no_rows
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.first_rows import FirstRows, SortKey, first_rows

@@ -23,7 +23,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import to_expr
+from lance_spark.expr.sql.parse import to_expr
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import FieldFinder, project

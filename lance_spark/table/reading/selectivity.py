@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.storage.base import ByteRange
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.reading.blobs.binary_scan import blob_sizes
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment

@@ -17,7 +17,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.assign import assigned
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_type
 from lance_spark.schema.blob import is_blob_v1

@@ -15,7 +15,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation

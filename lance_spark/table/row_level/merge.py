@@ -23,7 +23,7 @@ from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.base import RowRanges

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
 from lance_spark.table.row_level.update import update_once
 from lance_spark.table.writing.row_source import RowSource

@@ -15,7 +15,7 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
-from lance_spark.expr.sql import to_expr
+from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.nodes import TextMatch
 from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.items import Granularity

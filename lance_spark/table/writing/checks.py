@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter, evaluate
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr
-from lance_spark.expr.sql import has_moment, parse
+from lance_spark.expr.sql.parse import has_moment, parse
 from lance_spark.expr.values import as_boolean
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import checks_of, without_checks

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql import condition_of
+from lance_spark.expr.sql.parse import condition_of
 from lance_spark.table.writing.identity import IdentityValues
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions

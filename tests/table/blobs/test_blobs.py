@@ -21,7 +21,7 @@ from lance_spark.file import blob_writer, joined_reader
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import blob_field
 from lance_spark.storage.base import ByteRange
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.storage.meter import READS
 from lance_spark.table.reading.blobs import binary_scan
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors

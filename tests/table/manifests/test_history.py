@@ -13,7 +13,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.storage.paths import parse_root
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.nodes import Column, InArray
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.meter import READS
 from lance_spark.table.location import TableLocation

@@ -10,7 +10,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import RetryableConflictError
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.table.location import TableLocation
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 

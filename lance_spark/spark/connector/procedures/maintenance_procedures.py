@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.sql import parse
+from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.connector.channel.tasks import messages
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,

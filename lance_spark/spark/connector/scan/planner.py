@@ -72,7 +72,7 @@ from lance_spark.spark.table_view import check_text_options, with_same_values
 from lance_spark.spark.types.collations import comparable
 from lance_spark.spark.types.variant_paths import with_paths
 from lance_spark.storage import open_store
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.extremes import Extreme, extremes_filter

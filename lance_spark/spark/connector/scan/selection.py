@@ -18,7 +18,7 @@ from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.field import Field
 from lance_spark.spark.index_answers import IndexAnswers
-from lance_spark.storage.local import LocalStore
+from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import ScannedFragment

@@ -13,7 +13,7 @@ from typing import Any
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_spark.partitioned.change import ChangeTable, Step
 from lance_spark.partitioned.commit import commit_changes, commit_specs, with_operation_name
-from lance_spark.partitioned.index_definitions import (
+from lance_spark.partitioned.indexes.definitions import (
     index_key,
     known_definitions,
     properties_of,

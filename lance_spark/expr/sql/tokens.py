@@ -13,7 +13,7 @@ from sqlglot.errors import TokenError
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import nodes
 from lance_spark.expr.nodes import MAX_DEPTH
-from lance_spark.expr.sql_literals import NUMBER, STRING, TYPED_LITERALS, read_string
+from lance_spark.expr.sql.literals import NUMBER, STRING, TYPED_LITERALS, read_string
 
 _CASE_KINDS = {word: TokenType[word] for word in ("WHEN", "THEN", "ELSE", "END")}
 """Names, unless a CASE is open."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import ByteRange, ObjectInfo, ObjectStore, OutputStream, PutResult
 from lance_spark.storage.coalesce import require_inside
-from lance_spark.storage.local_publish import (
+from lance_spark.storage.local.publish import (
     copy_all,
     create_staging_file,
     publish_new,

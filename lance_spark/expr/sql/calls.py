@@ -19,8 +19,8 @@ from lance_spark.expr.json_path.nodes import JSON_CALLS
 from lance_spark.expr.json_path.path_tests import JSON_TESTS
 from lance_spark.expr.literals import Literal, literal, timestamp_literal
 from lance_spark.expr.nodes import ArithmeticOp, ComparisonOp, Expr
-from lance_spark.expr.sql_arrays import ARRAY_CALLS
-from lance_spark.expr.sql_text import TEXT_CALLS
+from lance_spark.expr.sql.arrays import ARRAY_CALLS
+from lance_spark.expr.sql.text import TEXT_CALLS
 
 Call = Callable[[str, tuple[Expr, ...]], Expr]
 

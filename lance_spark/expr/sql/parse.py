@@ -15,7 +15,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.arrow_filter import from_arrow
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.nodes import MAX_TREE_DEPTH, Expr, depth
-from lance_spark.expr.sql_simple import parse_simple
+from lance_spark.expr.sql.simple import parse_simple
 from lance_spark.text import check_text
 
 _MAX_KEPT = 64 * 1024
@@ -53,7 +53,7 @@ def _parsed(sql: str, time_zone: str) -> Expr:
     if simple is not None:
         return simple
     # Imported here: sqlglot takes 0.2 s, and most tables are read without SQL text.
-    from lance_spark.expr.sql_reader import Reader
+    from lance_spark.expr.sql.reader import Reader
 
     too_deep = f"the filter chains or nests more than {MAX_TREE_DEPTH} operators in one another"
     try:

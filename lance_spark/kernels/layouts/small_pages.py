@@ -20,7 +20,7 @@ from lance_spark.kernels.jit import (
     pointer_u16,
     pointer_u64,
 )
-from lance_spark.kernels.mini_block_write import _pad, _write_size
+from lance_spark.kernels.layouts.mini_block_write import _pad, _write_size
 from lance_spark.kernels.rle import MAX_RUN, _changes, encode_runs
 from lance_spark.kernels.words import write_word
 

@@ -30,14 +30,14 @@ from lance_spark.expr import nodes
 from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import MAX_DEPTH, MAX_TREE_DEPTH, ArithmeticOp, ComparisonOp, Expr
-from lance_spark.expr.sql_calls import CALLS, now_literal, today_expression
-from lance_spark.expr.sql_literals import (
+from lance_spark.expr.sql.calls import CALLS, now_literal, today_expression
+from lance_spark.expr.sql.literals import (
     INTERVAL_UNITS,
     read_interval,
     read_number,
     read_typed,
 )
-from lance_spark.expr.sql_tokens import NAMES, UNSUPPORTED, FilterToken, position_text, sent_text, tokenize, unexpected
+from lance_spark.expr.sql.tokens import NAMES, UNSUPPORTED, FilterToken, position_text, sent_text, tokenize, unexpected
 
 # Precedence of nodes in Spark's grammar, lowest first
 

@@ -10,7 +10,7 @@ import numpy as np
 from lance_spark.kernels.bitpack import unpack_chunk
 from lance_spark.kernels.bits import num_ones
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u16
-from lance_spark.kernels.levels import BLOCK, count_equal, count_up_to
+from lance_spark.kernels.layouts.levels import BLOCK, count_equal, count_up_to
 
 LEVEL_BITS = 16
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.partitioned import indexes
+from lance_spark.partitioned.indexes import changes as indexes
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.definition import define

@@ -1,0 +1,1 @@
+"""Filters written in SQL: from text to an expression."""

@@ -1,0 +1,1 @@
+"""Indexes of partitioned tables."""
