@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import errno
+import io
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +20,9 @@ from lance_spark.index.builders import runs
 from lance_spark.index.builders.base import IndexedRows
 from lance_spark.index.builders.runs import SortedRows
 from lance_spark.index.builders.sorting import sort_order
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 NUM_ROWS = 1000
 DAY = datetime.date(2024, 1, 1)
@@ -101,3 +107,32 @@ def test_parts_stay_in_memory_where_there_is_no_room_for_a_file(limits: str, mon
     values = pa.array([number * 7919 % 10_007 for number in range(NUM_ROWS)])
     assert sorted_rows(values, 100)[1] == sort_order(values).tolist()
     assert len(calls) == (limits == "file")
+
+
+class _FullDisk(io.FileIO):
+    """A file on a disk that has room for some bytes."""
+
+    room = 4_000
+
+    def write(self, data: ReadableBuffer) -> int:
+        if self.tell() + len(memoryview(data)) > self.room:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return super().write(data)
+
+
+def test_a_disk_that_becomes_full_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What found no room is still in the buffer of the file, which closing it writes once more."""
+    monkeypatch.setattr(runs, "_ONE_SORT_ROWS", 200)
+    monkeypatch.setattr(runs, "_RUN_ROWS", 60)
+    monkeypatch.setattr(runs, "_MEMORY_BYTES", 0)
+    files: list[io.BufferedRandom] = []
+
+    def temporary() -> io.BufferedRandom:
+        files.append(io.BufferedRandom(_FullDisk(tmp_path / "runs", "w+")))
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary)
+    values = pa.array([number * 7919 % 10_007 for number in range(NUM_ROWS)])
+    assert sorted_rows(values, 100)[1] == sort_order(values).tolist()
+    assert [file.closed for file in files] == [True]
+    assert 0 < (tmp_path / "runs").stat().st_size <= _FullDisk.room

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -136,7 +137,9 @@ class _RunFile:
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            # On a full disk there is something left to be written, which nobody needs; the file is closed all the same.
+            with suppress(OSError):
+                self._file.close()
 
 
 def _rows_of_part(num_rows: int, num_bytes: int) -> int:
