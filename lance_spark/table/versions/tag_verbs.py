@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation
@@ -106,10 +107,10 @@ class TagVerbs(ABC):
 
         Raises:
             NotFoundError: there is no such version.
-            InvalidInputError: the tag exists, or the name is not valid for a tag.
+            InvalidInputError: the tag exists, or the name is not valid for a tag, or reserved for restores.
             StorageError: the store failed; the tag may exist.
         """
-        return self._at_manifest(create_tag(self.versions_location, name, self._or_own_version(version)))
+        return self._at_manifest(create_tag(self.versions_location, _free_name(name), self._or_own_version(version)))
 
     def update_tag(self, name: str, version: int | None = None) -> Self:
         """Updates a tag to a version, chosen as in `create_tag`; returns that version. The last of two writers wins.
@@ -117,7 +118,7 @@ class TagVerbs(ABC):
         Raises:
             NotFoundError: there is no such tag or version.
         """
-        return self._at_manifest(update_tag(self.versions_location, name, self._or_own_version(version)))
+        return self._at_manifest(update_tag(self.versions_location, _free_name(name), self._or_own_version(version)))
 
     def delete_tag(self, name: str) -> None:
         """Removes a tag, not the version.
@@ -129,3 +130,13 @@ class TagVerbs(ABC):
 
     def _or_own_version(self, version: int | None) -> int:
         return self.version if version is None else version
+
+
+def _free_name(name: str) -> str:
+    """Returns `name` if restores do not use it for tags of their own, which are not listed and do not last."""
+    if name.startswith(GUARD_PREFIX):
+        raise InvalidInputError(
+            f"a tag cannot have the name {name!r}: names that begin with {GUARD_PREFIX!r} are for restores, and tags "
+            "with them are removed when they are old"
+        )
+    return name

@@ -13,6 +13,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage.faults import Fault, FaultStore, Harm
+from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.refs.refs import Refs, Tag
@@ -53,6 +54,18 @@ def test_the_reference_opens_our_tag(uri: str) -> None:
     assert lance.dataset(uri, version="old").to_table() == rows(0)
     lance.dataset(uri).tags.delete("old")
     assert dataset.tags() == {"new": Tag("new", 2)}
+
+
+def test_names_of_guards_are_refused(uri: str) -> None:
+    """A tag with one would not be listed, and a clean-up would remove it after a week, and the version with it."""
+    dataset = lance_spark.open(uri)
+    lance.dataset(uri).tags.create(f"{GUARD_PREFIX}theirs", 1)
+    for name in (f"{GUARD_PREFIX}new", f"{GUARD_PREFIX}theirs"):
+        for verb in (dataset.create_tag, dataset.update_tag, dataset.tags.create, dataset.tags.update):
+            with pytest.raises(InvalidInputError, match="for restores"):
+                verb(name, 2)
+    dataset.delete_tag(f"{GUARD_PREFIX}theirs")
+    assert lance.dataset(uri).tags.list() == {}
 
 
 def test_the_file_is_that_of_the_reference(uri: str) -> None:
