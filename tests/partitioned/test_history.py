@@ -88,6 +88,15 @@ def test_a_writer_does_not_follow_a_restore(table: PartitionedTable) -> None:
     assert ids(save_rows(table, rows(6))) == [1, 2, 3, 6]
 
 
+@pytest.mark.parametrize("mode", [SaveMode.OVERWRITE, SaveMode.DYNAMIC_OVERWRITE])
+def test_an_append_follows_an_overwrite_of_its_partition(table: PartitionedTable, mode: SaveMode) -> None:
+    save_rows(table, rows(7), mode)
+    made = save_rows(table, rows(9))
+    kept = [3] if mode is SaveMode.DYNAMIC_OVERWRITE else []
+    assert sorted(ids(made)) == [*kept, 7, 9]
+    assert shown(made) == by_reference(made)
+
+
 @pytest.mark.parametrize("stable", ["true", "false"])
 def test_changes(root: str, stable: str) -> None:
     table = create_partitioned(root, SCHEMA, BY_COUNTRY, properties={STABLE_ROW_IDS: stable})

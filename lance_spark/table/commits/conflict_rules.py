@@ -37,6 +37,7 @@ class ConflictContext:
         after: schema of the version that theirs has made.
         version: number of that version.
         fragments_before, fragments_after: fragments of these two versions.
+        keeps_places: whether the second has the file version of the first, and all of its bases.
     """
 
     own: CommittableOperation
@@ -46,6 +47,7 @@ class ConflictContext:
     version: int
     fragments_before: FragmentList = field(default_factory=FragmentList)
     fragments_after: FragmentList = field(default_factory=FragmentList)
+    keeps_places: bool = True
 
 
 Rule = Callable[[ConflictContext], None]
@@ -99,6 +101,17 @@ def same_columns(context: ConflictContext) -> None:
     for field_id, (_, new) in after.items():
         if field_id not in before and not new.nullable:
             retryable(context)
+
+
+def same_table(context: ConflictContext) -> None:
+    """Rows of ours may be added to what theirs has put in place of all rows, if they are rows of the same table: with
+    the same columns, in files of the same version, in places that it knows.
+
+    The reference library refuses them in any case. They have read nothing of the table, so nothing that they are based
+    on is missing, and a moment later they would have been added too.
+    """
+    if context.before.fields != context.after.fields or not context.keeps_places:
+        incompatible(context)
 
 
 def same_data_files(context: ConflictContext) -> None:

@@ -22,6 +22,7 @@ from lance_spark.table.commits.conflict_rules import (
     retryable,
     same_columns,
     same_data_files,
+    same_table,
     unless_schema_metadata,
 )
 from lance_spark.table.commits.evolution_rules import (
@@ -45,11 +46,11 @@ RULES: Mapping[OperationKind, Mapping[OperationKind, Rule]] = {
     Kind.APPEND: {
         Kind.APPEND: compatible,
         Kind.DELETE: compatible,
-        Kind.OVERWRITE: incompatible,
+        Kind.OVERWRITE: same_table,
         Kind.CREATE_INDEX: compatible,
         Kind.REWRITE: compatible,
         Kind.MERGE: same_columns,
-        Kind.RESTORE: incompatible,
+        Kind.RESTORE: same_table,
         Kind.RESERVE_FRAGMENTS: compatible,
         Kind.UPDATE: compatible,
         Kind.PROJECT: same_columns,

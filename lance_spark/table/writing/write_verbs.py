@@ -93,7 +93,7 @@ class WriteVerbs(ABC):
 
         Raises:
             InvalidInputError: the rows do not match the columns of the table. Nothing was changed.
-            CommitConflictError: another writer has replaced all rows or changed the columns. Nothing was changed.
+            CommitConflictError: another writer has changed the columns or the file version. Nothing was changed.
             CommitStateUnknownError: it is unknown whether the version was committed.
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs a feature that this release does not write.

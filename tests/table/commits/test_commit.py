@@ -241,8 +241,16 @@ def test_an_append_is_rebased_on_what_came_in_between(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("meanwhile", "error"),
     [
-        (lambda dataset: lance.write_dataset(rows(5), dataset.uri, mode="overwrite"), IncompatibleConflictError),
-        (lambda dataset: lance.dataset(dataset.uri, version=1).restore(), IncompatibleConflictError),
+        (
+            lambda dataset: lance.write_dataset(
+                pa.table({"a": [5]}, pa.schema([("a", pa.int32())])), dataset.uri, mode="overwrite"
+            ),
+            IncompatibleConflictError,
+        ),
+        (
+            lambda dataset: lance.write_dataset(rows(5), dataset.uri, mode="overwrite", data_storage_version="2.1"),
+            IncompatibleConflictError,
+        ),
         (lambda dataset: dataset.alter_columns({"path": "a", "data_type": pa.int32()}), RetryableConflictError),
         (lambda dataset: dataset.alter_columns({"path": "a", "name": "renamed"}), None),
         (lambda dataset: dataset.add_columns({"b": "a + 1"}), None),

@@ -28,7 +28,7 @@ K = OperationKind
 # says that what came out is wrong. The letter at the end is the reason, below.
 MATRIX = """
             |append|delete 1|delete 3|delete 6|delete 0-4|update 1|update 6|upsert 1,20|set v 1|overwrite|index v|index w|rewrite 0|rewrite 1|reserve|add c|add v*2|widen w|drop v|rename w|require v|restore 1|config k|config l|schema k|field v|base a|base b|replace v|replace w
-append      |ok    |ok      |ok      |ok      |ok        |ok      |ok      |ok         |ok     |X        |ok     |ok     |ok       |ok       |ok/-n  |ok   |ok     |R/ok!a |R/okb |ok      |R        |X        |ok      |ok      |ok      |ok     |ok    |ok    |ok       |ok
+append      |ok    |ok      |ok      |ok      |ok        |ok      |ok      |ok         |ok     |ok/Xp    |ok     |ok     |ok       |ok       |ok/-n  |ok   |ok     |R/ok!a |R/okb |ok      |R        |ok/Xp    |ok      |ok      |ok      |ok     |ok    |ok    |ok       |ok
 delete 1    |ok    |R       |ok      |ok      |R         |R       |ok      |R          |R      |X        |ok     |ok     |R        |ok       |ok/-n  |R    |R      |R      |ok    |ok      |ok       |X        |ok      |ok      |ok      |ok     |ok    |ok    |R        |R
 delete 3    |ok    |ok      |R       |ok      |R         |ok      |ok      |ok         |R      |X        |ok     |ok     |R        |ok       |ok/-n  |R    |R      |R      |ok    |ok      |ok       |X        |ok      |ok      |ok      |ok     |ok    |ok    |R        |R
 delete 6    |ok    |ok      |ok      |R       |ok        |ok      |R       |ok         |ok     |X        |ok     |ok     |ok       |R        |ok/-n  |R    |R      |R      |ok    |ok      |ok       |X        |ok      |ok      |ok      |ok     |ok    |ok    |ok       |ok
@@ -76,6 +76,7 @@ REASONS = {
     "m": "The reference lists an index over a field that is gone, and cannot read the table with a filter then.",
     "n": "The reference has no way to reserve fragments alone.",
     "o": "The index does not know the new value. The reference keeps the rest of it; here it is built again.",
+    "p": "Rows of the same table, which have read nothing of it, may follow other rows.",
 }
 
 
