@@ -276,6 +276,21 @@ def test_commits_reach_the_disk_before_they_get_their_name(store: LocalStore, mo
     assert events == ["fsync file .tmp", "replace", "fsync folder vers"]
 
 
+def test_the_time_of_an_object_is_that_of_its_publication(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits compare these times; a writer may sleep after it has written the bytes."""
+    link = os.link
+
+    def slept(staged: str, final: str) -> None:
+        os.utime(staged, (1, 1))
+        link(staged, final)
+
+    monkeypatch.setattr(os, "link", slept)
+    assert store.put_if_absent("o", b"x") is PutResult.CREATED
+    modified = store.info("o").modified
+    assert modified is not None
+    assert abs(modified.timestamp() - time.time()) < 60
+
+
 def test_a_full_disk_is_a_failure_and_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put("a", b"x")
     monkeypatch.setattr(os, "write", _failing(errno.ENOSPC))

@@ -98,6 +98,9 @@ def publish_new(staged: str, final: str) -> PutResult:
         if error.errno not in _NO_HARD_LINKS:
             raise
         return _rename_new(staged, final, error)
+    with suppress(OSError):
+        # From the writing to here a writer can sleep; commits compare the times at which versions were published.
+        os.utime(staged)
     return _settle(os.path.dirname(final))
 
 

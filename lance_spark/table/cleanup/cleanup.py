@@ -252,26 +252,38 @@ class CleanupRun:
     def _remove_batch(self, batch: Sequence[_Removal]) -> None:
         """Removes manifests, and puts those back that somebody has named meanwhile.
 
-        Whoever makes a tag or a branch looks for the version afterwards; one of the two sees the other.
+        Whoever makes a tag or a branch looks for the version afterwards; one of the two sees the other. What another
+        clean-up has removed is not put back: it may be about to remove the files.
         """
         if not batch:
             return
+        own: list[_Removal] = []
         try:
-            if not self._policy.dry_run:
-                for location, _, _ in batch:
-                    self._history.manifests.withdraw(location)
+            for entry in batch:
+                if self._policy.dry_run:
+                    own.append(entry)
+                elif self._is_there(entry[0].path):
+                    own.append(entry)
+                    self._history.manifests.withdraw(entry[0])
             protected = protected_versions(self._table.refs, self._table.branch)
             held = held_from(self._table.refs, self._table.branch)
         except LanceError:
-            self._put_back(batch)
+            self._put_back(own)
             raise
         if held is not None:
-            protected |= {location.version for location, _, _ in batch if location.version >= held}
-        self._put_back([entry for entry in batch if entry[0].version in protected])
-        for location, data, manifest in batch:
+            protected |= {location.version for location, _, _ in own if location.version >= held}
+        self._put_back([entry for entry in own if entry[0].version in protected])
+        for location, data, manifest in own:
             if location.version not in protected:
                 self._deleted.add(manifest, elsewhere=False)
                 self._removed[location.version] = len(data)
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            self._history.store.size(path)
+        except NotFoundError:
+            return False
+        return True
 
     def _put_back(self, entries: Sequence[_Removal]) -> None:
         """Writes manifests that were removed, and passes over those that are there.

@@ -421,6 +421,10 @@ class Commit:
         """True if `ours` has taken a name that a clean-up had freed: newer versions exist that do not build on it.
 
         A writer that sleeps between its listing and its request can wake up after others have committed and cleaned up.
+
+        Raises:
+            CommitStateUnknownError: it may have, because the version before it was cleaned up: by a fast clean-up, or
+                before ours took the name.
         """
         try:
             newest = self._history.latest_location()
@@ -428,13 +432,21 @@ class Commit:
                 return False
             listing = {location.version: location.modified for location in self._history.locations()}
             own, follower = listing.get(ours.version), newest.modified
-            if own is None or follower is None or follower >= own:
+            is_older = own is not None and follower is not None and follower < own
+            # Clean-ups begin with the oldest version. Times of stores are coarse, and a file that is published by a
+            # link has the time at which it was written.
+            is_in_doubt = self._current is not None and not {self._current.version, ours.version} <= listing.keys()
+            if not is_older and not is_in_doubt:
                 return False
             paths = self._operation.data_file_paths()
-            return not paths or not paths & _files(self._history.load(newest.version).manifest)
+            if paths and paths & _files(self._history.load(newest.version).manifest):
+                return False
         except LanceError:
             # The version is there; trouble with looking around must not read as a failed commit.
             return False
+        if not is_older:
+            raise self._unknown(ours.version)
+        return True
 
 
 def _files(manifest: Manifest) -> frozenset[str]:

@@ -19,7 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lance_spark
-from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from lance_spark.errors import (
+    CommitStateUnknownError,
+    CorruptFileError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from lance_spark.storage.faults import Fault, FaultStore, Harm
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup
@@ -490,6 +497,23 @@ def test_two_at_once(tmp_path: Path) -> None:
     assert contents(uri) == {8: before[8]}
 
 
+def test_what_another_clean_up_has_removed_is_not_put_back(tmp_path: Path) -> None:
+    """It may remove the files of a version that gets a tag too late to be seen by it."""
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    before = contents(uri)
+
+    def other() -> None:
+        lance_spark.open(uri).cleanup(older_than=NOW)
+        tag = Path(uri) / "_refs" / "tags" / "late.json"
+        tag.parent.mkdir(parents=True)
+        tag.write_text('{"branch": null, "version": 4, "manifestSize": 1}')
+
+    stats = cleanup(with_faults(uri, Fault("delete", Harm.NONE, run=other)), CleanupPolicy(older_than=NOW))
+    assert contents(uri) == {8: before[8]}
+    assert stats.versions == (1,)
+
+
 def test_a_writer_that_has_files_but_no_version_yet(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     history_of(uri)
@@ -535,6 +559,25 @@ def test_writer_paused_during_clean_up(tmp_path: Path, caplog: pytest.LogCapture
     lance_spark.write(rows(50), uri, mode="append")
     lance_spark.open(uri).cleanup(keep_versions=1)
     assert numbers(uri) == [12], "a clean-up removes what stayed"
+
+
+def test_writer_paused_where_times_do_not_tell(tmp_path: Path) -> None:
+    """The versions that do not follow ours are not older than it."""
+    uri = str(tmp_path / "t")
+    history_of(uri)
+    dataset = lance_spark.open(uri)
+    fragments = write_fragments(iter(rows(30).to_batches()), dataset.location.store, dataset.lance_schema)
+
+    def meanwhile() -> None:
+        for number in range(3):
+            lance_spark.write(rows(40 + number), uri, mode="append")
+        age(uri, -100)
+        lance_spark.open(uri).cleanup(older_than=NOW)
+
+    location = with_faults(uri, Fault("put_if_absent", Harm.NONE, path_part="_versions", run=meanwhile))
+    with pytest.raises(CommitStateUnknownError, match="version 9"):
+        commit_append(location, dataset.manifest, fragments)
+    assert sorted(lance.dataset(uri).to_table()["a"].to_pylist()) == [7, 8, 9, 40, 41, 42]
 
 
 def test_damage_stops_it(tmp_path: Path) -> None:
