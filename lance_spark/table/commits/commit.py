@@ -428,7 +428,7 @@ class Commit:
         """
         try:
             newest = self._history.latest_location()
-            if newest is None or newest.version == ours.version:
+            if newest is None or newest.version <= ours.version:
                 return False
             listing = {location.version: location.modified for location in self._history.locations()}
             own, follower = listing.get(ours.version), newest.modified
