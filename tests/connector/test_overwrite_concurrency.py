@@ -7,7 +7,9 @@ are those of that order; rows that an overwrite does not replace are never lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -89,6 +91,32 @@ def test_overwrite_by_a_condition_and_an_append(spark: SparkSession, place: str,
         return
     kept = {(3, "b"), (9, "a")}
     assert found in ([kept | {appended}, kept] if appended[0] < 3 else [kept | {appended}])
+
+
+def _put_other_rows(uri: str, restores: bool, is_partitioned: bool) -> Callable[[], object]:
+    def act() -> object:
+        import lance_spark
+
+        dataset = lance_spark.open(uri)
+        if restores:
+            return dataset.delete("id = 0").restore(dataset.version)
+        rows = pa.table({"id": [7], "k": ["a"], "v": [0]})
+        return dataset.overwrite(rows, only_written_partitions=is_partitioned)
+
+    return act
+
+
+@pytest.mark.parametrize("restores", [True, False])
+def test_an_append_and_other_rows(spark: SparkSession, place: str, restores: bool) -> None:
+    """It follows them, or is run again after them."""
+    before = _version(place)
+    is_partitioned = Path(place, "__manifest").exists()
+    _meanwhile(spark, place, _put_other_rows(place, restores, is_partitioned))
+    new_rows(spark).writeTo(NAME).append()
+    others = {(2, "b"), (3, "b")} if is_partitioned else set()
+    kept = BEFORE if restores else {(7, "a"), *others}
+    assert rows_of(spark, NAME) == kept | {(9, "a")}
+    assert _version(place) == before + (3 if restores else 2)
 
 
 @pytest.fixture
