@@ -14,7 +14,7 @@ from lance_spark.kernels.words import read_word, write_word
 
 
 @inlined
-def _packed_value(source, place, width, word_bits, lanes):
+def packed_value(source, place, width, word_bits, lanes):
     """Value `place` of a packed block of words of `width` > 0 bits; there are `lanes` = 1024 / `word_bits` lanes."""
     word_bytes = word_bits >> 3
     rest = place & 127
@@ -49,7 +49,7 @@ def _take_inline(data, starts, sizes, chunks, places, num_taken, word_bits, targ
             return ~np.int64(i)
         value = np.uint64(0)
         if width > 0:
-            value = _packed_value(first + word_bytes, place[i], width, word_bits, lanes)
+            value = packed_value(first + word_bytes, place[i], width, word_bits, lanes)
         write_word(target + i * word_bytes, word_bytes, value)
     return 0
 
@@ -108,6 +108,27 @@ def take_bits(data, starts, sizes, num_values, chunks, places, num_taken, target
 
 
 @inlined
+def out_of_line_value(source, size, num_values, place, word_bits, width):
+    """(value, 1) number `place` of `num_values` in `size` bytes at `source`; (0, 0) if they contradict each other."""
+    blocks = num_values // BLOCK_VALUES
+    block_bytes = width * BLOCK_BYTES_PER_BIT
+    left = size - blocks * block_bytes
+    if left < 0 or place >= num_values:
+        return np.uint64(0), np.int64(0)
+    block = place // BLOCK_VALUES
+    within = place - block * BLOCK_VALUES
+    source += block * block_bytes
+    word_bytes = word_bits >> 3
+    if block == blocks and left == (num_values - blocks * BLOCK_VALUES) * word_bytes:
+        return read_word(source + within * word_bytes, word_bytes), np.int64(1)
+    if block == blocks and left < block_bytes:
+        return np.uint64(0), np.int64(0)
+    if width == 0:
+        return np.uint64(0), np.int64(1)
+    return packed_value(source, within, width, word_bits, BLOCK_VALUES // word_bits), np.int64(1)
+
+
+@inlined
 def _take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken, word_bits, width, target):
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
@@ -115,23 +136,11 @@ def _take_out_of_line(data, starts, sizes, num_values, chunks, places, num_taken
     chunk = pointer_i64(chunks)
     place = pointer_i64(places)
     word_bytes = word_bits >> 3
-    block_bytes = width * BLOCK_BYTES_PER_BIT
     for i in range(num_taken):
-        values = count[chunk[i]]
-        blocks = values // BLOCK_VALUES
-        left = size[chunk[i]] - blocks * block_bytes
-        block = place[i] // BLOCK_VALUES
-        within = place[i] - block * BLOCK_VALUES
-        if left < 0 or place[i] >= values:
+        at = chunk[i]
+        value, is_valid = out_of_line_value(data + start[at], size[at], count[at], place[i], word_bits, width)
+        if not is_valid:
             return ~np.int64(i)
-        source = data + start[chunk[i]] + block * block_bytes
-        value = np.uint64(0)
-        if block == blocks and left == (values - blocks * BLOCK_VALUES) * word_bytes:
-            value = read_word(source + within * word_bytes, word_bytes)
-        elif block == blocks and left < block_bytes:
-            return ~np.int64(i)
-        elif width > 0:
-            value = _packed_value(source, within, width, word_bits, BLOCK_VALUES // word_bits)
         write_word(target + i * word_bytes, word_bytes, value)
     return 0
 

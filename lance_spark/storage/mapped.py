@@ -6,7 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.cache import has_free_etags
 
 
 class Mapping(Protocol):
@@ -25,3 +26,16 @@ def mapped_file(store: ObjectStore, path: str, size: int, requests: int, num_byt
     # A check against the protocol takes longer than to read a few rows.
     mapped = getattr(store, "mapped_file", None)
     return None if mapped is None else mapped(path, size, requests, num_bytes)
+
+
+def whole_file(store: ObjectStore, path: str) -> pa.Buffer | None:
+    """All of an object, which is mapped if it was not; None if the store does not map files.
+
+    Raises:
+        NotFoundError: the object does not exist.
+    """
+    if not has_free_etags(store):
+        return None
+    # A store maps a file when it is read first.
+    store.read_ranges(path, [ByteRange(0, 1)])
+    return mapped_file(store, path, store.size(path), 1, 0)

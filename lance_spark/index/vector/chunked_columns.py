@@ -21,7 +21,6 @@ from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.aligned import line_aligned
-from lance_spark.index.vector.vector_places import control_bytes
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.chunk_rows import copy_rows
 from lance_spark.layouts.base import EncodedPage, RowRanges
@@ -35,6 +34,7 @@ from lance_spark.layouts.mini_block.chunks import (
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
+from lance_spark.layouts.single_rows import control_bytes
 
 _WORDS, _DATA = 0, 1
 """The buffers of a page."""

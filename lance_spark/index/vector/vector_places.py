@@ -17,16 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.encodings.fixed_size_list import FixedSizeList
-from lance_spark.encodings.flat import Flat
 from lance_spark.index.vector.metrics import Vectors
 from lance_spark.layouts.base import EncodedPage
-from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.read_spans import ReadSpans, gathered, spanned
-from lance_spark.layouts.registry import parse_page
+from lance_spark.layouts.single_rows import control_bytes
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import has_free_etags
-from lance_spark.storage.mapped import mapped_file
+from lance_spark.storage.mapped import whole_file
 from lance_spark.storage.meter import READS
 
 
@@ -137,27 +133,7 @@ class VectorPlaces:
         return spans.located(spanned(self.store.read_ranges(self.path, wanted)))
 
 
-def control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
-    """Bytes before each vector of a page; None if its vectors are at no computable places."""
-    layout = parse_page(page.type_url, page.message)
-    if not page.buffers or not page.num_rows:
-        return None
-    if not isinstance(layout, FullZipLayout) or layout.bits_rep or any(layer.is_list for layer in layout.layers):
-        return None
-    values = layout.value_compression
-    if not isinstance(values, FixedSizeList) or values.has_validity or not isinstance(values.values, Flat):
-        return None
-    fits = values.items_per_value == dimension and values.values.bits_per_value * dimension == 8 * width
-    fits &= layout.bits_per_value == 8 * width and layout.num_items == page.num_rows
-    stride = layout.control_bytes + width
-    return layout.control_bytes if fits and page.buffers[0].size == page.num_rows * stride else None
-
-
 def _mapped(store: ObjectStore, path: str, start: int, stop: int) -> pa.Buffer | None:
     """Bytes [start, stop) of a file, if the store maps files."""
-    if not has_free_etags(store):
-        return None
-    # A store maps a file when it is read first.
-    store.read_ranges(path, [ByteRange(start, 1)])
-    found = mapped_file(store, path, store.size(path), 1, 0)
+    found = whole_file(store, path)
     return None if found is None or found.size < stop else found.slice(start, stop - start)

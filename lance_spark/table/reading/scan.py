@@ -32,6 +32,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
+from lance_spark.table.reading.decoding.single_rows import RowsOfFragment, SingleRowColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
@@ -237,6 +238,10 @@ class Scan:
     @cached_property
     def _decoder(self) -> RowDecoder:
         return RowDecoder(self._columns, self.time_zone, self.batch_rows, self.batch_bytes, self.uncut)
+
+    @cached_property
+    def _single_rows(self) -> SingleRowColumns:
+        return SingleRowColumns.of(self._columns, self.bases)
 
     def _reader(self, fragment: DataFragment) -> FragmentReader:
         """A fragment, open for reading. Those that were read last stay open, for files never change."""
@@ -463,10 +468,23 @@ class Scan:
         """
         with self.bases.reading():
             reader = self._reader(fragment)
+            offsets = reader.deletions.offsets_of_live(positions)
+            columns = self.values_of_rows([RowsOfFragment(fragment, offsets)], len(offsets))
+            if columns is not None:
+                return pa.Table.from_arrays(columns, schema=self.arrow_schema)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            return self._decoder.unfiltered(
-                reader, lineage, RowRanges.of_numbers(reader.deletions.offsets_of_live(positions))
-            )
+            return self._decoder.unfiltered(reader, lineage, RowRanges.of_numbers(offsets))
+
+    def values_of_rows(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
+        """The output columns of a few rows, the filter left aside; None if they have to be read in the general way.
+
+        Args:
+            num_rows: rows of all of `wanted`.
+
+        Raises:
+            LanceError: a file is missing or contradicts the format.
+        """
+        return self._single_rows.read(wanted, num_rows)
 
     def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
         """`read_rows` of several fragments, in order; those of which few bytes are wanted are read together."""

@@ -20,10 +20,11 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.projection import parse_path
 from lance_spark.schema.remembered import Remembered
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.decoding.single_rows import RowsOfFragment
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
-from lance_spark.table.rows.fragment_runs import by_fragment
-from lance_spark.table.rows.row_address import UInt64Array, distinct
+from lance_spark.table.rows.fragment_runs import by_fragment, fragment_runs
+from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, distinct, offsets_of
 from lance_spark.table.search.result_columns import check_added_columns, place_of
 from lance_spark.table.vector_search.indexed import IndexUse, metric_of_index, nearest_hits
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn, VectorQuery
@@ -186,6 +187,8 @@ class Search:
         if plan.output in ((), (ROW_ID,)) and plan.filter is None:
             ids = [_array_of(_joined([hit.row_ids for hit in hits]), pa.uint64())] if plan.output else []
             return self._named(hits, ids, plan.arrow_schema)
+        if plan.filter is None and (columns := _few_values(addresses, plan, manifest)) is not None:
+            return self._named(hits, columns, plan.arrow_schema)
         wanted = distinct(addresses)
         if plan.filter is None:
             table, places = _rows_at(wanted, plan.as_decoded, manifest), wanted.searchsorted(addresses)
@@ -267,6 +270,19 @@ def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:
             part = chosen[owners == place]
             kept[place].append(Hits(hit.distances[part], hit.row_ids[part], hit.addresses[part]))
     return kept
+
+
+def _few_values(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> list[pa.Array] | None:
+    """The columns of a few rows at addresses (uint64[n], in any order); None if a plan has to read them."""
+    offsets, ids = offsets_of(addresses), addresses >> np.uint64(OFFSET_BITS)
+    if bool((ids == ids[0]).all()):
+        return plan.values_of_rows([RowsOfFragment(manifest.fragments.with_id(int(ids[0])), offsets)], len(offsets))
+    order = ids.argsort(kind="stable")
+    wanted = [
+        RowsOfFragment(manifest.fragments.with_id(number), offsets[order[start:stop]], order[start:stop])
+        for number, start, stop in fragment_runs(addresses[order])
+    ]
+    return plan.values_of_rows(wanted, len(offsets))
 
 
 def _rows_at(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> pa.Table:

@@ -1,0 +1,177 @@
+"""Values of single rows of a column without lists, from a file in memory: found, checked and copied in one call.
+
+`lance_spark.layouts.single_rows` makes the tables of pages and chunks that the kernel reads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
+from lance_spark.kernels.takes import out_of_line_value, packed_value
+from lance_spark.kernels.words import read_word, write_word
+
+PACKED = 0
+"""Mini-block chunks of inline bit packing."""
+
+FLAT = 1
+"""Mini-block chunks of values of whole bytes."""
+
+BITS = 2
+"""Mini-block chunks of bits."""
+
+ZIPPED = 3
+"""Full-zip values, each behind its control word."""
+
+NO_LEVELS = -1
+
+PACKED_LEVELS = -2
+"""Levels in one block of inline bit packing; more than that have a width of their own."""
+
+
+@inlined
+def _chunk_of(ends, num_chunks, row):
+    """The first chunk that ends behind a row, which is in one."""
+    low = np.int64(0)
+    high = num_chunks - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[middle] > row:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined
+def _packed(source, num_bytes, place, width):
+    """(value, 1) number `place` of a block of inline bit packing of words of `width` bytes; (0, 0) if it is broken."""
+    bits = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
+    if bits < 0 or bits > 8 * width or place >= BLOCK_VALUES or num_bytes < width + bits * BLOCK_BYTES_PER_BIT:
+        return np.uint64(0), np.int64(0)
+    if bits == 0:
+        return np.uint64(0), np.int64(1)
+    return packed_value(source + width, place, bits, 8 * width, BLOCK_VALUES // (8 * width)), np.int64(1)
+
+
+@inlined
+def _zipped_value(slots, place, width, control, target):
+    """Copies a value of a full-zip page; returns its level."""
+    source = slots + place * (control + width)
+    level = np.int64(0)
+    for byte in range(control):
+        level |= np.int64(pointer_u8(source)[byte]) << (8 * byte)
+    copy_bytes(target, source + control, width)
+    return level
+
+
+@inlined
+def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits, values, target):
+    """Copies value `place` of `count` in a mini-block chunk; returns its level, -1 if the chunk contradicts itself.
+
+    A bit goes to bit `target` of `values`, any other value to the address `target`.
+    """
+    has_levels = level_bits != NO_LEVELS
+    header = 2 + (2 if has_levels else 0) + size_bytes
+    if size < header:
+        return np.int64(-1)
+    at = chunk + 2
+    position = (header + 7) // 8 * 8
+    level = np.uint64(0)
+    if has_levels:
+        num_bytes = np.int64(read_word(at, 2))
+        if np.int64(read_word(chunk, 2)) != count or position + num_bytes > size:
+            return np.int64(-1)
+        if level_bits == PACKED_LEVELS:
+            level, is_valid = _packed(chunk + position, num_bytes, place, LEVEL_BITS // 8)
+        else:
+            level, is_valid = out_of_line_value(chunk + position, num_bytes, count, place, LEVEL_BITS, level_bits)
+        if not is_valid:
+            return np.int64(-1)
+        at += 2
+        position += (num_bytes + 7) // 8 * 8
+    num_bytes = np.int64(read_word(at, 2)) if size_bytes == 2 else np.int64(read_word(at, 4))
+    source = chunk + position
+    if position + num_bytes > size:
+        return np.int64(-1)
+    if kind == BITS:
+        if count > num_bytes * 8:
+            return np.int64(-1)
+        bit = (pointer_u8(source)[place >> 3] >> np.uint8(place & 7)) & np.uint8(1)
+        pointer_u8(values)[target >> 3] |= np.uint8(bit << np.uint8(target & 7))
+    elif kind == FLAT:
+        if count > num_bytes // width:
+            return np.int64(-1)
+        copy_bytes(target, source + place * width, width)
+    else:
+        packed = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
+        if (
+            packed < 0
+            or packed > 8 * width
+            or num_bytes < width + packed * BLOCK_BYTES_PER_BIT
+            or place >= BLOCK_VALUES
+        ):
+            return np.int64(-1)
+        value = np.uint64(0)
+        if packed > 0:
+            value = packed_value(source + width, place, packed, 8 * width, BLOCK_VALUES // (8 * width))
+        write_word(target, width, value)
+    return np.int64(level)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_rows, width, values, validity):
+    """Copies the values of some rows of a column.
+
+    Args:
+        data: the file.
+        pages: ``int64[3, num_pages]``: the kind of each page; bytes of the sizes in its chunks (2 or 4), or of its
+            control words (up to 4); the bits of a definition level in its chunks, `NO_LEVELS` or `PACKED_LEVELS`.
+        chunks: ``int64[4, num_chunks]``: the page of each chunk, its start in the file and its size, which are within
+            the file, and the rows up to its end, ascending. A full-zip page is one chunk with a slot for each row.
+        rows: int64[num_rows], in any order.
+        targets: int64[num_rows]: the place of each row in `values`; 0 for the order of `rows`.
+        width: bytes of a value: 1, 2, 4 or 8 if pages are packed; 0 for bits.
+        values: where the values go; bits must be 0 before.
+        validity: a bit for each value, all 0 before; those of values that are not null are set.
+
+    Returns:
+        The number of nulls, or ``~i`` for the first row that is in no chunk, or whose chunk contradicts itself.
+    """
+    of_page = pointer_i64(pages)
+    of_chunk = pointer_i64(chunks)
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    wanted = pointer_i64(rows)
+    order = pointer_i64(targets)
+    bits = pointer_u8(validity)
+    num_nulls = np.int64(0)
+    for i in range(num_rows):
+        row = wanted[i]
+        if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
+            return ~np.int64(i)
+        chunk = _chunk_of(ends, num_chunks, row)
+        first = ends[chunk - 1] if chunk > 0 else np.int64(0)
+        page = of_chunk[chunk]
+        start = data + of_chunk[num_chunks + chunk]
+        size = of_chunk[2 * num_chunks + chunk]
+        kind = of_page[page]
+        size_bytes = of_page[num_pages + page]
+        place = order[i] if targets else np.int64(i)
+        target = values + place * width if width > 0 else place
+        if kind == ZIPPED:
+            level = _zipped_value(start, row - first, width, size_bytes, target)
+        else:
+            count = ends[chunk] - first
+            level_bits = of_page[2 * num_pages + page]
+            level = _chunk_value(
+                start, size, count, row - first, kind, width, size_bytes, level_bits, values, target
+            )  # fmt: skip
+        if level < 0 or level > 1:
+            return ~np.int64(i)
+        if level == 0:
+            bits[place >> 3] |= np.uint8(1 << (place & 7))
+        else:
+            num_nulls += 1
+    return num_nulls

@@ -1,0 +1,119 @@
+"""The columns of a few rows, each by one call of a kernel for each fragment, where files are mapped.
+
+What is prepared for a column of a fragment is kept in the cache. To read ten numbers in the general way takes some 200
+calls, most of which find out again what the last ones have found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.file.reader import FileReader
+from lance_spark.file_version import FileVersion
+from lance_spark.layouts.single_rows import SingleRows
+from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import Field
+from lance_spark.storage.cache import cached_part
+from lance_spark.storage.mapped import whole_file
+from lance_spark.storage.meter import READS
+from lance_spark.table.bases import Bases
+from lance_spark.table.reading.decoding.columns import ReadColumns
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment
+
+_MOST_ROWS = 64
+_MOST_COLUMNS = 16
+_MOST_FRAGMENTS = 16
+"""Beyond these the general way is as fast, which decodes columns and fragments together."""
+
+_KEPT_BYTES = 1 << 14
+"""What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
+
+
+class RowsOfFragment(NamedTuple):
+    """Rows of a fragment that are read.
+
+    Attributes:
+        offsets: int64[n], in any order.
+        places: int64[n]: where each goes in the result; None for the order of `offsets`, if there is one fragment.
+    """
+
+    fragment: DataFragment
+    offsets: Int64Array
+    places: Int64Array | None = None
+
+
+@dataclass(frozen=True)
+class SingleRowColumns:
+    """Reads a few rows of some columns.
+
+    Attributes:
+        fields: the columns, in order; None if they have to be read in the general way.
+        bases: where the files are.
+    """
+
+    fields: tuple[Field, ...] | None
+    bases: Bases
+
+    @classmethod
+    def of(cls, columns: ReadColumns, bases: Bases) -> SingleRowColumns:
+        """Those of a scan."""
+        fields = {field.name: field for field in columns.projection.fields}
+        wanted = [fields.get(name) for name in columns.output]
+        known = [field for field in wanted if field is not None and not is_blob(field) and not field.children]
+        are_all = 0 < len(known) == len(wanted) <= _MOST_COLUMNS
+        return cls(tuple(known) if are_all else None, bases)
+
+    def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
+        """The columns of `num_rows` rows; None if they have to be read in the general way.
+
+        Raises:
+            LanceError: a file is missing or contradicts the format.
+        """
+        if self.fields is None or not 0 < num_rows <= _MOST_ROWS or len(wanted) > _MOST_FRAGMENTS:
+            return None
+        arrays: list[pa.Array] = []
+        for field in self.fields:
+            parts: list[tuple[SingleRows, Int64Array, Int64Array | None]] = []
+            for fragment, offsets, places in wanted:
+                column = self._column(fragment, field)
+                if column is None:
+                    return None
+                parts.append((column, offsets, places))
+            array = parts[0][0].taken(parts, num_rows)
+            if array is None:
+                # The general way says which page is broken.
+                return None
+            arrays.append(array)
+        # Nobody waits for memory.
+        READS.add(num_rows * len(arrays), sum([array.nbytes for array in arrays]), 0.0)
+        return arrays
+
+    def _column(self, fragment: DataFragment, field: Field) -> SingleRows | None:
+        def find() -> tuple[tuple[SingleRows | None], int]:
+            with self.bases.reading():
+                found = _column_of(fragment, field, self.bases)
+            return (found,), _KEPT_BYTES + (0 if found is None else found.num_bytes)
+
+        return cached_part(fragment, ("single rows", field.id), find)[0]
+
+
+def _column_of(fragment: DataFragment, field: Field, bases: Bases) -> SingleRows | None:
+    """A column in the one file that has it; None if there is no such file, or it is of another kind."""
+    files = [file for file in fragment.files if field.id in file.fields]
+    if len(files) != 1 or files[0].version in (FileVersion.V0_1, FileVersion.V2_0):
+        return None
+    number = files[0].columns().get(field.id, -1)
+    store, path = bases.data_file(files[0])
+    data = whole_file(store, path) if number >= 0 else None
+    reader = None if data is None else FragmentReader(fragment, bases).open_file(files[0])
+    if not isinstance(reader, FileReader):
+        return None
+    (column,) = reader.encoded_columns_at([number])
+    return SingleRows.of(column, to_arrow_type(field), data)

@@ -1,0 +1,280 @@
+"""A few rows, whose values are copied straight from mapped files: the same as those of the reference and of a scan."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import CorruptFileError, NotFoundError
+from lance_spark.file.reader import FileReader
+from lance_spark.layouts.single_rows import SingleRows
+from lance_spark.storage.cache import shared
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from tests.index.test_index_requests import KeptStore, counted
+from tests.support.guarded_memory import guarded
+from tests.support.threads import all_at_once
+from tests.table.vector_search.test_exact import clustered, vectors
+
+ROWS = 30_000
+TYPES = [
+    pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(),
+    pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us", "UTC"), pa.duration("ns"),
+    pa.list_(pa.float32(), 96), pa.list_(pa.uint8(), 300),
+]  # fmt: skip
+NULLS = {
+    "none": lambda rows: rows < 0,
+    "some": lambda rows: rows % 7 == 3,
+    "late": lambda rows: (rows > ROWS * 0.8) & (rows % 3 == 0),
+}
+INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 4096, 29_000, 25_001, 12_345]
+
+
+def column(dtype: pa.DataType, nulls: str = "none", rows: int = ROWS) -> pa.Array:
+    """Values that need all bits in the first half, few in the second."""
+    random = np.random.default_rng(5)
+    mask = NULLS[nulls](np.arange(rows))
+    if pa.types.is_fixed_size_list(dtype):
+        items = column(dtype.value_type, "none", rows * dtype.list_size)
+        return pa.FixedSizeListArray.from_arrays(items, dtype.list_size, mask=pa.array(mask))
+    if pa.types.is_boolean(dtype):
+        return pa.array(random.integers(0, 2, rows) == 1, mask=mask)
+    width = dtype.bit_width // 8
+    words = random.integers(0, 1 << (8 * width - 1), rows, np.uint64)
+    words[rows // 2 :] &= np.uint64(7 if width == 1 else 1023)
+    if pa.types.is_floating(dtype):
+        numbers = words.astype(np.float64).astype(f"f{width}")
+        return pa.array(np.nan_to_num(numbers), dtype, mask=mask)
+    plain = pa.array(words.astype(f"u{width}").view(f"i{width}"), mask=mask)
+    return plain.view(dtype) if dtype != plain.type else plain
+
+
+def opened(uri: str) -> Dataset:
+    dataset = lance_spark.open(uri)
+    assert isinstance(dataset, Dataset)
+    return dataset
+
+
+class Taken:
+    """Counts the columns that are copied, and the reads that are not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.columns = 0
+        taken = SingleRows.taken
+
+        def count(self_: SingleRows, *arguments: Any) -> pa.Array | None:
+            found = taken(self_, *arguments)
+            self.columns += found is not None
+            return found
+
+        monkeypatch.setattr(SingleRows, "taken", count)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
+    return Taken(monkeypatch)
+
+
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("nulls", list(NULLS))
+def test_values_of_all_types(tmp_path: Path, nulls: str, version: Any, writer: str, taken: Taken) -> None:
+    uri = str(tmp_path / "t")
+    names = [f"c{number}" for number in range(len(TYPES))]
+    table = pa.table([column(dtype, nulls) for dtype in TYPES], names=names)
+    if writer == "reference":
+        lance.write_dataset(table, uri, data_storage_version=version)
+    else:
+        lance_spark.write(table, uri, file_format_version=version)
+    dataset = opened(uri)
+    copied = []
+    for name in names:
+        before = taken.columns
+        assert dataset.take(INDICES, [name]).equals(table.select([name]).take(INDICES))
+        copied += [name] if taken.columns > before else []
+    assert copied == names
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_several_fragments_with_deleted_rows_and_added_columns(tmp_path: Path, stable: bool, taken: Taken) -> None:
+    uri = str(tmp_path / "t")
+    table = pa.table({"id": column(pa.int64()), "n": column(pa.int32(), "some")})
+    written = lance.write_dataset(table, uri, max_rows_per_file=9_000, enable_stable_row_ids=stable)
+    written.delete("n % 5 = 1")
+    written.add_columns({"twice": "n * 2"})
+    written.delete("n % 7 = 1")
+    dataset, reference = opened(uri), lance.dataset(uri)
+    indices = np.random.default_rng(2).integers(0, reference.count_rows(), 12).tolist()
+    for columns in (["id"], ["twice", "id"], ["n", "twice"]):
+        for chosen in (indices, indices[:1]):
+            assert dataset.take(chosen, columns).equals(reference.take(chosen, columns))
+    assert taken.columns > 0
+    ids = dataset.take(indices[:1], ["id", "_rowid"]).column("_rowid").to_pylist()
+    assert ids == [dataset.to_table(["_rowid"]).column("_rowid").to_pylist()[indices[0]]]
+
+
+def test_fragments_of_several_versions_and_without_the_column(tmp_path: Path, taken: Taken) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": column(pa.int64(), rows=3000)}), uri, data_storage_version="2.1")
+    dataset = lance_spark.open(uri).add_columns(pa.schema([pa.field("b", pa.int32())]))
+    rows = pa.table({"a": column(pa.int64(), rows=500), "b": column(pa.int32(), rows=500)})
+    dataset.append(rows)
+    dataset, reference = opened(uri), lance.dataset(uri)
+    for indices in ([5, 2999, 3000, 3499], [1, 0], [3001]):
+        for columns in (["a"], ["b"], ["a", "b"]):
+            assert dataset.take(indices, columns).equals(reference.take(indices, columns))
+    assert taken.columns > 0
+
+
+OTHERS = {
+    "strings": pa.array([f"{number:08x}" for number in range(ROWS)]),
+    "times": pa.array(np.arange(ROWS), pa.time64("us")),
+    "structs": pa.array([{"a": number} for number in range(ROWS)]),
+    "lists": pa.array([[number] for number in range(ROWS)]),
+    "repeated": pa.array(np.arange(ROWS) // 4000),
+    "constant": pa.array([7] * ROWS),
+    "short vectors": pa.FixedSizeListArray.from_arrays(column(pa.float32(), rows=2 * ROWS), 2),
+}
+
+
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_other_columns(tmp_path: Path, name: str) -> None:
+    table = pa.table({"id": range(ROWS), "c": OTHERS[name]})
+    lance.write_dataset(table, str(tmp_path / "t"))
+    dataset = opened(str(tmp_path / "t"))
+    assert dataset.take(INDICES).equals(table.take(INDICES))
+    assert dataset.take(INDICES, ["c"]).equals(table.select(["c"]).take(INDICES))
+
+
+def test_old_files_and_stores_without_mapped_files(tmp_path: Path, taken: Taken) -> None:
+    table = pa.table({"id": column(pa.int64())})
+    lance.write_dataset(table, str(tmp_path / "old"), data_storage_version="2.0")
+    assert opened(str(tmp_path / "old")).take(INDICES).equals(table.take(INDICES))
+    lance.write_dataset(table, str(tmp_path / "new"))
+    assert counted(tmp_path / "new", KeptStore)[0].take(INDICES).equals(table.take(INDICES))
+    assert taken.columns == 0
+
+
+def searched(tmp_path: Path, **options: Any) -> tuple[Dataset, Any, np.ndarray[Any, Any]]:
+    values = clustered(4000, 128, "f4")
+    table = pa.table({"id": column(pa.int64(), rows=4000), "n": column(pa.int32(), "some", 4000), "v": vectors(values)})
+    uri = str(tmp_path / "t")
+    lance.write_dataset(table, uri, **options)
+    opened(uri).create_index("v", "IVF_FLAT", num_partitions=4)
+    lance.dataset(uri).delete("id % 5 = 1")
+    return opened(uri), lance.dataset(uri), values
+
+
+@pytest.mark.parametrize("rows_per_file", [4000, 900])
+@pytest.mark.parametrize("stable", [False, True])
+def test_columns_of_searches(tmp_path: Path, stable: bool, rows_per_file: int, taken: Taken) -> None:
+    dataset, reference, values = searched(tmp_path, max_rows_per_file=rows_per_file, enable_stable_row_ids=stable)
+    for query in values[::400] + 0.01:
+        nearest = {"column": "v", "q": query, "k": 12, "nprobes": 4}
+        for columns in (["id"], ["n", "id"], ["v"], None):
+            before = taken.columns
+            names = None if columns is None else [*columns, "_distance"]
+            expected = reference.to_table(names, nearest=nearest)
+            found = dataset.nearest("v", query, 12, columns=columns, nprobes=4)
+            assert found.drop(["_distance"]).equals(expected.drop(["_distance"]))
+            assert taken.columns > before
+
+
+def test_batches_of_queries_have_rows_twice(tmp_path: Path) -> None:
+    dataset, _, values = searched(tmp_path, max_rows_per_file=900)
+    queries = np.repeat(values[:1] + 0.01, 3, axis=0)
+    found = dataset.nearest("v", queries, 4, columns=["id"], nprobes=4).column("id").to_pylist()
+    assert found == dataset.nearest("v", queries[0], 4, columns=["id"], nprobes=4).column("id").to_pylist() * 3
+
+
+def test_threads_that_share_a_version(tmp_path: Path) -> None:
+    table = pa.table({"id": column(pa.int64(), "some"), "v": column(pa.list_(pa.float32(), 96))})
+    lance.write_dataset(table, str(tmp_path / "t"), max_rows_per_file=8_000)
+    dataset = opened(str(tmp_path / "t"))
+
+    def work(number: int) -> bool:
+        random = np.random.default_rng(number)
+        for turn in range(20):
+            indices = random.integers(0, ROWS, 12).tolist()
+            if turn % 7 == number % 7:
+                shared.clear()
+            if not dataset.take(indices).equals(table.take(indices)):
+                return False
+        return True
+
+    assert all(all_at_once(work, 8))
+
+
+def test_a_file_that_is_removed_meanwhile(tmp_path: Path) -> None:
+    table = pa.table({"id": column(pa.int64())})
+    lance.write_dataset(table, str(tmp_path / "t"))
+    dataset = opened(str(tmp_path / "t"))
+    assert dataset.take([5], ["id"]).equals(table.take([5]))
+    shutil.rmtree(tmp_path / "t" / "data")
+    # The map of an open file keeps it.
+    assert dataset.take([6], ["id"]).equals(table.take([6]))
+    shared.clear()
+    with pytest.raises(NotFoundError):
+        opened(str(tmp_path / "t")).take([6], ["id"])
+
+
+def test_the_error_of_a_broken_chunk_names_the_file(tmp_path: Path) -> None:
+    lance_spark.write(pa.table({"id": column(pa.int64())}), str(tmp_path / "t"))
+    (file,) = (tmp_path / "t" / "data").iterdir()
+    column_, _ = encoded(str(tmp_path / "t"))
+    start = column_.pages[0].buffers[1].position
+    with open(file, "r+b") as raw:
+        raw.seek(start)
+        raw.write(b"\xff" * 16)
+    with pytest.raises(CorruptFileError, match=os.path.basename(file)):
+        opened(str(tmp_path / "t")).take([5], ["id"])
+
+
+def encoded(uri: str) -> tuple[Any, bytes]:
+    """(the first column of the first file, all of the file)."""
+    dataset = opened(uri)
+    fragment = dataset.manifest.fragments[0]
+    reader = FragmentReader(fragment, dataset.plan().bases).open_file(fragment.files[0])
+    assert isinstance(reader, FileReader)
+    return reader.encoded_columns()[0], Path(uri, "data", fragment.files[0].path).read_bytes()
+
+
+@pytest.mark.parametrize("nulls", ["none", "some"])
+@pytest.mark.parametrize(
+    "dtype", [pa.int64(), pa.uint8(), pa.float64(), pa.bool_(), pa.list_(pa.float32(), 96)], ids=str
+)
+def test_damaged_pages(tmp_path: Path, dtype: pa.DataType, nulls: str) -> None:
+    """Each value is read, or none; nothing behind the file is touched."""
+    values = column(dtype, nulls, 5000)
+    lance_spark.write(pa.table({"c": values}), str(tmp_path / "t"))
+    found, content = encoded(str(tmp_path / "t"))
+    last = max(start + size for page in found.pages for start, size in page.buffers)
+    rows = np.array([4999, 0, 1, 1023, 1024, 2500, 4998], np.int64)
+    whole = SingleRows.of(found, dtype, guarded(content[:last]))
+    assert whole is not None
+    assert whole.taken([(whole, rows, None)], len(rows)).equals(values.take(pa.array(rows)))
+    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
+        assert whole.taken([(whole, np.array(outside, np.int64), None)], len(outside)) is None
+    assert SingleRows.of(found, dtype, guarded(content[: last - 1])) is None
+    random = np.random.default_rng(3)
+    refused = 0
+    for _ in range(600):
+        damaged = bytearray(content[:last])
+        page = found.pages[random.integers(len(found.pages))]
+        start, size = page.buffers[random.integers(len(page.buffers))]
+        # Where words, headers and widths are, mostly.
+        near = int(random.integers(min(size, 32) if random.integers(2) else size))
+        damaged[start + near] = int(random.integers(256))
+        column_ = SingleRows.of(found, dtype, guarded(bytes(damaged)))
+        array = None if column_ is None else column_.taken([(column_, rows, None)], len(rows))
+        refused += array is None
+        assert array is None or len(array) == len(rows)
+    assert refused > 0 or pa.types.is_nested(dtype)
