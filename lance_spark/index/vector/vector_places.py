@@ -103,9 +103,39 @@ class VectorPlaces:
 
     def is_array(self, dtype: np.dtype[Any]) -> bool:
         """Whether the file is in memory, and the vectors of each page are an array of values of `dtype`."""
+        return self._alignment > 0 and not self._alignment % dtype.itemsize
+
+    def addresses(self, rows: Int64Array, dtype: np.dtype[Any]) -> Int64Array | None:
+        """int64[n]: where the vectors of `rows` are in memory; None if they are no arrays there.
+
+        Args:
+            rows: int64[n], n > 0, in any order, none of them negative.
+        """
+        if not self.is_array(dtype) or int(rows.max()) >= self._num_rows:
+            return None
+        # Nobody waits for memory.
+        READS.add(len(rows), len(rows) * self.width, 0.0)
+        pages = self.ends.searchsorted(rows, side="right")
+        found: Int64Array = rows * self.width + self._origins[pages]
+        return found
+
+    @cached_property
+    def _num_rows(self) -> int:
+        return int(self.ends[-1])
+
+    @cached_property
+    def _origins(self) -> Int64Array:
+        """int64[p]: where row 0 of the file would be in memory, if all rows were as far apart as those of the page."""
+        assert self.mapped is not None
+        origins: Int64Array = self.mapped.address + self.starts - self.starts[0] - self._first_rows * self.width
+        return origins
+
+    @cached_property
+    def _alignment(self) -> int:
+        """What the addresses of all vectors are multiples of; 0 if they are no arrays in memory."""
         if self.mapped is None or self.control.any():
-            return False
-        return not ((self.mapped.address + self.starts - self.starts[0]) % dtype.itemsize).any()
+            return 0
+        return int(np.gcd.reduce(self._origins, initial=self.width))
 
     def array(self, start: int, stop: int, dtype: np.dtype[Any]) -> tuple[Vectors, bool]:
         """([n, d]: the vectors of rows [start, stop), which the file has; whether they are a part of the mapped file,

@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.index.vector.batch import QueryProducts, is_worthwhile
-from lance_spark.index.vector.metrics import Float32Array, Vectors, distances, distances_to_each
+from lance_spark.index.vector.metrics import (
+    Float32Array,
+    Vectors,
+    computed_type,
+    distances,
+    distances_of_parts,
+    distances_to_each,
+)
 from lance_spark.index.vector.nearest import Hits, NearestRows
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates
@@ -74,6 +81,30 @@ class ExactSearch:
             stop = start + sum([len(offsets) for _, offsets in group])
             self._compare_stored(group, stored.read(group), ids[start:stop], addresses[start:stop])
             start = stop
+
+    def offer_candidates(self, manifest: Manifest, found: Sequence[Hits]) -> bool:
+        """Compares the candidates of a single query where their vectors are; False if they have to be read.
+
+        Args:
+            found: for each query, rows of a version, whose distances are estimates.
+        """
+        query = self._query
+        if len(found) > 1 or query.column.is_multivector or computed_type(query.vectors.dtype) != query.vectors.dtype:
+            return False
+        (hits,) = found
+        addresses = hits.addresses
+        if len({*addresses.tolist()}) < len(addresses):
+            return False
+        if len(addresses):
+            located = StoredVectors(self.scan, manifest, query.column).located(addresses)
+            if located is None:
+                return False
+            lengths = np.ones(len(addresses), np.int64)
+            near = distances_of_parts(query.metric, located.addresses, lengths, query.vectors[0])
+            row_ids = hits.row_ids if self.scan.stable_row_ids else addresses
+            self._collectors[0].offer(near, row_ids, addresses)
+            self.num_rows += len(addresses)
+        return True
 
     def _compare_stored(
         self,

@@ -119,8 +119,11 @@ def nearest_hits(
             continue
         if isinstance(found, list):
             search.offer(found)
-        else:
+        elif isinstance(found, _Rows):
             search.read_rows(manifest, found.addresses, found.row_ids)
+        elif not search.offer_candidates(manifest, found.hits):
+            rows = _Rows.of(found.hits)
+            search.read_rows(manifest, rows.addresses, rows.row_ids)
         covered |= ids
         use.probed.segments += 1
         if segment.name not in use.probed.indexes:
@@ -166,6 +169,13 @@ class _Rows:
 
 
 @dataclass(frozen=True)
+class _Candidates:
+    """Rows that must be compared, for each query; their distances are estimates."""
+
+    hits: list[Hits]
+
+
+@dataclass(frozen=True)
 class _SegmentSearch:
     """A search in one segment.
 
@@ -180,7 +190,7 @@ class _SegmentSearch:
     fragment_ids: pyroaring.BitMap
     use_scalar_index: bool
 
-    def found(self, segment: VectorSegment) -> list[Hits] | _Rows:
+    def found(self, segment: VectorSegment) -> list[Hits] | _Rows | _Candidates:
         """The nearest rows to each query, or candidates that must be compared.
 
         Raises:
@@ -197,7 +207,7 @@ class _SegmentSearch:
         if query.column.is_multivector:
             return self._rows_of_vectors(opened, live)
         found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
-        return found if opened.has_exact_distances else _Rows.of(found)
+        return found if opened.has_exact_distances else _Candidates(found)
 
     def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _Rows:
         """Candidates for a query of several vectors: the rows that have one of the nearest vectors to one of them.

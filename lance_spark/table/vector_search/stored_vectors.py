@@ -25,6 +25,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, distinct, offsets_of
 from lance_spark.table.vector_search.query import VectorColumn
 
 _GROUP_BYTES = 64 << 20
@@ -44,6 +45,18 @@ class RowVectors(NamedTuple):
 
     values: Vectors
     is_null: npt.NDArray[np.bool_]
+
+
+class LocatedVectors(NamedTuple):
+    """Vectors in mapped files.
+
+    Attributes:
+        addresses: int64[n], where they are.
+        held: what keeps them there.
+    """
+
+    addresses: Int64Array
+    held: object
 
 
 FragmentRows = tuple[DataFragment, Int64Array]
@@ -84,6 +97,32 @@ class StoredVectors:
             if len(wanted) == 1:
                 return [self._read(wanted[0])]
             return overlapped(self._read, wanted, self._scan.bases.reads_at_once)
+
+    def located(self, addresses: UInt64Array) -> LocatedVectors | None:
+        """The vectors of rows at `addresses` (uint64[n], n > 0, in any order); None if some are not in mapped files.
+
+        Raises:
+            LanceError: a file is missing or contradicts the format.
+        """
+        fragments = self._manifest.fragments
+        offsets, ids = offsets_of(addresses), addresses >> np.uint64(OFFSET_BITS)
+        if bool((ids == ids[0]).all()):
+            return self._located(fragments.with_id(int(ids[0])), offsets)
+        found, held = np.empty(len(offsets), np.int64), []
+        for number in distinct(ids).tolist():
+            (rows,) = (ids == number).nonzero()
+            part = self._located(fragments.with_id(number), offsets[rows])
+            if part is None:
+                return None
+            found[rows] = part.addresses
+            held.append(part.held)
+        return LocatedVectors(found, held)
+
+    def _located(self, fragment: DataFragment, rows: Int64Array) -> LocatedVectors | None:
+        with self._scan.bases.reading():
+            places = self._places(fragment)
+        addresses = None if places is None else places.addresses(rows, self._dtype)
+        return None if addresses is None else LocatedVectors(addresses, places)
 
     def _read(self, item: FragmentRows) -> RowVectors | None:
         fragment, rows = item
