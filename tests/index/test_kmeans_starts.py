@@ -20,6 +20,17 @@ def test_each_of_many_distant_clusters_has_a_centroid(seed: int) -> None:
     assert len(np.unique(labels[:, 0])) >= 190
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_more_centroids_than_are_trained_at_once(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    centers = (100 * random.normal(size=(400, 16))).astype("f4")
+    vectors = np.repeat(centers, 50, axis=0) + random.normal(size=(20_000, 16)).astype("f4")
+    found = kmeans.train(vectors, 400, seed=seed)
+    # A hierarchy that starts from random vectors finds 265 to 276 of the clusters, and loses a quarter more.
+    assert len(np.unique(found.labels.reshape(400, 50)[:, 0])) >= 282
+    assert found.loss < 4e8
+
+
 @pytest.mark.parametrize("value", [0.0, 3.5, 1e30])
 def test_copies_of_one_vector_are_a_start(value: float) -> None:
     vectors = np.full((300, 8), value, np.float32)

@@ -56,8 +56,7 @@ def train(
     num_centroids = min(num_centroids, len(vectors))
     random = np.random.default_rng(seed)
     if num_centroids <= _FLAT_LIMIT:
-        choose = _start if spherical else _spread_start
-        return _lloyd(vectors, choose(vectors, num_centroids, random), max_iters, spherical=spherical)
+        return _flat(vectors, num_centroids, max_iters, random, spherical=spherical)
     start = _hierarchy(vectors, num_centroids, max_iters, random, spherical=spherical)
     return _lloyd(vectors, start, min(max_iters, _FINAL_ROUNDS), spherical=spherical)
 
@@ -98,6 +97,13 @@ def assign(
 def sum_of_squares(vectors: Float32Array) -> float:
     """The sum of the squares of all values."""
     return float(np.einsum("ij,ij->", vectors, vectors, dtype=np.float64))
+
+
+def _flat(
+    vectors: Float32Array, num_centroids: int, max_iters: int, random: np.random.Generator, *, spherical: bool
+) -> Clusters:
+    choose = _start if spherical else _spread_start
+    return _lloyd(vectors, choose(vectors, num_centroids, random), max_iters, spherical=spherical)
 
 
 def _start(vectors: Float32Array, num_centroids: int, random: np.random.Generator) -> Float32Array:
@@ -183,7 +189,7 @@ def _hierarchy(
         del centroids[leaf]
         parts = min(_FAN_OUT, num_centroids - len(leaves), -size)
         own = np.ascontiguousarray(vectors[rows])
-        found = _lloyd(own, _start(own, parts, random), max_iters, spherical=spherical)
+        found = _flat(own, parts, max_iters, random, spherical=spherical)
         for label in range(parts):
             chosen = rows[found.labels == label]
             members[next_id] = chosen
