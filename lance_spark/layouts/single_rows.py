@@ -133,6 +133,11 @@ def control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
     return layout.control_bytes if fits and page.buffers[0].size == page.num_rows * stride else None
 
 
+def can_be_copied(data_type: pa.DataType) -> bool:
+    """Whether values of a type are of fixed width and all valid; then `SingleRows.of` may find them."""
+    return _width(data_type) is not None
+
+
 def _width(data_type: pa.DataType) -> int | None:
     """Bytes of a value, 0 for bits; None for types whose values are not all valid, or not of fixed width."""
     if pa.types.is_fixed_size_list(data_type):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import sqrt
 from typing import Protocol
 
 import numpy as np
@@ -13,13 +14,13 @@ import pyroaring
 
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances_of_parts
-from lance_spark.index.vector.nearest import NO_HITS, Hits
+from lance_spark.index.vector.nearest import NO_HITS, Hits, bound_of_least
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
 from lance_spark.index.vector.stored.graph import Graph, Graphs
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.vector_codes import nearest_rows
+from lance_spark.kernels.vector.vector_codes import least_unseen, nearest_rows
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -351,11 +352,10 @@ def _is_settled(metric: Metric, estimates: Float32Array, distances: Float32Array
     Those that it has not kept have estimates above all that were kept. They can be as wrong as these are, and more: the
     `count`-th distance has to be less than the greatest estimate by several times the largest error.
     """
-    if metric is not Metric.DOT:
-        estimates, distances = np.sqrt(np.maximum(estimates, 0)), np.sqrt(distances)
-    with np.errstate(invalid="ignore"):
-        error = np.abs(estimates - distances).max()
-    return bool(np.sort(distances)[count - 1] + _ERRORS * error <= estimates.max())
+    are_squares = metric is not Metric.DOT
+    unseen = least_unseen(address_of(estimates), address_of(distances), len(estimates), are_squares, _ERRORS)
+    bound, number = bound_of_least(distances, count)
+    return number == count and (sqrt(bound) if are_squares else bound) <= unseen
 
 
 class _Found:

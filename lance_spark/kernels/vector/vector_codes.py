@@ -228,3 +228,24 @@ def least(distances, num_rows, count, heap):
     for i in range(num_rows):
         size = offer_least(kept, size, count, values[i])
     return size
+
+
+@kernel("float64(int64, int64, int64, int64, int64)")
+def least_unseen(estimates, distances, num_rows, are_squares, num_errors):
+    """The greatest of float32[num_rows] estimates, less `num_errors` times the largest difference between an estimate
+    and its distance (float32[num_rows]); of the roots of both if they `are_squares`. NaN if one difference is NaN.
+    """
+    guessed = pointer_f32(estimates)
+    exact = pointer_f32(distances)
+    greatest = np.float64(-np.inf)
+    error = np.float64(0)
+    for i in range(num_rows):
+        guess, value = np.float64(guessed[i]), np.float64(exact[i])
+        if are_squares:
+            guess, value = np.sqrt(max(guess, 0.0)), np.sqrt(value)
+        difference = abs(guess - value)
+        if not difference < np.inf:
+            return np.float64(np.nan)
+        greatest = max(greatest, guess)
+        error = max(error, difference)
+    return greatest - num_errors * error

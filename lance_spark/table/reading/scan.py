@@ -241,7 +241,7 @@ class Scan:
 
     @cached_property
     def _single_rows(self) -> SingleRowColumns:
-        return SingleRowColumns.of(self._columns, self.bases)
+        return SingleRowColumns.of(self._columns, self.bases, self._reader)
 
     def _reader(self, fragment: DataFragment) -> FragmentReader:
         """A fragment, open for reading. Those that were read last stay open, for files never change."""

@@ -6,7 +6,7 @@ calls, most of which find out again what the last ones have found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.single_rows import SingleRows
+from lance_spark.layouts.single_rows import SingleRows, can_be_copied
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
@@ -56,19 +56,23 @@ class SingleRowColumns:
     Attributes:
         fields: the columns, in order; None if they have to be read in the general way.
         bases: where the files are.
+        opened: a fragment, open for reading.
     """
 
     fields: tuple[Field, ...] | None
     bases: Bases
+    opened: Callable[[DataFragment], FragmentReader]
 
     @classmethod
-    def of(cls, columns: ReadColumns, bases: Bases) -> SingleRowColumns:
+    def of(
+        cls, columns: ReadColumns, bases: Bases, opened: Callable[[DataFragment], FragmentReader]
+    ) -> SingleRowColumns:
         """Those of a scan."""
         fields = {field.name: field for field in columns.projection.fields}
         wanted = [fields.get(name) for name in columns.output]
-        known = [field for field in wanted if field is not None and not is_blob(field) and not field.children]
+        known = [field for field in wanted if field is not None and _can_be_copied(field)]
         are_all = 0 < len(known) == len(wanted) <= _MOST_COLUMNS
-        return cls(tuple(known) if are_all else None, bases)
+        return cls(tuple(known) if are_all else None, bases, opened)
 
     def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
         """The columns of `num_rows` rows; None if they have to be read in the general way.
@@ -78,42 +82,48 @@ class SingleRowColumns:
         """
         if self.fields is None or not 0 < num_rows <= _MOST_ROWS or len(wanted) > _MOST_FRAGMENTS:
             return None
-        arrays: list[pa.Array] = []
+        columns: list[list[SingleRows]] = []
         for field in self.fields:
-            parts: list[tuple[SingleRows, Int64Array, Int64Array | None]] = []
-            for fragment, offsets, places in wanted:
-                column = self._column(fragment, field)
-                if column is None:
-                    return None
-                parts.append((column, offsets, places))
-            array = parts[0][0].taken(parts, num_rows)
+            found = [self._column(part.fragment, field) for part in wanted]
+            known = [column for column in found if column is not None]
+            if len(known) < len(found):
+                return None
+            columns.append(known)
+        arrays: list[pa.Array] = []
+        row_bytes = 0
+        for known in columns:
+            parts = [(column, part.offsets, part.places) for column, part in zip(known, wanted, strict=True)]
+            array = known[0].taken(parts, num_rows)
             if array is None:
                 # The general way says which page is broken.
                 return None
             arrays.append(array)
+            row_bytes += known[0].width
         # Nobody waits for memory.
-        READS.add(num_rows * len(arrays), sum([array.nbytes for array in arrays]), 0.0)
+        READS.add(num_rows * len(arrays), num_rows * row_bytes, 0.0)
         return arrays
 
     def _column(self, fragment: DataFragment, field: Field) -> SingleRows | None:
         def find() -> tuple[tuple[SingleRows | None], int]:
             with self.bases.reading():
-                found = _column_of(fragment, field, self.bases)
+                found = self._found(fragment, field)
             return (found,), _KEPT_BYTES + (0 if found is None else found.num_bytes)
 
         return cached_part(fragment, ("single rows", field.id), find)[0]
 
+    def _found(self, fragment: DataFragment, field: Field) -> SingleRows | None:
+        """A column in the one file that has it; None if there is no such file, or it is of another kind."""
+        files = [file for file in fragment.files if field.id in file.fields]
+        if len(files) != 1 or files[0].version in (FileVersion.V0_1, FileVersion.V2_0):
+            return None
+        number = files[0].columns().get(field.id, -1)
+        data = whole_file(*self.bases.data_file(files[0])) if number >= 0 else None
+        reader = None if data is None else self.opened(fragment).open_file(files[0])
+        if not isinstance(reader, FileReader):
+            return None
+        (column,) = reader.encoded_columns_at([number])
+        return SingleRows.of(column, to_arrow_type(field), data)
 
-def _column_of(fragment: DataFragment, field: Field, bases: Bases) -> SingleRows | None:
-    """A column in the one file that has it; None if there is no such file, or it is of another kind."""
-    files = [file for file in fragment.files if field.id in file.fields]
-    if len(files) != 1 or files[0].version in (FileVersion.V0_1, FileVersion.V2_0):
-        return None
-    number = files[0].columns().get(field.id, -1)
-    store, path = bases.data_file(files[0])
-    data = whole_file(store, path) if number >= 0 else None
-    reader = None if data is None else FragmentReader(fragment, bases).open_file(files[0])
-    if not isinstance(reader, FileReader):
-        return None
-    (column,) = reader.encoded_columns_at([number])
-    return SingleRows.of(column, to_arrow_type(field), data)
+
+def _can_be_copied(field: Field) -> bool:
+    return not field.children and not is_blob(field) and can_be_copied(to_arrow_type(field))
