@@ -18,7 +18,7 @@ from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
 from lance_spark.kernels.layouts.single_rows import BITS, FLAT, NO_LEVELS, PACKED, PACKED_LEVELS, ZIPPED, copy_values
@@ -54,7 +54,8 @@ class SingleRows:
     def of(cls, column: EncodedColumn, data_type: pa.DataType, data: pa.Buffer) -> SingleRows | None:
         """A column of the file `data`, which is a top-level field; None if its values are of other kinds.
 
-        A column that contradicts the format is left to the general way, too, which says where it does.
+        A column with a page that contradicts the format, or is of an unknown kind, is left to the general way, too: it
+        says which page that is, and reads the rows of the others.
         """
         width = _width(data_type)
         pages = [page for page in column.pages if page.num_rows]
@@ -63,7 +64,7 @@ class SingleRows:
         is_list = pa.types.is_fixed_size_list(data_type)
         try:
             found = _zipped(pages, data_type.list_size, width) if is_list else _mini_blocks(pages, width, data)
-        except CorruptFileError:
+        except (CorruptFileError, UnsupportedFeatureError):
             return None
         if found is None or int(found[1][3, -1]) != column.num_rows:
             return None

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import CorruptFileError, NotFoundError
+from lance_spark.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
 from lance_spark.file.reader import FileReader
+from lance_spark.layouts import page_runs, single_rows
 from lance_spark.layouts.single_rows import SingleRows
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
@@ -236,6 +237,31 @@ def test_the_error_of_a_broken_chunk_names_the_file(tmp_path: Path) -> None:
         raw.write(b"\xff" * 16)
     with pytest.raises(CorruptFileError, match=os.path.basename(file)):
         opened(str(tmp_path / "t")).take([5], ["id"])
+
+
+def test_a_page_of_an_unknown_kind_is_in_the_way_of_its_own_rows_only(tmp_path: Path, taken: Taken) -> None:
+    rows = 60_000
+    table = pa.table({"v": column(pa.list_(pa.float32(), 96), rows=rows)})
+    lance_spark.write(table, str(tmp_path / "t"))
+    found, _ = encoded(str(tmp_path / "t"))
+    assert len(found.pages) > 1
+    parse = page_runs.parse_page
+    last = found.pages[-1].message + b"\xf8\x01\x01"
+
+    def refusing(type_url: str, message: bytes) -> Any:
+        if message == last:
+            raise UnsupportedFeatureError("a layout of a later release", feature="layout")
+        return parse(type_url, message)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (page_runs, single_rows):
+            patch.setattr(module, "parse_page", refusing)
+        object.__setattr__(found.pages[-1], "message", last)
+        dataset = opened(str(tmp_path / "t"))
+        assert dataset.take([5, 3]).equals(table.take([5, 3]))
+        with pytest.raises(UnsupportedFeatureError):
+            dataset.take([rows - 1])
+    assert taken.columns == 0
 
 
 def encoded(uri: str) -> tuple[Any, bytes]:

@@ -109,7 +109,7 @@ class SingleRowColumns:
                 found = self._found(fragment, field)
             return (found,), _KEPT_BYTES + (0 if found is None else found.num_bytes)
 
-        return cached_part(fragment, ("single rows", field.id), find)[0]
+        return cached_part(fragment, ("single rows", field.id, field.logical_type), find)[0]
 
     def _found(self, fragment: DataFragment, field: Field) -> SingleRows | None:
         """A column in the one file that has it; None if there is no such file, or it is of another kind."""
