@@ -16,6 +16,7 @@ from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import ascend
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.decoding.rows import no_columns
+from lance_spark.table.reading.decoding.single_rows import MOST_ROWS, RowsOfFragment
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
 
@@ -41,6 +42,10 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         return pa.Table.from_batches([no_columns(len(positions))])
     if len(positions) == 0:
         return pa.Table.from_batches([no_rows(scan.arrow_schema)])
+    if not is_sorted and len(parts) == 1 and len(positions) <= MOST_ROWS:
+        few = _few_rows(*parts[0], ends[0], positions)
+        if few is not None:
+            return few
     wanted, order = (positions, None) if is_sorted else np.unique(positions, return_inverse=True)
     found: list[pa.Table] = []
     for part, of_part in _by_owner(wanted, part_ends):
@@ -52,6 +57,20 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         return rows
     columns = [take_chunked(column, order) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _few_rows(scan: Scan, fragments: FragmentList, ends: Int64Array, positions: Int64Array) -> pa.Table | None:
+    """The rows at `positions`, in that order, if they can be copied so; they need not be sorted and put back then."""
+    owners = ends.searchsorted(positions, side="right")
+    wanted: list[RowsOfFragment] = []
+    for owner in set(owners.tolist()):
+        fragment = fragments[owner]
+        if fragment.deletion_file is not None:
+            return None
+        (places,) = (owners == owner).nonzero()
+        wanted.append(RowsOfFragment(fragment, positions[places] - (int(ends[owner - 1]) if owner else 0), places))
+    columns = scan.values_of_rows(wanted, len(positions))
+    return None if columns is None else pa.Table.from_arrays(columns, schema=scan.arrow_schema)
 
 
 def _require_rows(positions: Int64Array, num_rows: int, is_sorted: bool) -> None:

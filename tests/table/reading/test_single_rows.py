@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import CorruptFileError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts import page_runs, single_rows
 from lance_spark.layouts.single_rows import SingleRows
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.reading import take
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from tests.index.test_index_requests import KeptStore, counted
 from tests.support.guarded_memory import guarded
@@ -120,6 +121,24 @@ def test_several_fragments_with_deleted_rows_and_added_columns(tmp_path: Path, s
     assert taken.columns > 0
     ids = dataset.take(indices[:1], ["id", "_rowid"]).column("_rowid").to_pylist()
     assert ids == [dataset.to_table(["_rowid"]).column("_rowid").to_pylist()[indices[0]]]
+
+
+def test_rows_in_any_order_and_twice(tmp_path: Path, taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"id": np.random.default_rng(1).random(ROWS), "b": column(pa.bool_(), "some")})
+    lance.write_dataset(table, str(tmp_path / "t"), max_rows_per_file=9_000)
+    dataset = opened(str(tmp_path / "t"))
+    with monkeypatch.context() as patch:
+        # Nothing is sorted and put back.
+        patch.setattr(take, "take_chunked", None)
+        for indices in (INDICES, [8_999, 9_000, 8_999, 0], [ROWS - 1, ROWS - 2]):
+            assert dataset.take(indices).equals(table.take(indices))
+            assert dataset.take(indices, ["b"]).equals(table.select(["b"]).take(indices))
+    assert taken.columns == 9
+    for wrong in ([5, ROWS], [3, -1]):
+        with pytest.raises(InvalidInputError, match="there is no row"):
+            dataset.take(wrong)
+    many = [*range(200, 100, -1), 0]
+    assert dataset.take(many).equals(table.take(many))
 
 
 def test_fragments_of_several_versions_and_without_the_column(tmp_path: Path, taken: Taken) -> None:

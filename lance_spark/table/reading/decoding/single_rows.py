@@ -27,7 +27,7 @@ from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 
-_MOST_ROWS = 64
+MOST_ROWS = 64
 _MOST_COLUMNS = 16
 _MOST_FRAGMENTS = 16
 """Beyond these the general way is as fast, which decodes columns and fragments together."""
@@ -80,7 +80,7 @@ class SingleRowColumns:
         Raises:
             LanceError: a file is missing or contradicts the format.
         """
-        if self.fields is None or not 0 < num_rows <= _MOST_ROWS or len(wanted) > _MOST_FRAGMENTS:
+        if self.fields is None or not 0 < num_rows <= MOST_ROWS or len(wanted) > _MOST_FRAGMENTS:
             return None
         columns: list[list[SingleRows]] = []
         for field in self.fields:
