@@ -8,7 +8,8 @@ whose bits are not all set is not in the zone.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,8 @@ from lance_spark.expr.literals import Literal
 from lance_spark.expr.membership import options_of
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, In
 from lance_spark.expr.values import plain
-from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
-from lance_spark.index.files import IndexFile, require_no_nulls
+from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
+from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.shapes import null_test
 from lance_spark.index.xxhash64 import xxhash64
 from lance_spark.index.zones import ZoneRows, search_nulls
@@ -29,9 +30,10 @@ BLOOM_FILE = "bloomfilter.lance"
 _SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
+_WORDS = np.arange(8, dtype=np.uint64)
 _BLOCK_BYTES = 32
 _WINDOW_ZONES = 64
-"""Zones whose filters are in memory at a time."""
+"""Zones whose filters are read, and kept, together."""
 
 _MAX_VALUES = 256
 """Lists with more values are scanned: some value is in most zones."""
@@ -44,6 +46,10 @@ class BloomFilterIndex(ScalarIndex):
     type_url = "/lance.index.pb.BloomFilterIndexDetails"
     max_version = 0
 
+    def __init__(self, files: IndexFiles, coverage: Coverage) -> None:
+        super().__init__(files, coverage)
+        self._checked: ZoneRows | None = None
+
     @classmethod
     def fit(cls, predicate: Predicate) -> Fit:
         if null_test(predicate.expr) is not None:
@@ -53,22 +59,25 @@ class BloomFilterIndex(ScalarIndex):
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(BLOOM_FILE)
         rows = self._files.kept(BLOOM_FILE, "zones", lambda: _load(file))
-        rows.check(file, self._coverage)
+        if self._checked is not rows:
+            rows.check(file, self._coverage)
+            self._checked = rows
         exact = search_nulls(file, predicate, self._coverage)
         values = _searched_values(predicate)
         if exact is not None or values is None:
             return exact
-        hashes = [xxhash64(value) for value in values]
-        kept = np.zeros(len(rows.starts), np.bool_)
-        for start in range(0, len(kept), _WINDOW_ZONES):
-            stop = min(start + _WINDOW_ZONES, len(kept))
-            (filters,) = file.columns({"bloom_filter_data": pa.binary()}, RowRanges.of(start, stop))
-            require_no_nulls(file, [filters])
-            for zone, data in enumerate(filters, start):
-                words = _words(file, data.as_buffer())
-                # A filter that nothing was put into belongs to a zone of nulls, or is damaged.
-                kept[zone] = not words.any() or any(_may_have(words, hash_) for hash_ in hashes)
-        return SearchResult(rows.rows(kept, self._coverage.fragment_rows), is_exact=False)
+        hashes = np.array([xxhash64(value) for value in values], np.uint64)
+        num_zones = len(rows.starts)
+
+        def load(windows: Sequence[int]) -> list[tuple[_Filters, int]]:
+            found = (_Filters.of(file, window * _WINDOW_ZONES, num_zones) for window in windows)
+            return [(filters, filters.num_bytes) for filters in found]
+
+        kept = [np.empty(0, np.bool_)]
+        for window in range(-(-num_zones // _WINDOW_ZONES)):
+            (filters,) = file.kept_rows("filters", [window], load)
+            kept.append(filters.may_have(hashes))
+        return SearchResult(rows.rows(np.concatenate(kept), self._coverage.fragment_rows), is_exact=False)
 
 
 def _load(file: IndexFile) -> tuple[ZoneRows, int]:
@@ -76,17 +85,56 @@ def _load(file: IndexFile) -> tuple[ZoneRows, int]:
     return rows, rows.num_bytes
 
 
-def _words(file: IndexFile, data: pa.Buffer) -> npt.NDArray[np.uint32]:
-    """uint32[blocks, 8]: a filter."""
-    if data.size == 0 or data.size % _BLOCK_BYTES:
-        raise file.damaged(f"a Bloom filter has {data.size} bytes, not a multiple of {_BLOCK_BYTES}")
-    return np.frombuffer(data, "<u4").reshape(-1, 8)
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """The filters of n zones in a row.
 
+    Attributes:
+        words: uint32, one filter after the other.
+        firsts: uint64[n], where they start.
+        num_blocks: uint64[n].
+        is_empty: bool[n], True for a filter that nothing was put into.
+    """
 
-def _may_have(words: npt.NDArray[np.uint32], hash_: int) -> bool:
-    block = ((hash_ >> 32) * len(words)) >> 32
-    bits = (np.uint32(hash_ & 0xFFFFFFFF) * _SALTS) >> np.uint32(27)
-    return bool(np.all((words[block] >> bits) & np.uint32(1)))
+    words: npt.NDArray[np.uint32]
+    firsts: npt.NDArray[np.uint64]
+    num_blocks: npt.NDArray[np.uint64]
+    is_empty: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, file: IndexFile, first_zone: int, num_zones: int) -> _Filters:
+        """Those of the window that begins with a zone.
+
+        Raises:
+            CorruptFileError: one is missing, or has no whole number of blocks.
+        """
+        rows = RowRanges.of(first_zone, min(first_zone + _WINDOW_ZONES, num_zones))
+        (cells,) = file.columns({"bloom_filter_data": pa.binary()}, rows)
+        require_no_nulls(file, [cells])
+        _, offsets, data = cells.buffers()
+        ends = np.frombuffer(offsets, np.int32)[cells.offset : cells.offset + len(cells) + 1].astype(np.int64)
+        sizes = np.diff(ends)
+        wrong = np.flatnonzero((sizes == 0) | (sizes % _BLOCK_BYTES != 0))
+        if len(wrong):
+            raise file.damaged(f"a Bloom filter has {sizes[wrong[0]]} bytes, not a multiple of {_BLOCK_BYTES}")
+        words = np.frombuffer(data, "<u4", count=int(ends[-1] - ends[0]) // 4, offset=int(ends[0]))
+        firsts = (ends[:-1] - ends[0]) // 4
+        is_empty = np.bitwise_or.reduceat(words, firsts) == 0
+        return cls(words, firsts.astype(np.uint64), (sizes // _BLOCK_BYTES).astype(np.uint64), is_empty)
+
+    @property
+    def num_bytes(self) -> int:
+        """What they take in memory."""
+        return self.words.nbytes + self.firsts.nbytes + self.num_blocks.nbytes
+
+    def may_have(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """bool[n]: which zones may have a value with one of some hashes (uint64[m])."""
+        blocks = ((hashes >> np.uint64(32))[:, None] * self.num_blocks) >> np.uint64(32)
+        bits = (hashes.astype(np.uint32)[:, None] * _SALTS) >> np.uint32(27)
+        found = self.words[(self.firsts + blocks * np.uint64(8))[:, :, None] + _WORDS] >> bits[:, None]
+        is_there: npt.NDArray[np.bool_] = (found & np.uint32(1)).all(axis=2).any(axis=0)
+        # A filter that nothing was put into belongs to a zone of nulls, or is damaged.
+        return is_there | self.is_empty
 
 
 def _searched_values(predicate: Predicate) -> list[bytes] | None:

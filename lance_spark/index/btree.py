@@ -130,11 +130,11 @@ class BTreeIndex(ScalarIndex):
 
     def _touch_most_blocks(self, data: IndexFile, lookup: PageLookup, pages: Sequence[tuple[int, int]]) -> bool:
         """Whether the rows of pages that match as a whole are spread over the table so that finding them spares no
-        reading: they lie in most of the blocks of the column's pages.
+        reading: they lie in most of the blocks of the column's pages. Texts are always spared: they cost more.
         """
         # The first and the last page of a range can have few rows that match.
         num_rows = sum(max(0, last - first - 2) for first, last in pages) * lookup.page_rows
-        if num_rows == 0:
+        if num_rows == 0 or not pt.is_primitive(lookup.lows.type):
             return False
         page = max(pages, key=lambda pair: pair[1] - pair[0])[0] + 1
 

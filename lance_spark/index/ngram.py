@@ -10,7 +10,7 @@ characters around them, it keeps these three side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -62,11 +62,18 @@ class NGramIndex(ScalarIndex):
         is_known[is_known] = tokens[places[is_known]] == wanted[is_known]
         if not is_known.all():
             return SearchResult(RowSet.empty(), is_exact=False)
-        (cells,) = file.columns({"posting_list": pa.binary()}, RowRanges(places, places + 1))
-        require_no_nulls(file, [cells])
+        treemaps = file.kept_rows("posting", places.tolist(), lambda missing: _read_treemaps(file, missing))
         most = int(sum(self._coverage.fragment_rows.values()) * _SELECTIVE_SHARE)
-        rows = RowSet.common_to_treemaps([cell.as_py() for cell in cells], _MAX_ROWS, enough=_FEW_ROWS, most=most)
+        rows = RowSet.common_to_treemaps(treemaps, _MAX_ROWS, enough=_FEW_ROWS, most=most)
         return None if rows is None else SearchResult(rows, is_exact=False)
+
+
+def _read_treemaps(file: IndexFile, places: Sequence[int]) -> list[tuple[bytes, int]]:
+    """The serialized rows of ascending tokens, and their sizes."""
+    firsts = np.array(places, np.int64)
+    (cells,) = file.columns({"posting_list": pa.binary()}, RowRanges(firsts, firsts + 1))
+    require_no_nulls(file, [cells])
+    return [(data, len(data)) for data in cells.to_pylist()]
 
 
 def read_postings(files: IndexFiles) -> tuple[npt.NDArray[np.uint32], list[RowSet]]:

@@ -10,6 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.indices import IndexConfig
 
 import lance_spark
 from lance_spark._proto import table_pb2
@@ -100,14 +101,22 @@ def test_fragment_without_matches_is_not_opened(table: Path) -> None:
     assert len({path for path in counts.paths if path.startswith("data/")}) == 1
 
 
-@pytest.mark.parametrize(("condition", "reads_key"), [("key = 123456", False), ("key = 123456 AND payload > 0", True)])
+@pytest.mark.parametrize(
+    ("condition", "num_rows", "reads_key"),
+    [
+        ("key = 123456", 1, False),
+        ("key = 123456 AND payload > 0", 1, True),
+        ("kind IN (1, 2, 3, 4, 5)", NUM_ROWS // 10, False),  # in every block of the columns
+        ("kind <> 7", NUM_ROWS // 50 * 49, False),
+    ],
+)
 def test_rows_of_an_exact_answer_are_read_without_the_column_of_the_filter(
-    table: Path, condition: str, reads_key: bool
+    table: Path, condition: str, num_rows: int, reads_key: bool
 ) -> None:
     found = {}
-    for columns in (["payload"], ["payload", "key"]):
+    for columns in (["payload"], ["payload", "kind" if condition.startswith("kind") else "key"]):
         dataset, store = counted(table)
-        assert dataset.to_table(columns, condition).num_rows == 1
+        assert dataset.to_table(columns, condition).num_rows == num_rows
         counts = store.reset()
         found[len(columns)] = sum(path.startswith("data/") for path in counts.paths), counts.bytes_read
     assert (found[1] == found[2]) is reads_key, found
@@ -159,6 +168,33 @@ def test_scattered_range_is_scanned(table: Path) -> None:
     (file,) = (table / "_indices").rglob("page_data.lance")
     assert pages.bytes_read < file.stat().st_size / 10
     assert dataset.count_rows("key BETWEEN 40000 AND 60000") == 20_001
+
+
+def test_scattered_range_of_texts_uses_the_index(tmp_path: Path) -> None:
+    """10,000 rows of 60,000, which lie in every block of the column: texts cost more to decode than entries."""
+    keys = np.random.default_rng(3).permutation(60_000)
+    data = pa.table({"key": [f"key {key:05}" for key in keys], "payload": keys})
+    dataset = lance.write_dataset(data, str(tmp_path))
+    dataset.create_scalar_index("key", "BTREE")
+    opened = lance_spark.open(tmp_path)
+    assert opened.explain("key LIKE 'key 1%'").endswith("scanned without index: none")
+    found = opened.to_table(["payload"], "key LIKE 'key 1%'")["payload"].to_pylist()
+    assert found == [key for key in keys.tolist() if 10_000 <= key < 20_000]
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [("NGRAM", "contains(key, 'y 04242')"), (IndexConfig("bloomfilter", {}), "key = 'key 04242'")],
+)
+def test_second_lookup_of_a_superset_reads_no_index_file(
+    tmp_path: Path, kind: str | IndexConfig, condition: str
+) -> None:
+    data = pa.table({"key": [f"key {key:05}" for key in range(20_000)], "payload": range(20_000)})
+    lance.write_dataset(data, str(tmp_path)).create_scalar_index("key", kind)
+    dataset, store = counted(tmp_path, KeptStore)
+    for is_first in (True, False):
+        assert dataset.to_table(["payload"], condition)["payload"].to_pylist() == [4242]
+        assert any(path.startswith("_indices/") for path in store.reset().paths) is is_first
 
 
 def test_range_of_ordered_values_uses_the_index(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ _SELECTIVE_SHARE = 1 / 2
 _SCATTERED_SHARE = 1 / 16
 """The same, if they lie in most of the blocks that are decoded anyway."""
 
+_MAX_TRUSTED = 1 << 22
+"""Up to this many rows of a fragment that need no check are read alone: it spares the filter and its columns."""
+
 _BYTES_PER_FRAGMENT = 512
 _BYTES_PER_FIELD = 256
 """About what is kept of each."""
@@ -125,9 +128,10 @@ class Candidates:
         if found is None:
             return fragment, None, None
         offsets = live_rows(fragment, self.scan.bases, found.offsets)
-        if not is_selective(offsets, fragment.physical_rows or 0):
-            return fragment, None, None
         is_trusted = found.is_exact and not self._checks_exact
+        is_few = is_trusted and len(offsets) <= _MAX_TRUSTED
+        if not is_few and not is_selective(offsets, fragment.physical_rows or 0):
+            return fragment, None, None
         return fragment, np.array(offsets.to_array(), np.int64), self.scan.without_filter if is_trusted else self.scan
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
