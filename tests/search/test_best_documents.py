@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.index.text import best
+from lance_spark.index.text import best, partition
 from lance_spark.index.text.matching import DocScores
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.queries import MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
@@ -139,6 +139,42 @@ def test_frequent_word_is_not_decoded_where_another_one_is_missing(uri: str, mon
     (state,) = tables
     assert state[0, kernel.NUM_BLOCKS] == -(-20_000 // 128)
     assert state[0, kernel.DECODED] <= 2000 // 128
+
+
+@pytest.mark.parametrize("built_by", ["here", "reference"])
+def test_words_are_looked_up_in_what_earlier_searches_have_decoded(
+    uri: str, monkeypatch: pytest.MonkeyPatch, built_by: str
+) -> None:
+    """Words from one in 2 to one in 2,000 documents; each search is asked again with what is kept of the others."""
+    choose = random.Random(8)
+    rows = [" ".join(f"w{int(400 ** choose.random())}" for _ in range(choose.randrange(1, 14))) for _ in range(12_000)]
+    dataset = lance_spark.write(pa.table({"id": range(12_000), TEXT: rows}), uri)
+    if built_by == "here":
+        dataset.create_text_index(TEXT, with_position=True, stem=False)
+    else:
+        lance.dataset(uri).create_scalar_index(TEXT, "INVERTED", with_position=True, stem=False)
+    dataset = lance_spark.open(uri).delete("id % 11 = 3")
+    tables = watched(monkeypatch)
+    for _ in range(2):
+        for words in ("w1 w300", "w1 w200 w20 w399", "w2 w2 w390", "w7 w8", "w1 w2 w3"):
+            for operator in ("OR", "AND"):
+                check(dataset, MatchQuery(words, TEXT, operator=operator), limits=(1, 10))
+            check(dataset, PhraseQuery(words, TEXT, slop=1), limits=(1, 10))
+        check(dataset, MatchQuery("w1 w300", TEXT, boost=0.5), limits=(3,))
+    looked_up = [state for state in tables if state[:, kernel.IS_LOOKED_UP].any()]
+    assert {bool(state[:, kernel.MEMBERS].any()) for state in looked_up} == {True, False}
+    assert any(state[row, kernel.DOCS] != state[row, kernel.ROOM] for state in tables for row in range(len(state)))
+
+
+def test_long_lists_are_decoded_block_by_block(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would fill the cache."""
+    dataset = lance_spark.write(table(1200), uri).create_text_index(TEXT, with_position=True)
+    monkeypatch.setattr(partition, "_MAX_DECODED_SHARE", 0)
+    tables = watched(monkeypatch)
+    for words in ("w1", "w1 w2", "w3 w9 w40"):
+        check(dataset, MatchQuery(words, TEXT))
+        check(dataset, PhraseQuery(words, TEXT))
+    assert not any(state[:, [kernel.KEPT, kernel.MEMBERS]].any() for state in tables)
 
 
 def test_words_that_are_too_rare_in_a_document_are_skipped(uri: str) -> None:

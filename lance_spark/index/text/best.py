@@ -14,12 +14,15 @@ import numpy.typing as npt
 from lance_spark.index.text.matching import DocScores, Word
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.scoring import Statistics
-from lance_spark.index.text.stored import BlockBounds, room_for_positions
+from lance_spark.index.text.stored import BlockBounds, DecodedBlocks, room_for_positions
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text import best as kernel
 
 _MAX_TERMS = 64
 """Each candidate is compared with all terms; with more of them it is faster to add up all scores, term by term."""
+
+_MANY_MORE = 8
+"""Words with this many times the blocks of the rarest one end no ranges: its documents are in few of their blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +127,16 @@ class _Run:
         self._phrase = phrase
         self._kept: list[npt.NDArray[np.generic]] = []
         self._bounds = [part.bounds(term.number, average) for term in terms]
+        self._has_others = len(terms) > 1
+        self._decoded: list[tuple[DecodedBlocks, npt.NDArray[np.uint8]]] = []
         rows = [self._row(term, bounds) for term, bounds in zip(terms, self._bounds, strict=True)]
         self._table = np.array(rows, np.int64)
-        highest = [term.weight * bounds.highest for term, bounds in zip(terms, self._bounds, strict=True)]
-        self._table[:, kernel.RANK] = np.argsort(np.array(highest), kind="stable")
+        self._highest = [term.weight * bounds.highest for term, bounds in zip(terms, self._bounds, strict=True)]
+        self._table[:, kernel.RANK] = np.argsort(np.array(self._highest), kind="stable")
 
     def _row(self, term: _Term, bounds: BlockBounds) -> list[int]:
         """What the kernel knows of a term."""
         stored = self._part.stored(term.number)
-        room = self._address(np.empty(2 * self._part.block, np.int32))
         row = [0] * kernel.NUM_FIELDS
         row[kernel.DATA] = self._address(stored.data)
         row[kernel.NUM_BYTES] = len(stored.data)
@@ -144,8 +148,15 @@ class _Run:
         row[kernel.NUM_BLOCKS] = len(bounds.firsts)
         row[kernel.COUNT] = stored.count
         row[kernel.WORD] = term.word
-        row[kernel.DOCS] = room
-        row[kernel.FREQS] = room + 4 * self._part.block
+        row[kernel.ROOM] = self._address(np.empty(2 * self._part.block, np.int32))
+        decoded = self._part.decoded(term.number)
+        if decoded is not None:
+            own = decoded.is_decoded.copy()
+            self._decoded.append((decoded, own))
+            row[kernel.KEPT], row[kernel.IS_KEPT] = self._address(decoded.numbers), address_of(own)
+            # The first search of a word decodes its blocks once, for their bounds, which is enough.
+            members = self._part.members(term.number) if self._has_others and own.any() else None
+            row[kernel.MEMBERS] = 0 if members is None else self._address(members)
         row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
         if self._phrase is not None:
             positions = self._part.stored_positions(term.number)
@@ -165,10 +176,15 @@ class _Run:
     def best(self, operator: str, rows: DocRows, wanted: Wanted) -> DocScores:
         limit = min(wanted.limit, self._part.num_docs)
         most = max(bounds.most_positions for bounds in self._bounds) if self._phrase is not None else 0
+        leading_word = self._rarest_word() if operator == "AND" else -1
+        if leading_word >= 0:
+            sizes, words = self._table[:, kernel.NUM_BLOCKS], self._table[:, kernel.WORD]
+            most = _MANY_MORE * sizes[words == leading_word].sum()
+            self._table[:, kernel.IS_LOOKED_UP] = (words != leading_word) & (sizes > most)
         numbers = [
             len(self._terms),
             int(operator == "AND"),
-            self._rarest_word() if operator == "AND" else -1,
+            leading_word,
             int(self._phrase is not None),
             0 if self._phrase is None else self._phrase.slop,
             self._part.block,
@@ -181,7 +197,7 @@ class _Run:
             self._address(np.empty(2 * most, np.int32)),
         ]
         weights = [term.weight for term in self._terms]
-        floats = np.array([*weights, *weights, wanted.boost, wanted.lowest], np.float32)
+        floats = np.array([*weights, *weights, *self._highest, wanted.boost, wanted.lowest], np.float32)
         docs, scores = np.empty(limit, np.int32), np.empty(limit, np.float32)
         settings = np.array(numbers, np.int64)
         found = kernel.best_documents(
@@ -189,6 +205,8 @@ class _Run:
         )
         if found < 0:
             raise self._part.lists_file.damaged("the posting lists or positions of a query are damaged")
+        for decoded, own in self._decoded:
+            np.maximum(decoded.is_decoded, own, out=decoded.is_decoded)
         order = np.argsort(docs[:found])
         return DocScores(docs[order], scores[order])
 

@@ -23,6 +23,7 @@ from lance_spark.index.text.stored import (
     BLOBS,
     ITEM_COLUMN,
     BlockBounds,
+    DecodedBlocks,
     StoredList,
     StoredPositions,
     blobs_of,
@@ -35,14 +36,20 @@ from lance_spark.kernels.text.postings import (
     decode_document_positions,
     decode_positions,
     decode_postings,
+    mark_documents,
     measure_blocks,
 )
 from lance_spark.layouts.base import RowRanges
+from lance_spark.storage.cache import shared
 
 _LIST_COLUMNS = {"_posting": BLOBS, "_length": pa.uint32()}
 _POSITION_COLUMNS = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
+_MAX_DECODED_SHARE = 1 / 16
+"""A posting list of which the decoded documents would take more of the cache is decoded block by block each time."""
+_RARE_SHARE = 64
+"""A term that less than one in this many documents has is looked up in its posting list."""
 _MAX_FOUND = 1024
 """Terms whose numbers are remembered: a search asks for each of its terms several times."""
 
@@ -135,6 +142,20 @@ class Partition(TextPart):
         """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
         kind = f"bounds {term} {float(average).hex()}"
         return _kept(self.lists_file, kind, lambda: self._measured(term, average))
+
+    def decoded(self, term: int) -> DecodedBlocks | None:
+        """The decoded blocks of a term, to which searches add theirs; None for lists that would fill the cache."""
+        stored = self.stored(term)
+        if 8 * stored.count > shared.max_bytes * _MAX_DECODED_SHARE:
+            return None
+        num_blocks = len(stored.ends) - 1
+        return _kept(self.lists_file, f"decoded {term}", lambda: DecodedBlocks.none_of(stored.count, num_blocks))
+
+    def members(self, term: int) -> npt.NDArray[np.uint8] | None:
+        """A bit for each document of the partition, set for those of a term, lowest bits first; None for rare terms."""
+        if self.stored(term).count * _RARE_SHARE < self.num_docs:
+            return None
+        return _kept(self.lists_file, f"members {term}", lambda: self._marked(term))
 
     def stored_positions(self, term: int) -> StoredPositions:
         """The positions of a term, if `has_shared_positions`."""
@@ -279,6 +300,13 @@ class Partition(TextPart):
             raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return BlockBounds(firsts, lasts, weights, lowest, weights.max(), int(most))
 
+    def _marked(self, term: int) -> npt.NDArray[np.uint8]:
+        bits = np.zeros((self.num_docs + 7) // 8, np.uint8)
+        numbers = np.empty(2 * self.block, np.int32)
+        if mark_documents(*self._blocks_of(self.stored(term)), address_of(numbers), address_of(bits)):
+            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
+        return bits
+
     def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
         return (
             address_of(stored.data),
@@ -340,7 +368,16 @@ class Partition(TextPart):
         return self._dictionary.terms()
 
 
-_Sized = TypeVar("_Sized", BlockBounds, Dictionary, Transducer | Dictionary, _Documents, npt.NDArray[np.float32])
+_Sized = TypeVar(
+    "_Sized",
+    BlockBounds,
+    DecodedBlocks,
+    Dictionary,
+    Transducer | Dictionary,
+    _Documents,
+    npt.NDArray[np.float32],
+    npt.NDArray[np.uint8],
+)
 
 
 def _kept(file: IndexFile, kind: str, make: Callable[[], _Sized]) -> _Sized:

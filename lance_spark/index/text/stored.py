@@ -78,6 +78,32 @@ class StoredPositions:
         return self.data.nbytes + self.starts.nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class DecodedBlocks:
+    """The blocks of a posting list that searches have decoded.
+
+    Searches of several threads share them. Each has marks of its own while it runs, so that it reads no block that
+    another one is about to decode; a block is never changed once it is marked.
+
+    Attributes:
+        numbers: int32[2 * n], the documents and then their frequencies; memory is taken when it is written to.
+        is_decoded: uint8[blocks], 1 for blocks that are decoded.
+    """
+
+    numbers: npt.NDArray[np.int32]
+    is_decoded: npt.NDArray[np.uint8]
+
+    @classmethod
+    def none_of(cls, count: int, num_blocks: int) -> DecodedBlocks:
+        """Of a list of `count` documents nothing yet."""
+        return cls(np.empty(2 * count, np.int32), np.zeros(num_blocks, np.uint8))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, if all are decoded."""
+        return self.numbers.nbytes + self.is_decoded.nbytes
+
+
 def blobs_of(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """(all bytes, int64[n + 1]: where each blob starts)."""
     _, offsets, data = array.buffers()

@@ -27,7 +27,13 @@ DATA, NUM_BYTES, ENDS, FIRSTS, LASTS, BOUNDS, NUM_BLOCKS, COUNT, WORD, RANK = ra
 DOCS, FREQS, POSITION_BYTES, NUM_POSITION_BYTES, POSITION_STARTS, POSITIONS, MOST_POSITIONS, GAP, NORMS = range(10, 19)
 # The state of the search: current and decoded block, place in it, and what the term has to do with a document.
 BLOCK, DECODED, PLACE, SIZE, POSITIONS_OF, IS_HERE, IS_LEADING, IS_HIT, AT = range(19, 28)
-NUM_FIELDS = 28
+# What earlier searches have decoded, and room for a block where that is not kept: addresses.
+KEPT, IS_KEPT, ROOM = range(28, 31)
+# 1 for terms that are looked up for documents of others: their blocks end no range.
+IS_LOOKED_UP = 31
+# The documents of a term as bits, and whether the term can be in the document that is looked at.
+MEMBERS, MAY_HIT = range(32, 34)
+NUM_FIELDS = 34
 
 _MOST_SKIPPED = 16
 """Documents that have a word more often are not skipped by its frequency."""
@@ -40,8 +46,21 @@ def _decode(table, term, block, has_varints, num_docs):
     number = table[row + BLOCK]
     if table[row + DECODED] == number:
         return np.int64(0)
+    count = table[row + COUNT]
+    first = number * block
+    size = min(np.int64(block), count - first)
+    table[row + DECODED] = number
+    table[row + PLACE] = 0
+    table[row + SIZE] = size
+    kept = table[row + KEPT]
+    if kept != 0 and pointer_u8(table[row + IS_KEPT])[number] == 1:
+        table[row + DOCS] = kept + 4 * first
+        table[row + FREQS] = kept + 4 * (count + first)
+        return np.int64(0)
+    docs, freqs = pointer_i32(table[row + ROOM]), pointer_i32(table[row + ROOM] + 4 * block)
+    table[row + DOCS] = table[row + ROOM]
+    table[row + FREQS] = table[row + ROOM] + 4 * block
     ends = pointer_i64(table[row + ENDS])
-    size = min(np.int64(block), table[row + COUNT] - number * block)
     last = np.int64(-1)
     if number > 0:
         last = np.int64(pointer_i32(table[row + LASTS])[number - 1])
@@ -55,37 +74,35 @@ def _decode(table, term, block, has_varints, num_docs):
         has_varints,
         num_docs,
         last,
-        pointer_i32(table[row + DOCS]),
-        pointer_i32(table[row + FREQS]),
+        docs,
+        freqs,
         0,
     )
-    table[row + DECODED] = number
-    table[row + PLACE] = 0
-    table[row + SIZE] = size
+    if last >= 0 and kept != 0:
+        # Whole blocks are copied: another search, which may read this one, never sees it half decoded.
+        kept_docs, kept_freqs = pointer_i32(kept + 4 * first), pointer_i32(kept + 4 * (count + first))
+        for i in range(size):
+            kept_docs[i] = docs[i]
+            kept_freqs[i] = freqs[i]
+        pointer_u8(table[row + IS_KEPT])[number] = 1
     return min(last, np.int64(0))
 
 
 @inlined
 def _advance(table, term, doc):
-    """Moves the place in the decoded block of a term to its first document >= `doc`, in steps of growing size."""
+    """Moves the place in the decoded block of a term to its first document >= `doc`."""
     row = term * NUM_FIELDS
     docs = pointer_i32(table[row + DOCS])
-    low = table[row + PLACE]
-    size = table[row + SIZE]
-    if low >= size or docs[low] >= doc:
+    place = table[row + PLACE]
+    left = table[row + SIZE] - place
+    if left <= 0 or docs[place] >= doc:
         return
-    step = np.int64(1)
-    while low + step < size and docs[low + step] < doc:
-        low += step
-        step *= 2
-    high = min(low + step, size)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if docs[middle] < doc:
-            low = middle
-        else:
-            high = middle
-    table[row + PLACE] = high
+    # Halving without branches: which half it is cannot be foretold.
+    while left > 1:
+        half = left >> 1
+        place += half * np.int64(docs[place + half] < doc)
+        left -= half
+    table[row + PLACE] = place + 1
 
 
 @inlined
@@ -116,8 +133,35 @@ def _has_each_word(table, num_terms, field):
 
 
 @inlined
-def _window(table, num_terms, doc, num_docs, weights, scores):
-    """The last document of the range from `doc` in which no term changes its block; a negative number at the end.
+def _choose_looked_up(table, num_terms, highest, boost, lowest):
+    """Marks the terms that documents without any other term can have, and still be below `lowest`; it only grows."""
+    slack = np.float64(boost) * (1 + (num_terms + 2) * 1.2e-7)
+    total = np.float64(0)
+    for rank in range(num_terms):
+        term = table[rank * NUM_FIELDS + RANK]
+        total += np.float64(highest[term])
+        if not total * slack + 1e-40 < np.float64(lowest):
+            break
+        table[term * NUM_FIELDS + IS_LOOKED_UP] = 1
+
+
+@inlined
+def _go_to_block(table, term, doc):
+    """Moves a term to its first block that ends at or after `doc`; whether there is one."""
+    row = term * NUM_FIELDS
+    number = table[row + BLOCK]
+    blocks = table[row + NUM_BLOCKS]
+    lasts = pointer_i32(table[row + LASTS])
+    while number < blocks and lasts[number] < doc:
+        number += 1
+    table[row + BLOCK] = number
+    return number < blocks
+
+
+@inlined
+def _window(table, num_terms, doc, num_docs, weights, highest, scores):
+    """The last document of the range from `doc` in which no term changes its block, but for those that are looked up;
+    a negative number at the end.
 
     Fills for each term whether its current block is in this range, and the highest score that it has there.
     """
@@ -125,23 +169,24 @@ def _window(table, num_terms, doc, num_docs, weights, scores):
     left = False
     for term in range(num_terms):
         row = term * NUM_FIELDS
-        number = table[row + BLOCK]
-        blocks = table[row + NUM_BLOCKS]
-        lasts = pointer_i32(table[row + LASTS])
-        while number < blocks and lasts[number] < doc:
-            number += 1
-        table[row + BLOCK] = number
+        is_left = _go_to_block(table, term, doc)
         table[row + IS_HERE] = 0
         scores[term] = np.float32(0)
-        if number < blocks:
-            left = True
-            first = np.int64(pointer_i32(table[row + FIRSTS])[number])
-            if first > doc:
-                last = min(last, first - 1)
-            else:
-                last = min(last, np.int64(lasts[number]))
-                table[row + IS_HERE] = 1
-                scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[number]
+        if not is_left:
+            continue
+        if table[row + IS_LOOKED_UP] == 1:
+            table[row + IS_HERE] = 1
+            scores[term] = highest[term]
+            continue
+        left = True
+        number = table[row + BLOCK]
+        first = np.int64(pointer_i32(table[row + FIRSTS])[number])
+        if first > doc:
+            last = min(last, first - 1)
+        else:
+            last = min(last, np.int64(pointer_i32(table[row + LASTS])[number]))
+            table[row + IS_HERE] = 1
+            scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[number]
     return last if left else np.int64(-1)
 
 
@@ -166,9 +211,10 @@ def _choose_leading(table, num_terms, leading_word, scores, boost, lowest):
         table[row + IS_LEADING] = 0
         if table[row + IS_HERE] == 0:
             continue
+        # Of terms that are looked up the sum is low enough, as it was when they were chosen.
         total += np.float64(scores[term])
         is_below = is_below and total * slack + 1e-40 < np.float64(lowest)
-        if not is_below:
+        if not is_below and table[row + IS_LOOKED_UP] == 0:
             table[row + IS_LEADING] = 1
 
 
@@ -394,17 +440,35 @@ def _start_leading(table, num_terms, start, block, has_varints, num_docs):
 
 
 @inlined
+def _may_hit(table, term, doc):
+    """1 if a term that does not lead can be in a document, as far as its bits or the bounds of its block tell."""
+    row = term * NUM_FIELDS
+    if table[row + IS_HERE] == 0:
+        return np.int64(0)
+    members = table[row + MEMBERS]
+    if members != 0 and (pointer_u8(members)[doc >> 3] >> (doc & 7)) & 1 == 0:
+        return np.int64(0)
+    if table[row + IS_LOOKED_UP] == 0:
+        return np.int64(1)
+    if not _go_to_block(table, term, doc) or pointer_i32(table[row + FIRSTS])[table[row + BLOCK]] > doc:
+        return np.int64(0)
+    return np.int64(1)
+
+
+@inlined
 def _score_leading(table, num_terms, doc, weights, scores, norms):
     """The scores of the leading terms in a document, which go on behind it, and bounds of those of the others."""
     for term in range(num_terms):
         row = term * NUM_FIELDS
         scores[term] = np.float32(0)
-        if table[row + IS_HERE] == 0:
-            continue
-        if table[row + IS_LEADING] == 1:
+        if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 1:
             scores[term] = _score_term(table, term, doc, weights[term], norms)
             table[row + PLACE] += table[row + IS_HIT]
-        else:
+            table[row + MAY_HIT] = table[row + IS_HIT]
+            continue
+        table[row + IS_HIT] = 0
+        table[row + MAY_HIT] = _may_hit(table, term, doc)
+        if table[row + MAY_HIT] == 1:
             scores[term] = weights[term] * pointer_f32(table[row + BOUNDS])[table[row + BLOCK]]
 
 
@@ -417,7 +481,7 @@ def _score_others(table, num_terms, doc, weights, scores, norms, block, has_vari
     for rank in range(num_terms - 1, -1, -1):
         term = table[rank * NUM_FIELDS + RANK]
         row = term * NUM_FIELDS
-        if table[row + IS_HERE] == 1 and table[row + IS_LEADING] == 0:
+        if table[row + MAY_HIT] == 1 and table[row + IS_LEADING] == 0:
             if _decode(table, term, block, has_varints, num_docs) < 0:
                 return np.int64(OUT_OF_RANGE)
             _advance(table, term, doc)
@@ -442,17 +506,19 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     """The documents of a part of an index with the highest scores, in the order of a heap.
 
     Args:
-        table_at: i64, a row of `NUM_FIELDS` for each term. The blocks were checked by `measure_blocks`. DOCS, FREQS:
-            i32[block], scratch. For phrases POSITIONS: i32[MOST_POSITIONS], scratch. RANK of row r: the term with the
-            r-th lowest scores. GAP: how far a word of a phrase is from the one before. NORMS: f32, the lowest norm of
-            each block.
+        table_at: i64, a row of `NUM_FIELDS` for each term. The blocks were checked by `measure_blocks`. ROOM:
+            i32[2 * block], scratch. KEPT: i32[2 * COUNT], documents and frequencies of the blocks for which IS_KEPT,
+            u8, is 1; others are put there when they are decoded. 0 if none are kept. MEMBERS: u8, a bit for each
+            document of the part, or 0. IS_LOOKED_UP: for AND, 1 for words with many more documents than the leading
+            one. For phrases POSITIONS: i32[MOST_POSITIONS], scratch. RANK of row r: the term with the r-th lowest
+            scores. GAP: how far a word of a phrase is from the one before. NORMS: f32, the lowest norm of each block.
         numbers_at: i64: number of terms; 1 if all words must match; for these the word with the fewest documents,
             else -1; 1 for a phrase; its slop; the size of a full block; 1 if partial blocks hold varints; documents of
             the part; the most results; addresses of f32 norms; of u8 that tell whether documents count, or 0; of u64
             by which documents with the same score are ordered, or 0 for their numbers; of scratch i32 for ends of
             phrases: twice the most positions.
-        weights_at: f32: what the weight of each term is multiplied with, then as many scratch numbers, then the factor
-            of all scores, and a score; lower ones are no results.
+        weights_at: f32: what the weight of each term is multiplied with, then as many scratch numbers, then the highest
+            score of each term, then the factor of all scores, and a score; lower ones are no results.
         out_docs_at, out_scores_at: i32 and f32 with room for the most results, filled.
 
     Returns: the number of results, or an error.
@@ -468,21 +534,24 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     ends = pointer_i32(numbers[12])
     weights = pointer_f32(weights_at)
     scores = pointer_f32(weights_at + 4 * num_terms)
-    boost, floor = weights[2 * num_terms], weights[2 * num_terms + 1]
+    highest = pointer_f32(weights_at + 8 * num_terms)
+    boost, floor = weights[3 * num_terms], weights[3 * num_terms + 1]
     out_docs, out_scores = pointer_i32(out_docs_at), pointer_f32(out_scores_at)
     found = doc = np.int64(0)
     while doc < num_docs:
-        last = _window(table, num_terms, doc, num_docs, weights, scores)
+        lowest = floor if found < limit else max(floor, out_scores[0])
+        if needs_all == 0:
+            _choose_looked_up(table, num_terms, highest, boost, lowest)
+        last = _window(table, num_terms, doc, num_docs, weights, highest, scores)
         if last < 0:
             break
         start = doc
         doc = last + 1
         if needs_all == 1 and not _has_each_word(table, num_terms, IS_HERE):
             continue
-        highest = _sum(table, num_terms, scores) * boost
-        if not _enters(highest, np.int64(-1), found, limit, floor, out_docs, out_scores, order, has_order):
+        bound = _sum(table, num_terms, scores) * boost
+        if not _enters(bound, np.int64(-1), found, limit, floor, out_docs, out_scores, order, has_order):
             continue
-        lowest = floor if found < limit else max(floor, out_scores[0])
         _choose_leading(table, num_terms, leading_word, scores, boost, lowest)
         others = _start_leading(table, num_terms, start, block, has_varints, num_docs)
         if others < 0:
@@ -498,6 +567,8 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
             if candidate < 0:
                 break
             _score_leading(table, num_terms, candidate, weights, scores, norms)
+            if needs_all == 1 and not _has_each_word(table, num_terms, MAY_HIT):
+                continue
             score = _sum(table, num_terms, scores) * boost
             if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
                 continue

@@ -160,6 +160,37 @@ def measure_blocks(
     return most
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def mark_documents(data_at, num_bytes, ends_at, num_blocks, count, block, has_varints, num_docs, numbers_at, bits_at):
+    """Sets the bits of the documents of one posting list.
+
+    Args:
+        data_at .. num_docs: as `decode_postings`.
+        numbers_at: i32[2 * block], scratch.
+        bits_at: u8[(num_docs + 7) // 8], the bits of a byte from the lowest on.
+
+    Returns: 0 or an error.
+    """
+    data = pointer_u8(data_at)
+    ends = pointer_i64(ends_at)
+    docs = pointer_i32(numbers_at)
+    freqs = pointer_i32(numbers_at + 4 * block)
+    bits = pointer_u8(bits_at)
+    if num_blocks != (count + block - 1) // block:
+        return OUT_OF_RANGE
+    last = np.int64(-1)
+    for number in range(num_blocks):
+        size = min(block, count - number * block)
+        last = decode_block(
+            data, ends[number], ends[number + 1], num_bytes, block, size, has_varints, num_docs, last, docs, freqs, 0
+        )
+        if last < 0:
+            return last
+        for i in range(size):
+            bits[docs[i] >> 3] |= np.uint8(1 << (docs[i] & 7))
+    return 0
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_positions(data_at, num_bytes, starts_at, num_blocks, freqs_at, count, block, out_at, out_size):
     """Decodes the positions of one posting list.
