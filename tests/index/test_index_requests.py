@@ -170,6 +170,17 @@ def test_scattered_range_is_scanned(table: Path) -> None:
     assert dataset.count_rows("key BETWEEN 40000 AND 60000") == 20_001
 
 
+def test_zones_of_numbers_are_read_in_one_step(tmp_path: Path) -> None:
+    """The payload is read with the column of the filter, not for the rows that it has kept."""
+    data = pa.table({"key": np.arange(100_000), "payload": np.arange(100_000) * 7})
+    lance.write_dataset(data, str(tmp_path)).create_scalar_index("key", IndexConfig("zonemap", {}))
+    dataset, store = counted(tmp_path)
+    found = dataset.to_table(["payload"], "key BETWEEN 50000 AND 50099")["payload"].to_pylist()
+    assert found == list(range(350_000, 350_700, 7))
+    # The columns of the index, then those of the data file.
+    assert store.reset().calls["read_ranges"] == 2
+
+
 def test_scattered_range_of_texts_uses_the_index(tmp_path: Path) -> None:
     """10,000 rows of 60,000, which lie in every block of the column: texts cost more to decode than entries."""
     keys = np.random.default_rng(3).permutation(60_000)

@@ -57,6 +57,10 @@ _FEW_ROWS = 64
 _FEW_BYTES = 1 << 20
 """Up to this many rows and bytes, all columns are read with those of the filter, which spares a step."""
 
+_FEW_IN_A_RUN = 16384
+_FEW_BYTES_IN_A_RUN = 32
+"""The same for this many rows side by side, such as those of zones, of no more bytes each."""
+
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
 
@@ -268,7 +272,7 @@ class Scan:
             end = reader.num_rows if stop is None else min(stop, reader.num_rows)
             if start >= end:
                 return
-            if offsets is not None and self._are_few(fragment, len(offsets)):
+            if offsets is not None and self._are_few(fragment, offsets):
                 rows = _between(offsets, start, end)
                 lineage = RowLineage(fragment, reader, self.stable_row_ids)
                 if rows.num_rows:
@@ -369,9 +373,14 @@ class Scan:
             num_bytes = sum([self._wanted_bytes(fragment, num_wanted[fragment.id]) for fragment in group])
             yield Part(partial(self._read_group, group, offsets), num_bytes)
 
-    def _are_few(self, fragment: DataFragment, num_wanted: int) -> bool:
+    def _are_few(self, fragment: DataFragment, offsets: Int64Array) -> bool:
         """Whether some rows of a fragment are so few, and so small, that all of their columns are read at once."""
-        return num_wanted <= _FEW_ROWS and self._wanted_bytes(fragment, num_wanted) <= _FEW_BYTES
+        num_wanted = len(offsets)
+        if num_wanted <= _FEW_ROWS:
+            return self._wanted_bytes(fragment, num_wanted) <= _FEW_BYTES
+        if num_wanted > _FEW_IN_A_RUN or int(offsets[-1]) - int(offsets[0]) >= num_wanted:
+            return False
+        return sum([inf if width is None else width for width in self._columns.fixed_widths]) <= _FEW_BYTES_IN_A_RUN
 
     def _wanted_bytes(self, fragment: DataFragment, num_wanted: int) -> float:
         """As `_decoded_bytes`, of some of its rows."""
