@@ -181,3 +181,46 @@ def test_members_of_structs_in_lists_are_one_list_for_each_row() -> None:
     found = member_values(hidden, ["item", "t"])
     assert found[0].as_py() == []
     assert np.all(found.offsets.to_numpy() >= 0)
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize("column", ["l.t", "l.k"])
+def test_filters_find_the_rows_that_a_search_finds(tmp_path: Path, column: str, is_indexed: bool) -> None:
+    data = table(300, 4)
+    dataset = lance_spark.write(data, str(tmp_path))
+    if is_indexed:
+        dataset = lance_spark.open(str(tmp_path)).create_text_index(column)
+        dataset = dataset.append(table(40, 5, first_id=300)).delete("id % 9 = 1")
+    lists = dict(zip(*dataset.to_table(["id", "l"]).to_pydict().values(), strict=True))
+    for words in ("w1", "w3 w7", "w2 w2 w11"):
+        found = set(dataset.search(MatchQuery(words, column), ["id"])["id"].to_pylist())
+        both = set(dataset.search(MatchQuery(words, column, operator="AND"), ["id"])["id"].to_pylist())
+        expected = {
+            f"lance_match({column}, '{words}')": found,
+            f"lance_match({column.upper()}, '{words}', 'operator=AND')": both,
+            f"lance_match({column}, '{words}') AND id < 100": {id_ for id_ in found if id_ < 100},
+            f"lance_match({column}, '{words}') OR id < 100": {id_ for id_ in lists if id_ < 100} | found,
+            f"NOT lance_match({column}, '{words}')": {id_ for id_, list_ in lists.items() if list_ is not None} - found,
+        }
+        assert found
+        for condition, ids in expected.items():
+            assert set(dataset.to_table(["id"], condition)["id"].to_pylist()) == ids, condition
+            assert dataset.count_rows(condition) == len(ids), condition
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "message"),
+    [
+        ("lance_match(l.n, 'w1')", InvalidInputError, "text search needs strings"),
+        ("lance_match(l, 'w1')", InvalidInputError, "text search needs strings"),
+        ("lance_match(l.no, 'w1')", NotFoundError, "no field no"),
+        ("l.t = 'w1' AND lance_match(l.t, 'w1')", InvalidInputError, "only a struct has fields"),
+        ("lance_match(l.t, 'w1') IS NULL", InvalidInputError, "only a struct has fields"),
+    ],
+)
+def test_other_conditions_on_members_of_lists_are_refused(
+    tmp_path: Path, condition: str, error: type[Exception], message: str
+) -> None:
+    dataset = lance_spark.write(table(20, 4), str(tmp_path))
+    with pytest.raises(error, match=message):
+        dataset.to_table(["id"], condition)
