@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,22 @@ def test_words_are_looked_up_in_what_earlier_searches_have_decoded(
     looked_up = [state for state in tables if state[:, kernel.IS_LOOKED_UP].any()]
     assert {bool(state[:, kernel.MEMBERS].any()) for state in looked_up} == {True, False}
     assert any(state[row, kernel.DOCS] != state[row, kernel.ROOM] for state in tables for row in range(len(state)))
+
+
+def test_threads_share_what_they_decode(uri: str) -> None:
+    dataset = lance_spark.write(table(6000), uri).create_text_index(TEXT)
+    wanted = [query for query in queries(6, 25, phrases=False) if isinstance(query, MatchQuery)]
+    expected = [dataset.search(query, ["id"]).slice(0, 10) for query in wanted]
+
+    def found(places: list[int]) -> list[bool]:
+        return [dataset.search(wanted[place], ["id"], 10).equals(expected[place]) for place in places]
+
+    choose = random.Random(1)
+    orders = [choose.sample(range(len(wanted)), len(wanted)) for _ in range(4)]
+    for _ in range(3):
+        shared.clear()
+        with ThreadPoolExecutor(4) as pool:
+            assert all(all(answers) for answers in pool.map(found, orders))
 
 
 def test_long_lists_are_decoded_block_by_block(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
