@@ -153,14 +153,19 @@ def test_both_libraries_by_turns(uri: str, stable: bool) -> None:
         check_many(uri, 1, exact=False, seed=turn)
 
 
-def test_large_partitions_stay_apart(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_PARTITION_TOKENS", 4000)
+@pytest.mark.parametrize(
+    ("bound", "most", "num_partitions"), [("_PARTITION_TOKENS", 4000, 2), ("_PARTITION_TERMS", 20, 4)]
+)
+def test_large_partitions_stay_apart(
+    uri: str, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, num_partitions: int
+) -> None:
+    monkeypatch.setattr(build, bound, most)
     lance.write_dataset(table(900), uri, max_rows_per_file=300)
     create(uri, "ours", with_position=True)
     lance.write_dataset(table(200, 5, 5000), uri, mode="append")
     lance_spark.open(uri).optimize_indices()
     assert covered(uri) == (1, 0)
-    assert lance_spark.open(uri).index_statistics("words")["segments"][0]["num_partitions"] == 2
+    assert lance_spark.open(uri).index_statistics("words")["segments"][0]["num_partitions"] == num_partitions
     check_as_afresh(uri)
 
 

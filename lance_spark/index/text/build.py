@@ -29,6 +29,10 @@ from lance_spark.index.text.stored import ITEM_COLUMN
 from lance_spark.index.text.transducer import encoded
 
 _PARTITION_TOKENS = 1 << 27
+_PARTITION_TERMS = 1 << 22
+"""A partition with as many tokens, or as many distinct terms, is closed: both are in memory until then. A search asks
+each partition."""
+
 _FORMAT = {"posting_block_size": str(BLOCK), "posting_tail_codec": "varint_delta_v1"}
 _POSITIONS_FORMAT = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
 
@@ -163,7 +167,7 @@ def write_segment_files(
         else:
             values, row_ids = source
             part.add(values, row_ids)
-        if part.num_tokens >= _PARTITION_TOKENS:
+        if part.num_tokens >= _PARTITION_TOKENS or part.num_terms >= _PARTITION_TERMS:
             part.write(len(partitions), output)
             partitions.append(len(partitions))
             part = _Part(parameters)
@@ -196,6 +200,11 @@ class _Part:
         self._row_ids: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
         self._items: list[UInt32Array] = []
         self.num_tokens = 0
+
+    @property
+    def num_terms(self) -> int:
+        """The distinct terms so far."""
+        return len(self._analyzer.terms)
 
     def add(self, values: pa.Array, row_ids: npt.NDArray[np.uint64]) -> None:
         items = None
