@@ -98,3 +98,12 @@ def test_terms_within_a_distance() -> None:
     assert dictionary.within("apple", 2, 0) == ["ape", "aple", "apple", "apples", "maple"]
     assert dictionary.within("apple", 2, 1) == ["ape", "aple", "apple", "apples"]
     assert dictionary.within("日本誤", 1, 2) == ["日本", "日本語"]
+
+
+@pytest.mark.parametrize("numbers", [[0, 0, 2], [1, 2, 3], [-1, 0, 1], [0, 1, 1 << 40]])
+def test_numbers_that_name_no_list_of_terms_are_refused(numbers: list[int]) -> None:
+    """In a merge of indexes each posting list would get the term of another one."""
+    words = Dictionary.of_terms(["a", "b", "c"])
+    assert words.terms().to_pylist() == ["a", "b", "c"]
+    with pytest.raises(CorruptFileError, match="numbers"):
+        Dictionary(words.arena, words.ends, np.array(numbers, np.int64)).terms()

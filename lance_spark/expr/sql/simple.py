@@ -1,7 +1,7 @@
 """Parses the filters of lookups without sqlglot: comparisons of columns with plain constants, joined by AND.
 
 What is read here has one meaning only, that of the whole grammar; everything else is left to it (`expr.sql.reader`).
-A key is parsed in a tenth of the time, a list of 1,000 keys in a twentieth, which is more than finding their rows takes.
+A key is parsed in a tenth of the time, a list of 1,000 keys in a twentieth, which is more than their rows take.
 
 >>> str(parse_simple("id = 5 AND kind IN ('a', 'b')")), parse_simple("id = 5 OR id = 6")
 ("id = 5 AND kind IN ('a', 'b')", None)

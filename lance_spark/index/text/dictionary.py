@@ -49,16 +49,19 @@ class Dictionary:
         return len(self.ends)
 
     def terms(self) -> pa.LargeStringArray:
-        """All terms by number, if the numbers are dense.
+        """All terms by number.
 
         Raises:
-            CorruptFileError: a term is no text.
+            CorruptFileError: a term is no text, or the numbers are not 0, 1, 2 and so on.
         """
+        order = np.argsort(self.numbers)
+        if not np.array_equal(self.numbers[order], np.arange(len(self))):
+            raise CorruptFileError(f"the {len(self)} terms of a token dictionary do not have the numbers from 0")
         offsets = np.concatenate([np.zeros(1, np.int64), self.ends])
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(self.arena))]
         words = pa.Array.from_buffers(pa.large_binary(), len(self), buffers)
         try:
-            return words.take(pa.array(np.argsort(self.numbers))).cast(pa.large_string())
+            return words.take(pa.array(order)).cast(pa.large_string())
         except pa.ArrowInvalid as error:
             raise CorruptFileError(f"a term of a token dictionary is no UTF-8: {error}") from error
 
