@@ -69,7 +69,7 @@ def _clear(target, length):
 
 
 @inlined
-def _unpack_block(source, width, word_bits, target):
+def unpack_block(source, width, word_bits, target):
     """Unpacks 128 * width bytes into 1024 words of word_bits bits; 0 <= width <= word_bits."""
     if width == 0:
         _clear(target, 128 * word_bits)
@@ -126,7 +126,7 @@ def unpack_inline(data, starts, sizes, num_values, num_chunks, word_bits, target
         width = read_word(data + start[i], word_bytes)
         if width > np.uint64(word_bits) or size[i] < word_bytes + np.int64(width) * BLOCK_BYTES_PER_BIT:
             return ~np.int64(i)
-        _unpack_block(data + start[i] + word_bytes, np.int64(width), word_bits, target)
+        unpack_block(data + start[i] + word_bytes, np.int64(width), word_bits, target)
         target += count[i] * word_bytes
     return 0
 
@@ -142,7 +142,7 @@ def unpack_chunk(source, size, count, word_bits, width, target):
     if left < 0:
         return False
     for _ in range(blocks):
-        _unpack_block(source, width, word_bits, target)
+        unpack_block(source, width, word_bits, target)
         source += block_bytes
         target += BLOCK_VALUES * word_bytes
     if tail == 0:
@@ -150,7 +150,7 @@ def unpack_chunk(source, size, count, word_bits, width, target):
     if left == tail * word_bytes:
         copy_bytes(target, source, left)
     elif left >= block_bytes:
-        _unpack_block(source, width, word_bits, target)
+        unpack_block(source, width, word_bits, target)
     else:
         return False
     return True

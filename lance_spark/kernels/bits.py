@@ -23,37 +23,45 @@ from lance_spark.kernels.jit import (
 )
 
 
+@inlined
+def append_bits(target, filled, source, num_bits):
+    """Copies bits from `source` behind the `filled` bits at `target`; trailing bits of the last byte are zero.
+
+    `target` needs one byte more than the bits take.
+    """
+    if num_bits == 0:
+        return
+    num_bytes = (num_bits + 7) >> 3
+    shift = np.uint64(filled & 7)
+    first = pointer_u8(source)
+    out = pointer_u8(target + (filled >> 3))
+    last = np.uint64(num_bytes - 1)
+    if shift == 0:
+        copy_bytes(target + (filled >> 3), source, num_bytes)
+    else:
+        carry = np.uint64(out[0])
+        for j in range(np.uint64(num_bytes)):
+            carry |= np.uint64(first[j]) << shift
+            out[j] = np.uint8(carry & np.uint64(0xFF))
+            carry >>= np.uint64(8)
+        last = np.uint64(((filled + num_bits + 7) >> 3) - (filled >> 3) - 1)
+        if last >= np.uint64(num_bytes):
+            out[last] = np.uint8(carry)
+    if (filled + num_bits) & 7:
+        out[last] = np.uint8(
+            np.uint64(out[last]) & ((np.uint64(1) << np.uint64((filled + num_bits) & 7)) - np.uint64(1))
+        )
+
+
 @kernel("void(int64, int64, int64, int64, int64)")
 def concatenate_bits(data, starts, num_bits, num_slices, target):
-    """Copies `num_bits[i]` bits from byte `data + starts[i]` for every i, back to back.
-
-    `target` needs one byte more than the bits take. Trailing bits of the last byte are zero.
-    """
+    """Copies `num_bits[i]` bits from byte `data + starts[i]` for every i, back to back, as `append_bits` does."""
     start = pointer_i64(starts)
     count = pointer_i64(num_bits)
-    filled = 0
+    filled = np.int64(0)
     for i in range(np.uint64(num_slices)):
-        if count[i] == 0:
-            continue
-        num_bytes = (count[i] + 7) >> 3
-        shift = np.uint64(filled & 7)
-        source = pointer_u8(data + start[i])
-        out = pointer_u8(target + (filled >> 3))
-        last = np.uint64(num_bytes - 1)
-        if shift == 0:
-            copy_bytes(target + (filled >> 3), data + start[i], num_bytes)
-        else:
-            carry = np.uint64(out[0])
-            for j in range(np.uint64(num_bytes)):
-                carry |= np.uint64(source[j]) << shift
-                out[j] = np.uint8(carry & np.uint64(0xFF))
-                carry >>= np.uint64(8)
-            last = np.uint64(((filled + count[i] + 7) >> 3) - (filled >> 3) - 1)
-            if last >= np.uint64(num_bytes):
-                out[last] = np.uint8(carry)
+        append_bits(target, filled, data + start[i], count[i])
         filled += count[i]
-        if filled & 7:
-            out[last] = np.uint8(np.uint64(out[last]) & ((np.uint64(1) << np.uint64(filled & 7)) - np.uint64(1)))
 
 
 @kernel("void(int64, int64, int64, int64)")

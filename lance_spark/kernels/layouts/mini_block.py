@@ -23,7 +23,7 @@ def _number(address, num_bytes):
 
 
 @inlined
-def _chunk(word_at, word_bytes, left, is_last):
+def chunk_of_word(word_at, word_bytes, left, is_last):
     """(bytes, values) of a chunk by its word; the last chunk has the values that are left."""
     word = np.int64(read_word(word_at, word_bytes))
     return ((word >> 4) + 1) << 3, left if is_last else np.int64(1) << (word & 15)
@@ -53,7 +53,7 @@ def parse_words(pages, num_pages, word_bytes, table, num_chunks):
         left = of_page[3 * num_pages + page]
         start = np.int64(0)
         for i in range(count):
-            size, num_values = _chunk(words + i * word_bytes, word_bytes, left, i == count - 1)
+            size, num_values = chunk_of_word(words + i * word_bytes, word_bytes, left, i == count - 1)
             if num_values > left or start + size > num_bytes:
                 return ~np.int64(page)
             left -= num_values
@@ -104,7 +104,7 @@ def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, tab
         left = of_page[3 * num_pages + page]
         start = np.int64(0)
         for i in range(count):
-            size, num_values = _chunk(words + i * word_bytes, word_bytes, left, i == count - 1)
+            size, num_values = chunk_of_word(words + i * word_bytes, word_bytes, left, i == count - 1)
             if num_values > left or start + size > num_bytes:
                 return -1
             if at < n and value[at] < before + num_values:

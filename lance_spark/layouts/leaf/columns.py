@@ -7,9 +7,15 @@ are read concurrently, each to path arrays, and then merged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
+from lance_spark.layouts.in_memory import MAX_PAGES, InMemoryColumn, InMemoryFields, read_columns
 from lance_spark.layouts.merge import merge_columns
+from lance_spark.layouts.mini_block.in_memory import MiniBlockColumn
 from lance_spark.layouts.page_runs import Leaf, Selection, read_leaves
 from lance_spark.layouts.path import LeafPath
 from lance_spark.schema.arrow import to_arrow_type
@@ -17,7 +23,7 @@ from lance_spark.schema.columns import paths
 from lance_spark.schema.field import Field, FieldId
 
 
-class LeafFields:
+class LeafFields(InMemoryFields):
     """See `lance_spark.layouts.base.FieldsReader`.
 
     Args:
@@ -37,6 +43,20 @@ class LeafFields:
     def __call__(self, rows: RowRanges) -> FieldsReads:
         return self._merged(rows.num_rows, [Selection(self._leaves, rows)])
 
+    def read_in_memory(self, data: pa.Buffer, rows: RowRanges) -> tuple[list[pa.ChunkedArray], int] | None:
+        return None if self._in_memory is None else read_columns(self._in_memory, data, rows)
+
+    @cached_property
+    def _in_memory(self) -> list[InMemoryColumn] | None:
+        """The columns, if all of them are fields that can be read from memory."""
+        found = []
+        for leaf, parts in zip(self._leaves, self._to_merge, strict=False):
+            column = None if parts is not None else in_memory_column(leaf)
+            if column is None:
+                return None
+            found.append(column)
+        return found if len(found) == len(self._to_merge) else None
+
     def of_files(self, files: Sequence[tuple[LeafFields, RowRanges, int]]) -> FieldsReads:
         """The fields of several files that have the same leaves, one file behind the other.
 
@@ -55,3 +75,16 @@ class LeafFields:
             else merge_columns(parts[0], [next(arrays) for _ in range(parts[1])], num_rows)
             for parts in self._to_merge
         ]
+
+
+def in_memory_column(leaf: Leaf) -> InMemoryColumn | None:
+    """The column of a leaf, if it can be read from memory."""
+    pages = leaf.column.pages
+    if len(leaf.path.nodes) != 1 or not 1 <= len(pages) <= MAX_PAGES:
+        return None
+    try:
+        layouts = [leaf.layout(number) for number in range(len(pages))]
+    except (CorruptFileError, UnsupportedFeatureError):
+        # Rows of other pages can still be read.
+        return None
+    return MiniBlockColumn.of(leaf.path.data_type, pages, layouts)

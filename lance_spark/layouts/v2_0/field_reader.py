@@ -7,13 +7,16 @@ struct is a struct whose column has packed rows, a blob field one with the colum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
+from lance_spark.layouts.in_memory import InMemoryColumn, InMemoryFields, read_columns
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
+from lance_spark.layouts.v2_0.in_memory import FlatColumn
 from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, MissingNode, Node, StructNode, merged
 from lance_spark.layouts.v2_0.packed_struct import PackedStruct
 from lance_spark.layouts.v2_0.registry import holds_blobs
@@ -25,7 +28,7 @@ from lance_spark.schema.logical_type import LARGE_LIST_TYPES, LIST_TYPES
 _Columns = Mapping[FieldId, EncodedColumn]
 
 
-class NodeFields:
+class NodeFields(InMemoryFields):
     """See `lance_spark.layouts.base.FieldsReader`.
 
     Args:
@@ -39,6 +42,17 @@ class NodeFields:
     def __call__(self, rows: RowRanges) -> FieldsReads:
         wanted = merged(rows)
         return side_by_side([node.read(wanted) for node in self._nodes])
+
+    def read_in_memory(self, data: pa.Buffer, rows: RowRanges) -> tuple[list[pa.ChunkedArray], int] | None:
+        return None if self._in_memory is None else read_columns(self._in_memory, data, rows)
+
+    @cached_property
+    def _in_memory(self) -> list[InMemoryColumn] | None:
+        """The columns, if all fields are leaves that can be read from memory."""
+        leaves = [node for node in self._nodes if isinstance(node, LeafNode)]
+        found = [FlatColumn.of(leaf.data_type, leaf.column) for leaf in leaves]
+        columns = [column for column in found if column is not None]
+        return [*columns] if len(columns) == len(self._nodes) else None
 
 
 def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:

@@ -134,8 +134,9 @@ class LocalStore:
         whole = self._still_mapped(path)
         if whole is None or whole.size != size:
             return None
-        # Nobody waits for memory.
-        READS.add(requests, num_bytes, 0.0)
+        if requests:
+            # Nobody waits for memory.
+            READS.add(requests, num_bytes, 0.0)
         return whole
 
     def read_copies(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:

@@ -191,6 +191,10 @@ class ReadVerbs(ABC):
         )
         if batch_size is None:
             parts = [(scan.all_in_memory, manifest) for scan, manifest in parts]
+            if len(parts) == 1 and limit is None and not offset and not wants_bytes(blob_handling):
+                rows = parts[0][0].all_rows_at_once(parts[0][1].fragments)
+                if rows is not None:
+                    return _shown(plan, rows)
         if wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
             batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))

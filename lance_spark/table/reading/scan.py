@@ -521,6 +521,23 @@ class Scan:
             for tables in overlapped(read, some, at_once):
                 yield from tables
 
+    def all_rows_at_once(self, fragments: FragmentList) -> pa.Table | None:
+        """All rows, if they are those of one fragment that surely fits into one window; None if not.
+
+        They are what `read_fragments` gives, in a third of its calls. Raises as `read_fragment`.
+        """
+        if len(fragments) != 1 or self.filter is not None or not self.output:
+            return None
+        fragment = fragments[0]
+        if fragment.deletion_file is not None or None in self._columns.fixed_widths:
+            return None
+        if self._decoded_bytes(fragment) > self.window_bytes:
+            return None
+        with self.bases.reading():
+            reader = self._reader(fragment)
+            lineage = RowLineage(fragment, reader, self.stable_row_ids)
+            return self._decoder.unfiltered(reader, lineage, RowRanges.of(0, reader.num_rows))
+
     def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids, is_selective=True)
         return self._decoder.unfiltered(reader, reader, RowRanges.of_numbers(reader.offsets_of_live(positions)))

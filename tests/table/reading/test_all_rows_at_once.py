@@ -1,0 +1,88 @@
+"""Tables of one fragment that are read without windows: the rows that the reference library reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import LanceError
+from lance_spark.table.reading.scan import Scan
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each call has read all rows at once."""
+    found: list[bool] = []
+    read = Scan.all_rows_at_once
+
+    def noted(self: Scan, fragments: object) -> pa.Table | None:
+        rows = read(self, fragments)
+        found.append(rows is not None)
+        return rows
+
+    monkeypatch.setattr(Scan, "all_rows_at_once", noted)
+    return found
+
+
+def table(num_rows: int) -> pa.Table:
+    rng = np.random.default_rng(num_rows)
+    return pa.table(
+        {
+            "flag": rng.random(num_rows) < 0.5,
+            "small": rng.integers(0, 1000, num_rows),
+            "nullable": pa.array(rng.random(num_rows), mask=rng.random(num_rows) < 0.1),
+            "inner": pa.StructArray.from_arrays([pa.array(rng.integers(0, 9, num_rows))], ["i"]),
+        }
+    )
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("num_rows", [0, 1, 999, 70_001])
+@pytest.mark.parametrize("stable_row_ids", [False, True])
+def test_one_fragment(num_rows: int, version: str, stable_row_ids: bool, tmp_path: Path, at_once: list[bool]) -> None:
+    path = str(tmp_path / "x.lance")
+    theirs = lance.write_dataset(
+        table(num_rows), path, data_storage_version=version, enable_stable_row_ids=stable_row_ids
+    )
+    ours = lance_spark.open(path)
+    for _ in range(2):
+        assert ours.to_table().equals(theirs.to_table())
+        assert ours.to_table(["small", "flag"]).equals(theirs.to_table(["small", "flag"]))
+        assert ours.to_table(with_row_id=True, with_row_address=True).equals(
+            theirs.to_table(with_row_id=True, with_row_address=True)
+        )
+    assert all(at_once) == (num_rows > 0)
+
+
+def test_other_tables(tmp_path: Path, at_once: list[bool]) -> None:
+    path = str(tmp_path / "x.lance")
+    lance.write_dataset(table(500), path)
+    theirs = lance.dataset(path)
+    theirs.delete("small < 300")
+    assert lance_spark.open(path).to_table().equals(theirs.to_table())
+    theirs = lance.write_dataset(table(700), path, mode="append")
+    ours = lance_spark.open(path)
+    assert ours.to_table().equals(theirs.to_table())
+    assert ours.to_table(filter="small > 800").equals(theirs.to_table(filter="small > 800"))
+    texts = str(tmp_path / "texts.lance")
+    theirs = lance.write_dataset(pa.table({"t": ["a", "bc"]}), texts)
+    assert lance_spark.open(texts).to_table().equals(theirs.to_table())
+    assert not any(at_once)
+
+
+def test_batches_limits_and_damage(tmp_path: Path, at_once: list[bool]) -> None:
+    path = tmp_path / "x.lance"
+    theirs = lance.write_dataset(table(5000), str(path))
+    ours = lance_spark.open(str(path))
+    assert ours.to_table(limit=7, offset=3).equals(theirs.to_table(limit=7, offset=3))
+    assert max(map(len, ours.to_table(batch_size=64)["flag"].chunks)) == 64
+    assert not at_once
+    [file] = (path / "data").iterdir()
+    file.write_bytes(bytes(file.stat().st_size))
+    with pytest.raises(LanceError, match=file.name):
+        lance_spark.open(str(path)).to_table()
