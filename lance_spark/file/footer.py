@@ -60,11 +60,12 @@ class Footer:
             raise CorruptFileError(f"a Lance file of {file_size} bytes is shorter than its footer")
         first, offsets, buffers, num_buffers, num_columns, *_ = _FOOTER.unpack_from(tail, tail.size - FOOTER_BYTES)
         footer = cls(first, offsets, buffers, num_buffers, num_columns, version, file_size)
-        for table in (footer.column_offsets, footer.buffer_offsets):
-            if table.stop > file_size - FOOTER_BYTES:
-                raise CorruptFileError(
-                    f"the footer puts a table at bytes {table.start}..{table.stop} of a file of {file_size} bytes"
-                )
+        end = file_size - FOOTER_BYTES
+        if offsets + num_columns * _ENTRY_BYTES > end or buffers + num_buffers * _ENTRY_BYTES > end:
+            table = footer.column_offsets if footer.column_offsets.stop > end else footer.buffer_offsets
+            raise CorruptFileError(
+                f"the footer puts a table at bytes {table.start}..{table.stop} of a file of {file_size} bytes"
+            )
         if num_buffers == 0:
             raise CorruptFileError("the file has no global buffer, and so no schema")
         return footer
@@ -84,19 +85,22 @@ class OffsetTable:
     """The (position, size) pairs of one of the two tables, each parsed when it is asked for.
 
     Args:
-        table: the bytes of the table.
+        data: the bytes of the table from `start` on, which may have others before and behind it.
+        num_entries: the pairs.
         what: what the table is of, for errors.
     """
 
-    __slots__ = ("_file_size", "_table", "_what")
+    __slots__ = ("_data", "_file_size", "_num_entries", "_start", "_what")
 
-    def __init__(self, table: pa.Buffer, file_size: int, what: str) -> None:
-        self._table = table
+    def __init__(self, data: pa.Buffer, start: int, num_entries: int, file_size: int, what: str) -> None:
+        self._data = data
+        self._start = start
+        self._num_entries = num_entries
         self._file_size = file_size
         self._what = what
 
     def __len__(self) -> int:
-        return int(self._table.size) // _ENTRY_BYTES
+        return self._num_entries
 
     def __getitem__(self, number: int) -> EncodedBuffer:
         """The range of an entry that must exist.
@@ -104,7 +108,7 @@ class OffsetTable:
         Raises:
             CorruptFileError: the range is outside of the file.
         """
-        position, size = _ENTRY.unpack_from(self._table, number * _ENTRY_BYTES)
+        position, size = _ENTRY.unpack_from(self._data, self._start + number * _ENTRY_BYTES)
         if position > self._file_size or size > self._file_size - position:
             raise CorruptFileError(
                 f"{self._what} at {position} with {size} bytes leaves the file of {self._file_size} bytes"

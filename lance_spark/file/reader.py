@@ -22,6 +22,12 @@ from lance_spark.schema.columns import column_fields
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore
 
+_OBJECT_BYTES = 2560
+"""About what an open file takes beside the bytes of the file."""
+
+_PARSED_SIZE = 3
+"""About how many times their size in the file parsed metadata take."""
+
 _PAGE_BYTES = 1024
 """About what a parsed page takes."""
 
@@ -37,10 +43,27 @@ class FileReader(DataFileReader):
         self._footer = footer
         self._columns: dict[int, EncodedColumn] = {}
         self._bytes_of_columns = 0
-        tables = self._read_ranges([footer.column_offsets, footer.buffer_offsets])
-        self._column_places = OffsetTable(tables[0], footer.file_size, "column metadata")
-        self._global_buffers = OffsetTable(tables[1], footer.file_size, "a global buffer")
+        places, buffers = self._offset_tables()
+        columns, size = footer.num_columns, footer.file_size
+        self._column_places = OffsetTable(*places, columns, size, "column metadata")
+        self._global_buffers = OffsetTable(*buffers, footer.num_global_buffers, size, "a global buffer")
         self.schema, self.num_rows = parse_file_descriptor(self.read_global_buffer(0))
+
+    def _offset_tables(self) -> list[tuple[pa.Buffer, int]]:
+        """The bytes of both tables, and where each begins in them."""
+        footer = self._footer
+        tail_start = footer.file_size - self._tail.size
+        starts = footer.column_offsets_position - tail_start, footer.buffer_offsets_position - tail_start
+        if min(starts) >= 0:
+            # Not even slices: files of few rows are opened by the thousand.
+            return [(self._tail, start) for start in starts]
+        return [(table, 0) for table in self._read_ranges([footer.column_offsets, footer.buffer_offsets])]
+
+    @property
+    def cached_bytes(self) -> int:
+        # The parsed metadata of all columns, once they are read, take some times their bytes; values stay as they are.
+        metadata = self.size_bytes - self._footer.column_metadata_position
+        return _OBJECT_BYTES + int(self._tail.size) + _PARSED_SIZE * max(0, min(metadata, int(self._tail.size)))
 
     @property
     def held_bytes(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
 
 import lance
@@ -261,3 +263,29 @@ def test_a_file_with_many_columns(tmp_path: Path) -> None:
     file = write(tmp_path / "x.lance", table)
     assert_tables_equal(file.read_table(), table)
     assert file.read_table(["c3"]).to_pydict() == {"c3": [3, 4]}
+
+
+@pytest.mark.parametrize("num_columns", [3, 200])
+def test_what_open_files_take_in_memory_is_about_what_they_say(num_columns: int, tmp_path: Path) -> None:
+    content = pa.table({f"c{number}": np.arange(100) + number for number in range(num_columns)})
+    write(tmp_path / "x.lance", content)
+    data = (tmp_path / "x.lance").read_bytes()
+    store = open_store("memory://sizes")
+    names = [f"{number}.lance" for number in range(50)]
+    for name in names:
+        store.put(name, data)
+    warm = open_data_file(store, names[0])
+    warm.read_table()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        files = [open_data_file(store, name) for name in names]
+        for file in files:
+            file.prepared(file.schema.fields, file.columns)
+        gc.collect()
+        # The ends of files are Arrow buffers, here those of the store.
+        taken = tracemalloc.get_traced_memory()[0] + sum(file.tail.size for file in files)
+    finally:
+        tracemalloc.stop()
+    stated = sum(file.held_bytes for file in files)
+    assert taken < stated < 2 * taken, (taken, stated)
