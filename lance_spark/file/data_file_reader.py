@@ -146,16 +146,22 @@ class DataFileReader(ABC):
             return self._run(reader(wanted)) if found is None else found
 
     def _read_in_memory(self, reader: InMemoryFields, rows: RowRanges) -> list[pa.ChunkedArray] | None:
-        """The fields of `reader`, if the file is in memory and they can be read from there."""
+        """The fields of `reader`, if the file is in memory and some of them can be read from there."""
         is_tail = self._tail.size == self.size_bytes
         whole = self._tail if is_tail else mapped_file(self._store, self.path, self.size_bytes, 0, 0)
-        found = None if whole is None else reader.read_in_memory(whole, rows)
-        if found is None:
+        columns = None if whole is None else reader.in_memory
+        if columns is None:
             return None
-        if not is_tail:
+        found = [None if column is None else column.read(whole, rows) for column in columns]
+        num_read = sum([each[1] for each in found if each is not None])
+        if not is_tail and num_read:
             # Nobody waits for memory.
-            READS.add(len(found[0]), found[1], 0.0)
-        return found[0]
+            READS.add(len(found), num_read, 0.0)
+        others = tuple([place for place, each in enumerate(found) if each is None])
+        if len(others) == len(found):
+            return None
+        rest = iter(self._run(reader.only(others)(rows)) if others else ())
+        return [next(rest) if each is None else pa.chunked_array(each[0]) for each in found]
 
     def read_table(self, columns: Sequence[str] | None = None, rows: RowRanges | None = None) -> pa.Table:
         """The file as a table by its own schema; `columns` may be dotted paths, None for all.

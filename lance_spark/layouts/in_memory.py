@@ -20,7 +20,7 @@ from lance_spark.encodings.blocks import Block, FixedSizeListBlock, FixedWidthBl
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.arrow_values import block_to_array
-from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.base import FieldsReader, RowRanges
 from lance_spark.layouts.checked_values import PLAIN
 
 MAX_PAGES = 256
@@ -30,20 +30,6 @@ _FEW_ROWS = 1024
 _FEW_OF = 8
 _SHORT_RANGE = 32
 """Values are copied one by one if there are few of them, or few in proportion, and not in long ranges."""
-
-
-class InMemoryFields:
-    """Fields that can be read from a file in memory."""
-
-    # Not abstract: instances of abstract classes are found by a search, at every read.
-    def read_in_memory(self, data: pa.Buffer, rows: RowRanges) -> tuple[list[pa.ChunkedArray], int] | None:
-        """The fields at `rows`, and how many bytes of the file were read for them; None if that is not possible.
-
-        Args:
-            data: all of the file.
-            rows: rows of the file.
-        """
-        return None
 
 
 @dataclass(frozen=True)
@@ -153,15 +139,20 @@ class InMemoryColumn(ABC):
         """Copies the values of some rows: arguments and result of the kernels of `kernels.layouts.in_memory`."""
 
 
-def read_columns(
-    columns: Sequence[InMemoryColumn], data: pa.Buffer, rows: RowRanges
-) -> tuple[list[pa.ChunkedArray], int] | None:
-    """`InMemoryFields.read_in_memory` of fields each of which is a column."""
-    arrays, num_read = [], 0
-    for column in columns:
-        found = column.read(data, rows)
-        if found is None:
-            return None
-        arrays.append(pa.chunked_array(found[0]))
-        num_read += found[1]
-    return arrays, num_read
+class InMemoryFields:
+    """Top-level fields of a file, some of which may be columns that can be read from memory."""
+
+    # Not abstract: instances of abstract classes are found by a search, at every read.
+    @property
+    def in_memory(self) -> Sequence[InMemoryColumn | None] | None:
+        """The column of each field, None for others; None if there is no column."""
+        return None
+
+    def only(self, places: tuple[int, ...]) -> FieldsReader:
+        """Reads the fields at some places in the general way."""
+        raise NotImplementedError
+
+
+def columns_or_none(columns: Sequence[InMemoryColumn | None]) -> Sequence[InMemoryColumn | None] | None:
+    """`columns`, None if there is no column."""
+    return columns if any(column is not None for column in columns) else None

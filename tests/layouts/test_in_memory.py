@@ -72,8 +72,9 @@ def _selections(num_rows: int) -> list[RowRanges]:
 def _in_memory(file: FileReader, content: pa.Buffer, rows: RowRanges) -> pa.ChunkedArray | None:
     reader = file.prepared(file.schema.fields, file.columns)
     assert isinstance(reader, InMemoryFields)
-    found = reader.read_in_memory(content, rows)
-    return None if found is None else found[0][0]
+    [column] = reader.in_memory or [None]
+    found = None if column is None else column.read(content, rows)
+    return None if found is None else pa.chunked_array(found[0])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -97,6 +98,23 @@ def test_values_are_those_that_were_written(
         assert file.read(file.schema.fields, file.columns, rows)[0].combine_chunks().equals(expected)
     # All rows are left to the general way if some are null; in 2.0 they are views, if the file begins at a word.
     assert num_found >= len(_selections(NUM_ROWS)) - 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_columns_of_other_kinds_beside_them(version: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    texts = pa.array([f"text {number}" for number in rng.integers(0, 10**9, NUM_ROWS).tolist()])
+    inner = pa.StructArray.from_arrays([VALUES["wide"], texts], ["number", "text"])
+    lists = pa.ListArray.from_arrays(np.arange(NUM_ROWS + 1, dtype=np.int32), VALUES["float64"])
+    table = pa.table(
+        {"t": texts, "w": VALUES["wide"], "in": inner, "b": COLUMNS["bool, nulls"], "l": lists, "v": VALUES["vectors"]}
+    )
+    write(tmp_path / "x.lance", table, version, max_page_bytes=40_000)
+    for names in (table.column_names, ["w", "v"], ["in", "t"], ["l", "b", "t"]):
+        file = open_file(tmp_path / "x.lance")
+        for rows in _selections(NUM_ROWS) * 2:
+            expected = table.select(names).take(pa.array(rows.indices()))
+            assert file.read_table(names, rows).combine_chunks().equals(expected.combine_chunks())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

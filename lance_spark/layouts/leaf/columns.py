@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-
-import pyarrow as pa
+from itertools import islice
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
-from lance_spark.layouts.in_memory import MAX_PAGES, InMemoryColumn, InMemoryFields, read_columns
+from lance_spark.layouts.in_memory import MAX_PAGES, InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.layouts.mini_block.in_memory import MiniBlockColumn
 from lance_spark.layouts.page_runs import Leaf, Selection, read_leaves
@@ -32,6 +31,9 @@ class LeafFields(InMemoryFields):
     """
 
     def __init__(self, fields: Sequence[Field], columns: Mapping[FieldId, EncodedColumn]) -> None:
+        self._fields = fields
+        self._columns = columns
+        self._parts: dict[tuple[int, ...], LeafFields] = {}
         self._leaves: list[Leaf] = []
         self._to_merge: list[tuple[Field, int] | None] = []
         for field in fields:
@@ -43,19 +45,19 @@ class LeafFields(InMemoryFields):
     def __call__(self, rows: RowRanges) -> FieldsReads:
         return self._merged(rows.num_rows, [Selection(self._leaves, rows)])
 
-    def read_in_memory(self, data: pa.Buffer, rows: RowRanges) -> tuple[list[pa.ChunkedArray], int] | None:
-        return None if self._in_memory is None else read_columns(self._in_memory, data, rows)
-
     @cached_property
-    def _in_memory(self) -> list[InMemoryColumn] | None:
-        """The columns, if all of them are fields that can be read from memory."""
-        found = []
-        for leaf, parts in zip(self._leaves, self._to_merge, strict=False):
-            column = None if parts is not None else in_memory_column(leaf)
-            if column is None:
-                return None
-            found.append(column)
-        return found if len(found) == len(self._to_merge) else None
+    def in_memory(self) -> Sequence[InMemoryColumn | None] | None:
+        leaves = iter(self._leaves)
+        found: list[InMemoryColumn | None] = []
+        for parts in self._to_merge:
+            held = list(islice(leaves, 1 if parts is None else parts[1]))
+            found.append(in_memory_column(held[0]) if parts is None else None)
+        return columns_or_none(found)
+
+    def only(self, places: tuple[int, ...]) -> LeafFields:
+        if places not in self._parts:
+            self._parts[places] = LeafFields([self._fields[place] for place in places], self._columns)
+        return self._parts[places]
 
     def of_files(self, files: Sequence[tuple[LeafFields, RowRanges, int]]) -> FieldsReads:
         """The fields of several files that have the same leaves, one file behind the other.

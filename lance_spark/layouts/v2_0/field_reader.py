@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
-from lance_spark.layouts.in_memory import InMemoryColumn, InMemoryFields, read_columns
+from lance_spark.layouts.in_memory import InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.in_memory import FlatColumn
@@ -43,16 +43,16 @@ class NodeFields(InMemoryFields):
         wanted = merged(rows)
         return side_by_side([node.read(wanted) for node in self._nodes])
 
-    def read_in_memory(self, data: pa.Buffer, rows: RowRanges) -> tuple[list[pa.ChunkedArray], int] | None:
-        return None if self._in_memory is None else read_columns(self._in_memory, data, rows)
-
     @cached_property
-    def _in_memory(self) -> list[InMemoryColumn] | None:
-        """The columns, if all fields are leaves that can be read from memory."""
-        leaves = [node for node in self._nodes if isinstance(node, LeafNode)]
-        found = [FlatColumn.of(leaf.data_type, leaf.column) for leaf in leaves]
-        columns = [column for column in found if column is not None]
-        return [*columns] if len(columns) == len(self._nodes) else None
+    def in_memory(self) -> Sequence[InMemoryColumn | None] | None:
+        return columns_or_none(
+            [FlatColumn.of(node.data_type, node.column) if isinstance(node, LeafNode) else None for node in self._nodes]
+        )
+
+    def only(self, places: tuple[int, ...]) -> NodeFields:
+        part = NodeFields([], {})
+        part._nodes = [self._nodes[place] for place in places]
+        return part
 
 
 def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:
