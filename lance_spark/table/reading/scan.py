@@ -61,6 +61,9 @@ _FEW_IN_A_RUN = 16384
 _FEW_BYTES_IN_A_RUN = 32
 """The same for this many rows side by side, such as those of zones, of no more bytes each."""
 
+_FEW_FRAGMENTS = 8
+"""Up to this many, all rows are read fragment by fragment; more are decoded together, if they are small."""
+
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
 
@@ -522,21 +525,28 @@ class Scan:
                 yield from tables
 
     def all_rows_at_once(self, fragments: FragmentList) -> pa.Table | None:
-        """All rows, if they are those of one fragment that surely fits into one window; None if not.
+        """All rows, if they are those of few fragments that surely fit into one window; None if not.
 
         They are what `read_fragments` gives, in a third of its calls. Raises as `read_fragment`.
         """
-        if len(fragments) != 1 or self.filter is not None or not self.output:
+        if not 0 < len(fragments) <= _FEW_FRAGMENTS or self.filter is not None or not self.output:
             return None
-        fragment = fragments[0]
-        if fragment.deletion_file is not None or None in self._columns.fixed_widths:
+        read = list(fragments)
+        if None in self._columns.fixed_widths or any(fragment.deletion_file is not None for fragment in read):
             return None
-        if self._decoded_bytes(fragment) > self.window_bytes:
+        if sum(map(self._decoded_bytes, read)) > self.window_bytes:
+            return None
+        if len(read) > 1 and self.bases.reads_at_once > 1:
+            # Their requests wait for each other less if they are read as one.
             return None
         with self.bases.reading():
-            reader = self._reader(fragment)
-            lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            return self._decoder.unfiltered(reader, lineage, RowRanges.of(0, reader.num_rows))
+            tables = [self._all_rows(fragment) for fragment in read]
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def _all_rows(self, fragment: DataFragment) -> pa.Table:
+        reader = self._reader(fragment)
+        lineage = RowLineage(fragment, reader, self.stable_row_ids)
+        return self._decoder.unfiltered(reader, lineage, RowRanges.of(0, reader.num_rows))
 
     def _read_rows_of_group(self, fragments: Sequence[DataFragment], positions: Sequence[Int64Array]) -> pa.Table:
         reader = FragmentGroup(fragments, self.bases, self.stable_row_ids, is_selective=True)

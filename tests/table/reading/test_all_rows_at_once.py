@@ -59,6 +59,21 @@ def test_one_fragment(num_rows: int, version: str, stable_row_ids: bool, tmp_pat
     assert all(at_once) == (num_rows > 0)
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+def test_few_fragments(version: str, tmp_path: Path, at_once: list[bool]) -> None:
+    path = str(tmp_path / "x.lance")
+    for num_rows in (700, 1, 2000, 33, 90_000, 5, 64, 1000):
+        mode = "append" if Path(path).exists() else "create"
+        theirs = lance.write_dataset(table(num_rows), path, mode=mode, data_storage_version=version)
+        ours = lance_spark.open(path)
+        for options in ({}, {"columns": ["small"]}, {"with_row_id": True}):
+            assert ours.to_table(**options).equals(theirs.to_table(**options))
+    assert all(at_once)
+    theirs = lance.write_dataset(table(10), path, mode="append", data_storage_version=version)
+    assert lance_spark.open(path).to_table().equals(theirs.to_table())
+    assert at_once[-1] is False
+
+
 def test_other_tables(tmp_path: Path, at_once: list[bool]) -> None:
     path = str(tmp_path / "x.lance")
     lance.write_dataset(table(500), path)
