@@ -30,6 +30,9 @@ import pyarrow as pa
 
 _lock = threading.RLock()
 
+_COMPILER_BYTES = 512 << 20
+"""Address space that numba, LLVM and a first compilation take; measured 400 to 500 MB with one thread."""
+
 
 class Kernel:
     """A function that numba compiles at its first call.
@@ -196,12 +199,36 @@ _pointer_functions: dict[str, Any] = {}
 
 
 def import_compiler() -> None:
-    """Imports numba, which the first call of a kernel would do."""
+    """Imports numba, which the first call of a kernel would do.
+
+    Raises:
+        MemoryError: the process may not take as much address space as that needs.
+    """
     _pointers()
+
+
+def _check_address_space() -> None:
+    """Without enough of it LLVM ends the process, and OpenBLAS, which numba loads with scipy, tries again for ever."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return
+        with open("/proc/self/statm", encoding="ascii") as status:
+            taken = int(status.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return  # Not on this platform.
+    if limit - taken < _COMPILER_BYTES:
+        raise MemoryError(
+            f"this process may take {limit >> 20} MB of address space and has {taken >> 20} MB, "
+            f"and compiled code needs {_COMPILER_BYTES >> 20} MB more"
+        )
 
 
 def _pointers() -> dict[str, Any]:
     if not _pointer_functions:
+        _check_address_space()
         from lance_spark.kernels import pointers
 
         _pointer_functions.update(pointers.FUNCTIONS)

@@ -19,8 +19,9 @@ from lance_spark.errors import (
 )
 from lance_spark.expr.sql.parse import parse
 from lance_spark.spark.connector.channel.codec import decode, encode
-from lance_spark.spark.connector.channel.conditions import describe
+from lance_spark.spark.connector.channel.conditions import TaskError, describe
 from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
+from lance_spark.spark.connector.channel.tasks import _InWarmWorker
 from lance_spark.spark.predicates import SparkExpression, to_filter
 
 
@@ -168,3 +169,18 @@ def test_nanoseconds_are_compared_as_spark_sees_them() -> None:
     taken = filter_of(call("=", column("ns"), value("5", "timestamp_ntz")))
     assert "ns >=" in str(taken)
     assert "ns <" in str(taken)
+
+
+def test_lack_of_memory_has_a_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object) -> object:
+        raise MemoryError("malloc of size 7 failed")
+
+    with pytest.raises(TaskError) as raised:
+        list(_InWarmWorker(fails)([]))
+    in_task = json.loads(str(raised.value))
+    monkeypatch.setattr("lance_spark.spark.connector.channel.registry._answered", fails)
+    in_planner = json.loads(answer(b"{}", ())[0])["error"]
+    for error, setting in ((in_task, "spark.executor.pyspark.memory"), (in_planner, "pythonExecution.memory")):
+        assert (error["condition"], error["sql_state"]) == ("LANCE_OUT_OF_MEMORY", "53200")
+        assert "malloc of size 7 failed" in error["message"]
+        assert setting in error["message"]

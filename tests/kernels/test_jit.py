@@ -66,3 +66,20 @@ def test_nothing_can_be_cached_and_kernels_run_all_the_same(monkeypatch: pytest.
     monkeypatch.setattr(jit, "_private_folder", lambda: None)
     compiled = _three_times._compile_with_temporary_cache(_three_times._with_compiled_globals())
     assert compiled(7) == 21
+
+
+def test_too_little_address_space_is_an_error_before_the_compiler_is_loaded() -> None:
+    """Loading it then ends the process, or never ends; the limit is what Spark sets for its Python workers."""
+    code = """
+import resource
+from pathlib import Path
+from lance_spark.kernels import jit
+taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + (300 << 20), taken + (300 << 20)))
+try:
+    jit.import_compiler()
+except MemoryError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert "of address space" in result.stdout

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.spark.connector.channel.codec import decode, encode
-from lance_spark.spark.connector.channel.conditions import ErrorReply, describe
+from lance_spark.spark.connector.channel.conditions import ErrorReply, describe, describe_planner_memory
 from lance_spark.spark.connector.channel.table_names import remembering, with_names
 from lance_spark.storage.patience import one_statement
 
@@ -152,13 +152,18 @@ def operation(name: str) -> Callable[[HandlerT], HandlerT]:
 
 
 def answer(request: bytes, attachments: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...]]:
-    """The reply to a request, both JSON in UTF-8, with attachments; a `LanceError` becomes a reply too."""
+    """The reply to a request, both JSON in UTF-8, with attachments.
+
+    A `LanceError` becomes a reply too, and so does a `MemoryError`.
+    """
     with remembering():
         try:
             reply = _answered(json.loads(request), tuple(attachments))
         except LanceError as error:
             described = describe(error)
             reply = Reply(ErrorReply(replace(described, message=with_names(described.message))))
+        except MemoryError as error:
+            reply = Reply(ErrorReply(describe_planner_memory(error)))
     body = json.dumps(encode(reply.body)).encode()
     return body, reply.attachments
 

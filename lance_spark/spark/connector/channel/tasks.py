@@ -175,7 +175,7 @@ class _InWarmWorker:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         try:
             yield from self.function(batches)
-        except LanceError as error:
+        except (LanceError, MemoryError) as error:
             raise TaskError(error) from error
         keep_imports()
 

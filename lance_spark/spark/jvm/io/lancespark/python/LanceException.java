@@ -59,6 +59,16 @@ public final class LanceException extends AnalysisException {
     return sneaky(inTask(INVALID, INVALID_STATE, text));
   }
 
+  /** The error of a task whose Python process has no address space for a library, unchecked. */
+  static RuntimeException tooLittleMemoryFor(String library) {
+    return sneaky(
+        inTask(
+            "LANCE_OUT_OF_MEMORY",
+            "53200",
+            "the Python process of a task lacks memory to load " + library + ". Raise spark.executor.pyspark.memory: "
+                + "it is shared by the tasks that an executor runs at a time, and each needs at least 1.5 GB"));
+  }
+
   /** The error of a request that may have written, and that the planner worker was lost with, unchecked. */
   static RuntimeException unknown(String op, Throwable cause) {
     LanceException error =

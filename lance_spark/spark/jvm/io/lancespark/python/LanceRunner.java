@@ -72,6 +72,10 @@ public final class LanceRunner implements Serializable {
   private static final Pattern TASK_ERROR =
       Pattern.compile("^lance_spark\\.spark\\.connector\\.channel\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
 
+  /** A library that the loader finds no address space for, while our modules are imported. */
+  private static final Pattern UNLOADED =
+      Pattern.compile("lance_spark/.*?([^\\s:]+): failed to map segment from shared object", Pattern.DOTALL);
+
   private static final Logger LOG = LoggerFactory.getLogger(LanceRunner.class);
 
   private final SimplePythonFunction function;
@@ -184,13 +188,18 @@ public final class LanceRunner implements Serializable {
     return ((PythonWriterCommitMessage) message).pickledMessage();
   }
 
-  /** Converts a reported {@code LanceError} to an exception with its condition; returns any other error unchanged. */
+  /** Converts a reported {@code LanceError}, or one for lack of memory, to an exception with its condition; returns any other error unchanged. */
   private static RuntimeException explained(RuntimeException error) {
     if (error instanceof PythonException && error.getMessage() != null) {
       Matcher found = TASK_ERROR.matcher(error.getMessage());
       if (found.find()) {
         LOG.debug("a Python worker failed", error);
         throw LanceException.sneaky(LanceException.inTask(parsed(found.group(1))));
+      }
+      Matcher unloaded = UNLOADED.matcher(error.getMessage());
+      if (unloaded.find()) {
+        LOG.debug("a Python worker cannot load its libraries", error);
+        throw LanceException.tooLittleMemoryFor(unloaded.group(1));
       }
     }
     return error;
