@@ -97,6 +97,20 @@ def test_starting_version_and_latest(copy: Callable[..., Copy], uri: str, tmp_pa
         Copy(later.spark, uri, tmp_path / "beyond", startingVersion=99).run()
 
 
+def test_rows_that_the_application_has_written_are_available(copy: Callable[..., Copy], uri: str) -> None:
+    """However long the list of versions counts as new otherwise."""
+    query = copy(pollInterval="1h")
+    running = query.frame().writeStream.format("memory").queryName("written_before").start()
+    try:
+        running.processAllAvailable()
+        for number in range(10, 13):
+            query.spark.sql(f"INSERT INTO lance.`{uri}` VALUES ({number}, 'new')")
+            running.processAllAvailable()
+            assert sorted(row.id for row in query.spark.table("written_before").collect()) == list(range(number + 1))
+    finally:
+        running.stop()
+
+
 def test_starting_timestamp(copy: Callable[..., Copy], uri: str) -> None:
     moment = lance_spark.open(uri, version=2).timestamp
     assert copy(startingTimestamp=moment.isoformat()).run() == list(range(5, 10))

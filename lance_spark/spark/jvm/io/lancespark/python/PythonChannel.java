@@ -60,6 +60,13 @@ public final class PythonChannel {
           "catalog.namespace", "partitions.list");
   private static final Set<String> KINDS_THAT_READ = Set.of("scan", "search", "changelog", "metadata");
 
+  /** Of streams, only the commit of an epoch writes. */
+  private static final String STREAM_COMMIT = "stream.commit";
+
+  private static final Set<String> KINDS_WITHOUT_COMMITS = Set.of("stream", "planner", "text");
+
+  private static final LongAdder WRITES = new LongAdder();
+
   private static final Logger LOG = LoggerFactory.getLogger(PythonChannel.class);
 
   /** Replies by query and request; dropped with the query. */
@@ -78,6 +85,11 @@ public final class PythonChannel {
     Map<String, Long> counts = new HashMap<>();
     REQUESTS.forEach((op, count) -> counts.put(op, count.sum()));
     return counts;
+  }
+
+  /** How many requests of this JVM have ended that may have written. */
+  public static long writes() {
+    return WRITES.sum();
   }
 
   /** A pickled function in Spark's form. */
@@ -134,6 +146,10 @@ public final class PythonChannel {
     Reply reply;
     try (LancePlanner.Use use = LancePlanner.use()) {
       reply = sendUntilRead(op, body, attachments);
+    } finally {
+      if (mayWrite(op) && (op.equals(STREAM_COMMIT) || !KINDS_WITHOUT_COMMITS.contains(kind(op)))) {
+        WRITES.increment();
+      }
     }
     JsonNode error = reply.body().get("error");
     if (error != null) {
@@ -150,12 +166,20 @@ public final class PythonChannel {
       if (!isLostWorker(error)) {
         throw LanceException.sneaky(error);
       }
-      if (!READS.contains(op) && !KINDS_THAT_READ.contains(op.substring(0, op.indexOf('.')))) {
+      if (mayWrite(op)) {
         throw LanceException.unknown(op, error);
       }
       LOG.warn("the planner worker ended during {}, which is sent again", op);
       return send(op, body, attachments);
     }
+  }
+
+  private static boolean mayWrite(String op) {
+    return !READS.contains(op) && !KINDS_THAT_READ.contains(kind(op));
+  }
+
+  private static String kind(String op) {
+    return op.substring(0, op.indexOf('.'));
   }
 
   /** Whether the worker was killed; Spark then finds the end of its stream. An interrupted thread closes it itself. */

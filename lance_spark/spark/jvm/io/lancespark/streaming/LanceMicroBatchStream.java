@@ -26,7 +26,8 @@ import org.apache.spark.sql.types.StructType;
  * The rows of a table as a stream. Python decides what a batch holds; offsets are its texts.
  *
  * <p>Spark asks for the latest offset many times a second while nothing happens. Python is asked only when its last
- * answer is older than the option {@code pollInterval}.
+ * answer is older than the option {@code pollInterval}, or than a write of this application: {@code processAllAvailable}
+ * promises the rows that were written before.
  */
 public final class LanceMicroBatchStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics {
@@ -43,6 +44,7 @@ public final class LanceMicroBatchStream
   private String latest;
   private String idleAt;
   private long idleSince;
+  private long writesSeen;
   private long lastBatch = System.currentTimeMillis();
   private String plannedFor;
   private List<byte[]> planned;
@@ -107,13 +109,21 @@ public final class LanceMicroBatchStream
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
     String from = start.json();
-    boolean isFresh = from.equals(idleAt) && System.currentTimeMillis() - idleSince < pollMillis;
+    boolean isFresh =
+        from.equals(idleAt)
+            && System.currentTimeMillis() - idleSince < pollMillis
+            && writesSeen == PythonChannel.writes();
     String end = isFresh ? from : askLatest(from, limit);
+    if (end.equals(from) && writesSeen != PythonChannel.writes()) {
+      // Something was written while Python looked.
+      end = askLatest(from, limit);
+    }
     // A query that has read nothing yet would run a batch without rows.
     return end.equals(from) && from.equals(initial) ? null : new LanceOffset(end);
   }
 
   private String askLatest(String from, ReadLimit limit) {
+    writesSeen = PythonChannel.writes();
     ObjectNode request = request();
     request.put("start", from);
     request.put("is_limited", limit == AsConfigured.LIMIT);
