@@ -17,6 +17,10 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
+from lance_spark.spark.streaming.admission import StreamReader
+from lance_spark.spark.streaming.history import history_of
+from lance_spark.spark.streaming.offsets import Offset
+from lance_spark.spark.streaming.options import SourceOptions
 from tests.connector.streams import forget_commit, run
 
 
@@ -147,6 +151,19 @@ def test_limits_of_a_batch(copy: Callable[..., Copy], uri: str, limits: dict[str
     lance_spark.write(rows(15, 20), uri, mode="append")
     assert query.run() == list(range(20))
     assert counts + len(query.progress) == batches
+
+
+@pytest.mark.parametrize(("most", "ends"), [("1", [1, 2, 3]), ("2", [2, 3])])
+def test_a_limit_of_versions_counts_each_version_of_a_change_feed_once(uri: str, most: str, ends: list[int]) -> None:
+    table = lance_spark.open(uri).delete("id = 1")
+    options = SourceOptions.parse({"readChangeFeed": "true", "maxVersionsPerTrigger": most}, uri)
+    history = history_of(uri, {}, None, is_partitioned=False)
+    reader = StreamReader(history, options, uri, table.lance_schema, table.version)
+    found = [Offset(0)]
+    while found[-1].version < table.version:
+        found.append(reader.advance(found[-1], reader.latest(), limited=True)[0])
+        assert found[-1] != found[-2], "there is more to read"
+    assert [offset.version for offset in found[1:]] == ends
 
 
 def test_min_rows_wait_and_available_now_does_not(copy: Callable[..., Copy], uri: str) -> None:

@@ -179,9 +179,8 @@ class StreamReader:
                 return end
             files = step.files if self._brings_rows(step) else ()
             begin = end.index if end.version == step.version and not end.is_complete else 0
-            if (files and not budget.takes_version()) or (
-                self.options.read_change_feed and step.effect is not Effect.NOTHING and not budget.takes_version()
-            ):
+            counts = bool(files) or (self.options.read_change_feed and step.effect is not Effect.NOTHING)
+            if counts and not budget.takes_version():
                 return end
             for count, file in enumerate(files[begin:], start=begin):
                 if not self.options.read_change_feed and not budget.takes(file):
