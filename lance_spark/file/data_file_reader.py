@@ -25,7 +25,7 @@ from lance_spark.layouts.base import (
     Located,
     RowRanges,
 )
-from lance_spark.layouts.in_memory import InMemoryFields
+from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.read_spans import spanned
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project

@@ -24,6 +24,7 @@ from lance_spark.index.vector.aligned import line_aligned
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.chunk_rows import copy_rows
 from lance_spark.layouts.base import EncodedPage, RowRanges
+from lance_spark.layouts.in_memory.single_rows import control_bytes
 from lance_spark.layouts.mini_block.chunks import (
     BufferOfPages,
     ChunkParts,
@@ -34,7 +35,6 @@ from lance_spark.layouts.mini_block.chunks import (
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
-from lance_spark.layouts.single_rows import control_bytes
 
 _WORDS, _DATA = 0, 1
 """The buffers of a page."""

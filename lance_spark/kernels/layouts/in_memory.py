@@ -14,8 +14,6 @@ from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpac
 from lance_spark.kernels.bits import append_bits
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
 from lance_spark.kernels.layouts.mini_block import chunk_of_word
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
-from lance_spark.kernels.takes import out_of_line_value, packed_value
 from lance_spark.kernels.words import read_word, write_word
 
 
@@ -66,149 +64,15 @@ def _copy_values(source, first, count, bits, taken, target):
         copy_bytes(target + taken * width, source + first * width, count * width)
 
 
-@inlined
-def _unpack_words(source, first, count, width, word_bits, target):
-    """Copies `count` words from place `first` of a packed block of words of `width` bits."""
-    word_bytes = word_bits >> 3
-    for i in range(count):
-        word = np.uint64(0)
-        if width > 0:
-            word = packed_value(source, first + i, width, word_bits, BLOCK_VALUES // word_bits)
-        write_word(target + i * word_bytes, word_bytes, word)
-
-
-@inlined
-def _unpack_values(source, first, count, width, bits, target):
-    # One loop for each width: with a constant, divisions are shifts.
-    if bits == 64:
-        _unpack_words(source, first, count, width, 64, target)
-    elif bits == 32:
-        _unpack_words(source, first, count, width, 32, target)
-    elif bits == 16:
-        _unpack_words(source, first, count, width, 16, target)
-    else:
-        _unpack_words(source, first, count, width, 8, target)
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def take_from_mini_blocks(
-    data, data_size, pages, num_pages, size_bytes, starts, stops, num_ranges, num_wanted, bits, target, validity
-):
-    """Copies single values of mini-block pages without lists (`lance_spark.kernels.layouts.mini_block`).
-
-    Args:
-        pages: the chunk words, the chunks, and the number of values.
-        size_bytes: of a chunk word, and of the size of values in a chunk: 2 or 4.
-        starts, stops: int64[num_ranges]: ranges of values, ascending; `num_wanted` together.
-        bits: of a value: 1, or a multiple of 8; 8 to 64, a power of two, of pages with inline bit packing.
-        target: gets the values, back to back.
-        validity: gets a bit for each value, 1 if it is valid: if its level, packed out of line, is 0 and not 1. Address
-            0 if no page has levels.
-
-    Returns:
-        The bytes of the chunks that have been read.
-    """
-    of_page = pointer_i64(pages)
-    start = pointer_i64(starts)
-    stop = pointer_i64(stops)
-    word_bytes = bits >> 3
-    at = np.int64(0)
-    value = start[0] if num_ranges else np.int64(0)
-    taken = np.int64(0)
-    before = np.int64(0)
-    num_read = np.int64(0)
-    for page in range(num_pages):
-        words, words_size = of_page[page], of_page[num_pages + page]
-        chunk, chunks_size = of_page[2 * num_pages + page], of_page[3 * num_pages + page]
-        left = of_page[4 * num_pages + page]
-        level_width, is_packed = of_page[5 * num_pages + page], of_page[6 * num_pages + page]
-        header = 2 + size_bytes + (2 if level_width >= 0 else 0)
-        values_at = (header + 7) & ~7
-        if at == num_ranges:
-            break
-        if value >= before + left:
-            before += left
-            continue
-        if level_width >= 0 and validity == 0:
-            return -1
-        if _is_outside(words, words_size, data_size) or _is_outside(chunk, chunks_size, data_size):
-            return -1
-        count = words_size // size_bytes
-        if count * size_bytes != words_size:
-            return -1
-        chunks_end = data + chunk + chunks_size
-        chunk += data
-        for i in range(count):
-            size, num_values = chunk_of_word(data + words + i * size_bytes, size_bytes, left, i == count - 1)
-            if num_values > left or chunk + size > chunks_end:
-                return -1
-            end = before + num_values
-            if at < num_ranges and value < end:
-                if size < header:
-                    return -1
-                source = chunk + values_at
-                levels = np.int64(0)
-                levels_size = np.int64(0)
-                if level_width >= 0:
-                    levels_size = _part(chunk, size, 2, 2, values_at)
-                    if levels_size < 0 or read_word(chunk, 2) != np.uint64(num_values):
-                        return -1
-                    levels = source
-                    source += (levels_size + 7) & ~7
-                values_size = _part(chunk, size, header - size_bytes, size_bytes, source - chunk)
-                width = np.int64(0)
-                if values_size < 0:
-                    return -1
-                if is_packed:
-                    if values_size < word_bytes or num_values > BLOCK_VALUES:
-                        return -1
-                    width = np.int64(read_word(source, word_bytes))
-                    source += word_bytes
-                    if width < 0 or width > bits or values_size < word_bytes + width * BLOCK_BYTES_PER_BIT:
-                        return -1
-                elif num_values > values_size * 8 // bits:
-                    return -1
-                num_read += size
-                while at < num_ranges and value < end:
-                    last = min(stop[at], end)
-                    first = value - before
-                    num_taken = last - value
-                    if first < 0 or num_taken <= 0 or taken + num_taken > num_wanted:
-                        return -1
-                    if is_packed:
-                        _unpack_values(source, first, num_taken, width, bits, target + taken * word_bytes)
-                    else:
-                        _copy_values(source, first, num_taken, bits, taken, target)
-                    if level_width < 0:
-                        if validity:
-                            _set_bits(validity, taken, num_taken)
-                    else:
-                        for j in range(num_taken):
-                            level, is_held = out_of_line_value(
-                                levels, levels_size, num_values, first + j, LEVEL_BITS, level_width
-                            )
-                            if not is_held or level > 1:
-                                return -1
-                            _set_bit(validity, taken + j, 1 - np.int64(level))
-                    taken += num_taken
-                    value = last
-                    if last == stop[at]:
-                        at += 1
-                        if at < num_ranges:
-                            value = start[at]
-            left -= num_values
-            before = end
-            chunk += size
-        if left > 0:
-            return -1
-    return num_read if at == num_ranges and taken == num_wanted else np.int64(-1)
-
-
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_mini_blocks(data, data_size, pages, num_pages, size_bytes, num_wanted, bits, target):
-    """Decodes all `num_wanted` values of mini-block pages without levels.
+    """Decodes all `num_wanted` values of mini-block pages without levels (`lance_spark.kernels.layouts.mini_block`).
 
-    Arguments as of `take_from_mini_blocks`. `target` needs room for 1024 more values.
+    Args:
+        pages: the chunk words, the chunks, the number of values, and whether they are bit-packed.
+        size_bytes: of a chunk word, and of the size of values in a chunk: 2 or 4.
+        bits: of a value: 1, or a multiple of 8; 8 to 64, a power of two, of pages with inline bit packing.
+        target: gets the values, back to back; needs room for 1024 more.
 
     Returns:
         The bytes of the chunks.
@@ -269,8 +133,13 @@ def take_from_flat_pages(
 
     Args:
         pages: the values, the bits of their validity, and the number of values.
+        starts, stops: int64[num_ranges]: ranges of values, ascending; `num_wanted` together.
+        bits: of a value: 1, or a multiple of 8.
+        target: gets the values, back to back.
+        validity: gets a bit for each value, 1 if it is valid; address 0 if no page has such bits.
 
-    Others, and the result, as of `take_from_mini_blocks`.
+    Returns:
+        The bytes of the values.
     """
     of_page = pointer_i64(pages)
     start = pointer_i64(starts)

@@ -1,6 +1,6 @@
 """Values of single rows of a column without lists, from a file in memory: found, checked and copied in one call.
 
-`lance_spark.layouts.single_rows` makes the tables of pages and chunks that the kernel reads.
+`lance_spark.layouts.in_memory.single_rows` makes the tables of pages and chunks that the kernel reads.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ PACKED_LEVELS = -2
 
 
 @inlined
-def _chunk_of(ends, num_chunks, row):
-    """The first chunk that ends behind a row, which is in one."""
+def _chunk_of(ends, num_chunks, row, near):
+    """The first chunk that ends behind a row, which is in one; found at once if it is `near` or one of the next."""
     low = np.int64(0)
     high = num_chunks - 1
+    if near == 0 or ends[near - 1] <= row:
+        low = near
+        for chunk in range(near, min(near + 4, num_chunks)):
+            if ends[chunk] > row:
+                return chunk
     while low < high:
         middle = (low + high) >> 1
         if ends[middle] > row:
@@ -46,6 +51,18 @@ def _chunk_of(ends, num_chunks, row):
 
 
 @inlined
+def _unpacked(source, place, bits, width):
+    # With a constant width, divisions are shifts.
+    if width == 8:
+        return packed_value(source, place, bits, 64, BLOCK_VALUES // 64)
+    if width == 4:
+        return packed_value(source, place, bits, 32, BLOCK_VALUES // 32)
+    if width == 2:
+        return packed_value(source, place, bits, 16, BLOCK_VALUES // 16)
+    return packed_value(source, place, bits, 8, BLOCK_VALUES // 8)
+
+
+@inlined
 def _packed(source, num_bytes, place, width):
     """(value, 1) number `place` of a block of inline bit packing of words of `width` bytes; (0, 0) if it is broken."""
     bits = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
@@ -53,7 +70,7 @@ def _packed(source, num_bytes, place, width):
         return np.uint64(0), np.int64(0)
     if bits == 0:
         return np.uint64(0), np.int64(1)
-    return packed_value(source + width, place, bits, 8 * width, BLOCK_VALUES // (8 * width)), np.int64(1)
+    return _unpacked(source + width, place, bits, width), np.int64(1)
 
 
 @inlined
@@ -106,17 +123,9 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
             return np.int64(-1)
         copy_bytes(target, source + place * width, width)
     else:
-        packed = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
-        if (
-            packed < 0
-            or packed > 8 * width
-            or num_bytes < width + packed * BLOCK_BYTES_PER_BIT
-            or place >= BLOCK_VALUES
-        ):
+        value, is_valid = _packed(source, num_bytes, place, width)
+        if not is_valid:
             return np.int64(-1)
-        value = np.uint64(0)
-        if packed > 0:
-            value = packed_value(source + width, place, packed, 8 * width, BLOCK_VALUES // (8 * width))
         write_word(target, width, value)
     return np.int64(level)
 
@@ -147,11 +156,12 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
     order = pointer_i64(targets)
     bits = pointer_u8(validity)
     num_nulls = np.int64(0)
+    chunk = np.int64(0)
     for i in range(num_rows):
         row = wanted[i]
         if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
             return ~np.int64(i)
-        chunk = _chunk_of(ends, num_chunks, row)
+        chunk = _chunk_of(ends, num_chunks, row, chunk)
         first = ends[chunk - 1] if chunk > 0 else np.int64(0)
         page = of_chunk[chunk]
         start = data + of_chunk[num_chunks + chunk]

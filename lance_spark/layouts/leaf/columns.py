@@ -12,7 +12,7 @@ from itertools import islice
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
-from lance_spark.layouts.in_memory import MAX_PAGES, InMemoryColumn, InMemoryFields, columns_or_none
+from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.layouts.mini_block.in_memory import MiniBlockColumn
 from lance_spark.layouts.page_runs import Leaf, Selection, read_leaves

@@ -7,22 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.base import MiniBlockEncoding
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.encodings.fixed_size_list import FixedSizeList
-from lance_spark.encodings.flat import Flat
-from lance_spark.encodings.inline_bitpacking import InlineBitpacking
-from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
-from lance_spark.kernels.layouts.in_memory import decode_mini_blocks, take_from_mini_blocks
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
-from lance_spark.layouts.base import EncodedPage, PageLayout
-from lance_spark.layouts.in_memory import FixedWidth, InMemoryColumn
-from lance_spark.layouts.mini_block.layout import MiniBlockLayout
-from lance_spark.layouts.repdef import RepDefLayer
-
-_NO_LEVELS = -1
-_LEVEL_WIDTHS = 5
-"""The row of the table of pages."""
+from lance_spark.kernels.layouts.in_memory import decode_mini_blocks
+from lance_spark.kernels.layouts.single_rows import NO_LEVELS, PACKED
+from lance_spark.layouts.base import EncodedPage, PageLayout, RowRanges
+from lance_spark.layouts.in_memory.columns import InMemoryColumn
+from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows, forms_of_pages
 
 _SPARE_VALUES = 1024
 _MAX_WHOLE_BYTES = 64 << 20
@@ -32,29 +23,37 @@ _MAX_WHOLE_BYTES = 64 << 20
 class MiniBlockColumn(InMemoryColumn):
     """See `of`."""
 
-    def __init__(self, values: FixedWidth, pages: Int64Array, *, size_bytes: int) -> None:
-        super().__init__(values, pages, has_nulls=bool((pages[_LEVEL_WIDTHS] != _NO_LEVELS).any()))
-        self._size_bytes = size_bytes
+    def __init__(
+        self, values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], forms: Int64Array
+    ) -> None:
+        kinds, size_bytes, levels = forms
+        table = [
+            (*page.buffers[0], *page.buffers[1], page.num_rows, 0, int(kind == PACKED))
+            for page, kind in zip(pages, kinds.tolist(), strict=True)
+        ]
+        super().__init__(values, np.array(table, np.int64).T.copy(), has_nulls=bool((levels != NO_LEVELS).any()))
+        self._size_bytes = int(size_bytes[0])
+        self._encoded, self._layouts = pages, layouts
+        self._single: SingleRows | None = None
 
     @classmethod
     def of(
         cls, data_type: pa.DataType, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout]
     ) -> MiniBlockColumn | None:
         """A column of `pages` that hold values of `data_type`; None if the kernels are not made for one of them."""
-        found = [_page(data_type, page, layout) for page, layout in zip(pages, layouts, strict=True)]
-        known = [page for page in found if page is not None]
-        if len(known) < len(found) or len({page[:2] for page in known}) != 1:
-            return None
-        values, size_bytes, _ = known[0]
-        return cls(values, np.array([row for _, _, row in known], np.int64).T.copy(), size_bytes=size_bytes)
+        values = FixedWidth.of_type(data_type)
+        forms = None if values is None else forms_of_pages(values, pages, layouts)
+        return None if values is None or forms is None else cls(values, pages, layouts, forms)
 
-    def _take(
-        self, pages: tuple[int, int, int, int], rows: tuple[int, int, int, int], target: int, validity: int
-    ) -> int:
-        num_read: int = take_from_mini_blocks(
-            *pages, self._size_bytes, *rows, self._values.value_bits, target, validity
-        )
-        return num_read
+    def _taken(self, data: pa.Buffer, rows: RowRanges, num_rows: int) -> tuple[list[pa.Array], int] | None:
+        if self._single is None:
+            # The sizes of chunks are in the file.
+            self._single = SingleRows.of_mini_blocks(self._values, self._encoded, self._layouts, data)
+        if self._single is None:
+            return None
+        numbers = np.ascontiguousarray(rows.starts) if rows.num_ranges == num_rows else rows.indices()
+        found = self._single.taken([RowsOfColumn(self._single, data, numbers)], num_rows)
+        return None if found is None else ([found], num_rows * self._values.value_bits // 8)
 
     def _whole(self, data: pa.Buffer) -> tuple[list[pa.Array], int] | None:
         num_rows, value_bits = self._num_rows, self._values.value_bits
@@ -68,41 +67,3 @@ class MiniBlockColumn(InMemoryColumn):
         if num_read < 0:
             return None
         return [self._values.array(target.slice(0, num_bytes), num_rows, None)], num_read
-
-
-def _page(
-    data_type: pa.DataType, page: EncodedPage, layout: PageLayout
-) -> tuple[FixedWidth, int, tuple[int, ...]] | None:
-    """What a page holds, the bytes of a chunk word, and its column of the table of the kernels."""
-    if not isinstance(layout, MiniBlockLayout) or layout.dictionary is not None or layout.rep_compression is not None:
-        return None
-    values, width = _values_of(data_type, layout.value_compression), _level_width(layout)
-    if values is None or width is None or layout.num_items != page.num_rows or len(page.buffers) < 2:
-        return None
-    is_packed = isinstance(layout.value_compression, InlineBitpacking)
-    row = (*page.buffers[0], *page.buffers[1], page.num_rows, width, int(is_packed))
-    return values, 4 if layout.has_large_chunk else 2, row
-
-
-def _values_of(data_type: pa.DataType, encoding: MiniBlockEncoding) -> FixedWidth | None:
-    if isinstance(encoding, Flat):
-        return FixedWidth.of(data_type, encoding.bits_per_value)
-    if isinstance(encoding, InlineBitpacking):
-        return FixedWidth.of(data_type, encoding.uncompressed_bits_per_value)
-    if isinstance(encoding, FixedSizeList) and not encoding.has_validity and isinstance(encoding.values, Flat):
-        return FixedWidth.of(data_type, encoding.values.bits_per_value, encoding.items_per_value)
-    return None
-
-
-def _level_width(layout: MiniBlockLayout) -> int | None:
-    """The bits of a definition level, -1 without levels; None for levels that the kernels do not know."""
-    encoding = layout.def_compression
-    if len(layout.layers) != 1:
-        return None
-    if encoding is None:
-        return _NO_LEVELS
-    is_known = isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS
-    if not is_known or layout.layers[0] is not RepDefLayer.NULLABLE_ITEM:
-        return None
-    assert isinstance(encoding, OutOfLineBitpacking)
-    return encoding.bit_width

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
-from lance_spark.layouts.in_memory import InMemoryColumn, InMemoryFields, columns_or_none
+from lance_spark.layouts.in_memory.columns import InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.in_memory import FlatColumn

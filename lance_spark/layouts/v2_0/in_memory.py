@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.in_memory import take_from_flat_pages
-from lance_spark.layouts.base import EncodedBuffer
-from lance_spark.layouts.in_memory import MAX_PAGES, FixedWidth, InMemoryColumn
+from lance_spark.layouts.base import EncodedBuffer, RowRanges
+from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn
+from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.v2_0.base import ArrayEncoding, PageBuffers
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.fixed_size_list import FixedSizeList
@@ -64,11 +66,17 @@ class FlatColumn(InMemoryColumn):
             num_read += num_bytes
         return arrays, num_read
 
-    def _take(
-        self, pages: tuple[int, int, int, int], rows: tuple[int, int, int, int], target: int, validity: int
-    ) -> int:
-        num_read: int = take_from_flat_pages(*pages, *rows, self._values.value_bits, target, validity)
-        return num_read
+    def _taken(self, data: pa.Buffer, rows: RowRanges, num_rows: int) -> tuple[list[pa.Array], int] | None:
+        starts, stops = rows.starts, rows.stops
+        if not (starts.flags.c_contiguous and stops.flags.c_contiguous):
+            starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+        target = pa.allocate_buffer((num_rows * self._values.value_bits + 7) // 8)
+        validity = pa.allocate_buffer((num_rows + 7) // 8) if self._has_nulls else None
+        num_read = take_from_flat_pages(
+            data.address, data.size, *self._page_table, address_of(starts), address_of(stops), len(starts), num_rows,
+            self._values.value_bits, target.address, 0 if validity is None else validity.address,
+        )  # fmt: skip
+        return None if num_read < 0 else ([self._values.array(target, num_rows, validity)], num_read)
 
 
 def _page(

@@ -15,8 +15,9 @@ import pytest
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.file.reader import FileReader
-from lance_spark.layouts import page_runs, single_rows
-from lance_spark.layouts.single_rows import SingleRows
+from lance_spark.layouts import page_runs
+from lance_spark.layouts.in_memory import single_rows
+from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading import take
@@ -303,11 +304,13 @@ def test_damaged_pages(tmp_path: Path, dtype: pa.DataType, nulls: str) -> None:
     found, content = encoded(str(tmp_path / "t"))
     last = max(start + size for page in found.pages for start, size in page.buffers)
     rows = np.array([4999, 0, 1, 1023, 1024, 2500, 4998], np.int64)
-    whole = SingleRows.of(found, dtype, guarded(content[:last]))
+    data = guarded(content[:last])
+    whole = SingleRows.of(found, dtype, data)
     assert whole is not None
-    assert whole.taken([(whole, rows, None)], len(rows)).equals(values.take(pa.array(rows)))
+    assert whole.taken([RowsOfColumn(whole, data, rows)], len(rows)).equals(values.take(pa.array(rows)))
     for outside in ([5000], [-1], [1 << 62], [0, 5000]):
-        assert whole.taken([(whole, np.array(outside, np.int64), None)], len(outside)) is None
+        assert whole.taken([RowsOfColumn(whole, data, np.array(outside, np.int64))], len(outside)) is None
+    assert whole.taken([RowsOfColumn(whole, guarded(content[: last - 1]), rows)], len(rows)) is None
     assert SingleRows.of(found, dtype, guarded(content[: last - 1])) is None
     random = np.random.default_rng(3)
     refused = 0
@@ -318,8 +321,9 @@ def test_damaged_pages(tmp_path: Path, dtype: pa.DataType, nulls: str) -> None:
         # Where words, headers and widths are, mostly.
         near = int(random.integers(min(size, 32) if random.integers(2) else size))
         damaged[start + near] = int(random.integers(256))
-        column_ = SingleRows.of(found, dtype, guarded(bytes(damaged)))
-        array = None if column_ is None else column_.taken([(column_, rows, None)], len(rows))
+        data = guarded(bytes(damaged))
+        column_ = SingleRows.of(found, dtype, data)
+        array = None if column_ is None else column_.taken([RowsOfColumn(column_, data, rows)], len(rows))
         refused += array is None
         assert array is None or len(array) == len(rows)
     assert refused > 0 or pa.types.is_nested(dtype)

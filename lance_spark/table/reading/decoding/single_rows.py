@@ -15,7 +15,8 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.single_rows import SingleRows, can_be_copied
+from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
@@ -27,13 +28,17 @@ from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 
-MOST_ROWS = 64
+MOST_ROWS = 4096
 _MOST_COLUMNS = 16
 _MOST_FRAGMENTS = 16
 """Beyond these the general way is as fast, which decodes columns and fragments together."""
 
 _KEPT_BYTES = 1 << 14
 """What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
+
+
+_Column = tuple[SingleRows, pa.Buffer]
+"""A column, and its file in memory."""
 
 
 class RowsOfFragment(NamedTuple):
@@ -82,7 +87,7 @@ class SingleRowColumns:
         """
         if self.fields is None or not 0 < num_rows <= MOST_ROWS or len(wanted) > _MOST_FRAGMENTS:
             return None
-        columns: list[list[SingleRows]] = []
+        columns: list[list[_Column]] = []
         for field in self.fields:
             found = [self._column(part.fragment, field) for part in wanted]
             known = [column for column in found if column is not None]
@@ -90,28 +95,31 @@ class SingleRowColumns:
                 return None
             columns.append(known)
         arrays: list[pa.Array] = []
-        row_bytes = 0
+        row_bits = 0
         for known in columns:
-            parts = [(column, part.offsets, part.places) for column, part in zip(known, wanted, strict=True)]
-            array = known[0].taken(parts, num_rows)
+            parts = [
+                RowsOfColumn(column, data, part.offsets, part.places)
+                for (column, data), part in zip(known, wanted, strict=True)
+            ]
+            array = known[0][0].taken(parts, num_rows)
             if array is None:
                 # The general way says which page is broken.
                 return None
             arrays.append(array)
-            row_bytes += known[0].width
+            row_bits += known[0][0].values.value_bits
         # Nobody waits for memory.
-        READS.add(num_rows * len(arrays), num_rows * row_bytes, 0.0)
+        READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
 
-    def _column(self, fragment: DataFragment, field: Field) -> SingleRows | None:
-        def find() -> tuple[tuple[SingleRows | None], int]:
+    def _column(self, fragment: DataFragment, field: Field) -> _Column | None:
+        def find() -> tuple[tuple[_Column | None], int]:
             with self.bases.reading():
                 found = self._found(fragment, field)
-            return (found,), _KEPT_BYTES + (0 if found is None else found.num_bytes)
+            return (found,), _KEPT_BYTES + (0 if found is None else found[0].num_bytes)
 
         return cached_part(fragment, ("single rows", field.id, field.logical_type), find)[0]
 
-    def _found(self, fragment: DataFragment, field: Field) -> SingleRows | None:
+    def _found(self, fragment: DataFragment, field: Field) -> _Column | None:
         """A column in the one file that has it; None if there is no such file, or it is of another kind."""
         files = [file for file in fragment.files if field.id in file.fields]
         if len(files) != 1 or files[0].version in (FileVersion.V0_1, FileVersion.V2_0):
@@ -122,8 +130,9 @@ class SingleRowColumns:
         if not isinstance(reader, FileReader):
             return None
         (column,) = reader.encoded_columns_at([number])
-        return SingleRows.of(column, to_arrow_type(field), data)
+        found = SingleRows.of(column, to_arrow_type(field), data)
+        return None if found is None else (found, data)
 
 
 def _can_be_copied(field: Field) -> bool:
-    return not field.children and not is_blob(field) and can_be_copied(to_arrow_type(field))
+    return not field.children and not is_blob(field) and FixedWidth.of_type(to_arrow_type(field)) is not None

@@ -1,0 +1,244 @@
+"""Values of single rows of a column, copied from a file in memory by one call of a kernel.
+
+That is possible for values of fixed width in mini-block chunks, flat or packed, and in full-zip pages of vectors, with
+or without nulls. The chunks of all pages are listed once; what a chunk says about itself is checked at each read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.encodings.fixed_size_list import FixedSizeList
+from lance_spark.encodings.flat import Flat
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
+from lance_spark.kernels.layouts.single_rows import BITS, FLAT, NO_LEVELS, PACKED, PACKED_LEVELS, ZIPPED, copy_values
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, PageLayout
+from lance_spark.layouts.full_zip.layout import FullZipLayout
+from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
+from lance_spark.layouts.registry import parse_page
+from lance_spark.layouts.repdef import RepDefLayer
+
+_WORDS, _DATA = 0, 1
+"""The buffers of a mini-block page."""
+
+_NUM_BUFFERS = 2
+_SMALL_SIZES, _LARGE_SIZES = 2, 4
+"""Bytes of the sizes in a chunk."""
+
+
+@dataclass(frozen=True)
+class SingleRows:
+    """The pages and chunks of a column.
+
+    Attributes:
+        values: what it holds.
+        file_size: of the file, in bytes.
+        pages, chunks: the tables of `kernels.layouts.single_rows.copy_values`.
+    """
+
+    values: FixedWidth
+    file_size: int
+    pages: Int64Array
+    chunks: Int64Array
+
+    @classmethod
+    def of(cls, column: EncodedColumn, data_type: pa.DataType, data: pa.Buffer) -> SingleRows | None:
+        """A column of the file `data`, which is a top-level field; None if its values are of other kinds.
+
+        A column with a page that contradicts the format, or is of an unknown kind, is left to the general way, too: it
+        says which page that is, and reads the rows of the others.
+        """
+        values = FixedWidth.of_type(data_type)
+        pages = [page for page in column.pages if page.num_rows]
+        if values is None or not pages:
+            return None
+        try:
+            layouts = [parse_page(page.type_url, page.message) for page in pages]
+            if pa.types.is_fixed_size_list(data_type) and isinstance(layouts[0], FullZipLayout):
+                found = _zipped(values, pages, layouts, data)
+            else:
+                found = cls.of_mini_blocks(values, pages, layouts, data)
+        except (CorruptFileError, UnsupportedFeatureError):
+            return None
+        return found if found is not None and int(found.chunks[3, -1]) == column.num_rows else None
+
+    @classmethod
+    def of_mini_blocks(
+        cls, values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], data: pa.Buffer
+    ) -> SingleRows | None:
+        """A column of mini-block pages of the file `data`; None if one of them is of another kind.
+
+        Raises:
+            CorruptFileError: a page contradicts the format.
+        """
+        forms = forms_of_pages(values, pages, layouts)
+        if forms is None or not _are_inside(pages, data.size):
+            return None
+        words = [page.buffers[_WORDS] for page in pages]
+        around = BufferOfPages([data.address + start for start, _ in words], [size for _, size in words], data)
+        sizes = [page.buffers[_DATA].size for page in pages]
+        is_large = bool(forms[1, 0] == _LARGE_SIZES)
+        table = ChunkTable.parse(around, sizes, [page.num_rows for page in pages], large_chunks=is_large)
+        starts = np.array([page.buffers[_DATA].position for page in pages], np.int64)
+        chunks = np.array([table.pages, table.starts + starts[table.pages], table.sizes, table.ends], np.int64)
+        return cls(values, data.size, forms, chunks)
+
+    @property
+    def num_bytes(self) -> int:
+        """What the tables take in memory."""
+        return self.pages.nbytes + self.chunks.nbytes
+
+    def taken(self, parts: Sequence[RowsOfColumn], num_rows: int) -> pa.Array | None:
+        """The values of some rows; None if the pages contradict themselves, or there is no such row.
+
+        Args:
+            parts: rows of columns of the same type, this one first.
+            num_rows: rows of all parts.
+        """
+        width = self.values.value_bits // 8
+        num_bits = (num_rows + 7) // 8
+        validity = np.zeros(num_bits, np.uint8)
+        target = pa.allocate_buffer(num_rows * width) if width else pa.py_buffer(np.zeros(num_bits, np.uint8))
+        num_nulls = 0
+        for column, data, rows, places in parts:
+            if data.size < column.file_size:
+                return None
+            nulls = copy_values(
+                data.address, *column._tables, address_of(rows), 0 if places is None else address_of(places),
+                len(rows), width, target.address, address_of(validity),
+            )  # fmt: skip
+            if nulls < 0:
+                return None
+            num_nulls += nulls
+        try:
+            return self.values.array(target, num_rows, pa.py_buffer(validity) if num_nulls else None)
+        except CorruptFileError:
+            return None
+
+    @cached_property
+    def _tables(self) -> tuple[int, int, int, int]:
+        return address_of(self.pages), self.pages.shape[1], address_of(self.chunks), self.chunks.shape[1]
+
+
+class RowsOfColumn(NamedTuple):
+    """Some rows of a column.
+
+    Attributes:
+        data: the file.
+        rows: int64[n], in any order.
+        places: int64[n]: the places of the rows in the result, each that of one row; None for their order.
+    """
+
+    column: SingleRows
+    data: pa.Buffer
+    rows: Int64Array
+    places: Int64Array | None = None
+
+
+def control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
+    """Bytes before each vector of a full-zip page; None if its vectors are at no computable places.
+
+    Args:
+        dimension: values of a vector.
+        width: bytes of a vector.
+
+    Raises:
+        CorruptFileError: the page cannot be parsed.
+    """
+    layout = parse_page(page.type_url, page.message)
+    if not page.buffers or not page.num_rows:
+        return None
+    if not isinstance(layout, FullZipLayout) or layout.bits_rep or any(layer.is_list for layer in layout.layers):
+        return None
+    values = layout.value_compression
+    if not isinstance(values, FixedSizeList) or values.has_validity or not isinstance(values.values, Flat):
+        return None
+    fits = values.items_per_value == dimension and values.values.bits_per_value * dimension == 8 * width
+    fits &= layout.bits_per_value == 8 * width and layout.num_items == page.num_rows
+    stride = layout.control_bytes + width
+    return layout.control_bytes if fits and page.buffers[0].size == page.num_rows * stride else None
+
+
+def forms_of_pages(
+    values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout]
+) -> Int64Array | None:
+    """int64[3, n]: the kind of each mini-block page, the bytes of sizes in its chunks, and the bits of a level.
+
+    None if a page is of another kind, or holds other values than `values`.
+    """
+    found = [_form(values, page, layout) for page, layout in zip(pages, layouts, strict=True)]
+    known = [form for form in found if form is not None]
+    if len(known) < len(found) or len({form[1] for form in known}) != 1:
+        return None
+    return np.ascontiguousarray(np.array(known, np.int64).T)
+
+
+def _are_inside(pages: Sequence[EncodedPage], size: int) -> bool:
+    buffers = [buffer for page in pages for buffer in page.buffers]
+    return all(start >= 0 and length >= 0 and start + length <= size for start, length in buffers)
+
+
+def _zipped(
+    values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], data: pa.Buffer
+) -> SingleRows | None:
+    """A column of full-zip pages of vectors; None if one of them is of another kind."""
+    controls = [control_bytes(page, values.items, values.value_bits // 8) for page in pages]
+    known = [control for control in controls if control is not None]
+    # Of the levels of a vector alone, 1 is a null; a struct around it has others.
+    if len(known) < len(controls) or any(len(getattr(layout, "layers", ())) != 1 for layout in layouts):
+        return None
+    if not _are_inside(pages, data.size):
+        return None
+    count = len(pages)
+    of_pages = np.array([[ZIPPED] * count, known, [NO_LEVELS] * count], np.int64)
+    starts, sizes = zip(*[page.buffers[0] for page in pages], strict=True)
+    ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
+    return SingleRows(values, data.size, of_pages, np.array([range(count), starts, sizes, ends], np.int64))
+
+
+def _form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
+    if not isinstance(layout, MiniBlockLayout) or layout.rep_compression or layout.dictionary:
+        return None
+    if len(layout.layers) != 1 or layout.layers[0].is_list or len(page.buffers) != _NUM_BUFFERS:
+        return None
+    kind, bits = _kind(layout.value_compression, values), _level_bits(layout.def_compression)
+    may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
+    if kind is None or bits is None or (bits != NO_LEVELS and not may_be_null) or layout.num_items != page.num_rows:
+        return None
+    return kind, _LARGE_SIZES if layout.has_large_chunk else _SMALL_SIZES, bits
+
+
+def _kind(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
+    if isinstance(encoding, FixedSizeList):
+        if encoding.has_validity or encoding.items_per_value != values.items or not isinstance(encoding.values, Flat):
+            return None
+        return FLAT if encoding.values.bits_per_value == values.bits else None
+    if values.items > 1:
+        return None
+    if isinstance(encoding, Flat):
+        return (BITS if values.bits == 1 else FLAT) if encoding.bits_per_value == values.bits else None
+    packs = isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == values.bits
+    return PACKED if packs else None
+
+
+def _level_bits(encoding: BlockEncoding | None) -> int | None:
+    if encoding is None:
+        return NO_LEVELS
+    if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
+        return encoding.bit_width
+    packs = isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS
+    return PACKED_LEVELS if packs else None
