@@ -31,9 +31,6 @@ class LeafFields(InMemoryFields):
     """
 
     def __init__(self, fields: Sequence[Field], columns: Mapping[FieldId, EncodedColumn]) -> None:
-        self._fields = fields
-        self._columns = columns
-        self._parts: dict[tuple[int, ...], LeafFields] = {}
         self._leaves: list[Leaf] = []
         self._to_merge: list[tuple[Field, int] | None] = []
         for field in fields:
@@ -47,17 +44,23 @@ class LeafFields(InMemoryFields):
 
     @cached_property
     def in_memory(self) -> Sequence[InMemoryColumn | None] | None:
+        return columns_or_none(
+            [
+                in_memory_column(leaves[0]) if parts is None else None
+                for leaves, parts in zip(self._leaves_of_fields, self._to_merge, strict=True)
+            ]
+        )
+
+    @cached_property
+    def _leaves_of_fields(self) -> list[list[Leaf]]:
         leaves = iter(self._leaves)
-        found: list[InMemoryColumn | None] = []
-        for parts in self._to_merge:
-            held = list(islice(leaves, 1 if parts is None else parts[1]))
-            found.append(in_memory_column(held[0]) if parts is None else None)
-        return columns_or_none(found)
+        return [list(islice(leaves, 1 if parts is None else parts[1])) for parts in self._to_merge]
 
     def only(self, places: tuple[int, ...]) -> LeafFields:
-        if places not in self._parts:
-            self._parts[places] = LeafFields([self._fields[place] for place in places], self._columns)
-        return self._parts[places]
+        part = LeafFields([], {})
+        part._leaves = [leaf for place in places for leaf in self._leaves_of_fields[place]]
+        part._to_merge = [self._to_merge[place] for place in places]
+        return part
 
     def of_files(self, files: Sequence[tuple[LeafFields, RowRanges, int]]) -> FieldsReads:
         """The fields of several files that have the same leaves, one file behind the other.
