@@ -208,8 +208,5 @@ def test_rows_that_are_not_there_are_refused(version: str, tmp_path: Path) -> No
         starts = np.array(rows, np.int64)
         assert _in_memory(file, content, RowRanges(starts, starts + 1)) is None
     backwards = RowRanges(np.array([5, 20], np.int64), np.array([3, 30], np.int64))
-    if version == "2.0":
-        assert _in_memory(file, content, backwards) is None
-    else:
-        with pytest.raises(ValueError, match="ends before it begins"):
-            _in_memory(file, content, backwards)
+    with pytest.raises(ValueError, match="ends before it begins"):
+        _in_memory(file, content, backwards)

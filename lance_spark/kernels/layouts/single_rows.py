@@ -25,7 +25,12 @@ BITS = 2
 ZIPPED = 3
 """Full-zip values, each behind its control word."""
 
+BARE = 4
+"""Values side by side, or bits; bits that say which are valid are elsewhere in the file (version 2.0)."""
+
 NO_LEVELS = -1
+
+NO_VALIDITY = -1
 
 PACKED_LEVELS = -2
 """Levels in one block of inline bit packing; more than that have a width of their own."""
@@ -85,6 +90,27 @@ def _zipped_value(slots, place, width, control, target):
 
 
 @inlined
+def _bit_at(source, place):
+    return (pointer_u8(source)[place >> 3] >> np.uint8(place & 7)) & np.uint8(1)
+
+
+@inlined
+def _copy_bit(source, place, target, to):
+    """Copies bit `place` to bit `to`, which is 0."""
+    pointer_u8(target)[to >> 3] |= np.uint8(_bit_at(source, place) << np.uint8(to & 7))
+
+
+@inlined
+def _bare_value(source, place, width, valid_bits, values, target):
+    """Copies a value, as `_chunk_value`; returns 1 if its bit at `valid_bits` is 0."""
+    if width == 0:
+        _copy_bit(source, place, values, target)
+    else:
+        copy_bytes(target, source + place * width, width)
+    return np.int64(1) - np.int64(_bit_at(valid_bits, place)) if valid_bits else np.int64(0)
+
+
+@inlined
 def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits, values, target):
     """Copies value `place` of `count` in a mini-block chunk; returns its level, -1 if the chunk contradicts itself.
 
@@ -116,8 +142,7 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
     if kind == BITS:
         if count > num_bytes * 8:
             return np.int64(-1)
-        bit = (pointer_u8(source)[place >> 3] >> np.uint8(place & 7)) & np.uint8(1)
-        pointer_u8(values)[target >> 3] |= np.uint8(bit << np.uint8(target & 7))
+        _copy_bit(source, place, values, target)
     elif kind == FLAT:
         if count > num_bytes // width:
             return np.int64(-1)
@@ -137,9 +162,10 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
     Args:
         data: the file.
         pages: ``int64[3, num_pages]``: the kind of each page; bytes of the sizes in its chunks (2 or 4), or of its
-            control words (up to 4); the bits of a definition level in its chunks, `NO_LEVELS` or `PACKED_LEVELS`.
+            control words (up to 4), or where the bits of valid values begin, or `NO_VALIDITY`; the bits of a definition
+            level in its chunks, `NO_LEVELS` or `PACKED_LEVELS`.
         chunks: ``int64[4, num_chunks]``: the page of each chunk, its start in the file and its size, which are within
-            the file, and the rows up to its end, ascending. A full-zip page is one chunk with a slot for each row.
+            the file, and the rows up to its end, ascending. A page of other kinds is one chunk, with all of its rows.
         rows: int64[num_rows], in any order.
         targets: int64[num_rows]: the place of each row in `values`; 0 for the order of `rows`.
         width: bytes of a value: 1, 2, 4 or 8 if pages are packed; 0 for bits.
@@ -172,6 +198,9 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
         target = values + place * width if width > 0 else place
         if kind == ZIPPED:
             level = _zipped_value(start, row - first, width, size_bytes, target)
+        elif kind == BARE:
+            valid_bits = np.int64(0) if size_bytes == NO_VALIDITY else data + size_bytes
+            level = _bare_value(start, row - first, width, valid_bits, values, target)
         else:
             count = ends[chunk] - first
             level_bits = of_page[2 * num_pages + page]

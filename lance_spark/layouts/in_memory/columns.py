@@ -11,13 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.jit import address_of
 from lance_spark.layouts.base import FieldsReader, RowRanges
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 
 MAX_PAGES = 256
 """Columns of more pages are not prepared: their layouts would all be parsed for a read of few rows."""
@@ -33,17 +33,13 @@ class InMemoryColumn(ABC):
 
     Args:
         values: what it holds.
-        pages: int64[7, n], see `lance_spark.kernels.layouts.in_memory`.
-        has_nulls: whether the pages say which values are null.
+        num_rows: of the column.
     """
 
-    def __init__(self, values: FixedWidth, pages: Int64Array, *, has_nulls: bool) -> None:
+    def __init__(self, values: FixedWidth, num_rows: int) -> None:
         self._values = values
-        # Kept, because its address is.
-        self._pages = pages
-        self._page_table = address_of(pages), pages.shape[1]
-        self._num_rows = sum(pages[4].tolist())
-        self._has_nulls = has_nulls
+        self._num_rows = num_rows
+        self._single_rows: SingleRows | None = None
 
     def read(self, data: pa.Buffer, rows: RowRanges) -> tuple[list[pa.Array], int] | None:
         """The values of `rows`, and the bytes that were read for them; None where the general way has to."""
@@ -62,9 +58,27 @@ class InMemoryColumn(ABC):
             pass
         return None
 
-    @abstractmethod
+    def single_rows(self, data: pa.Buffer) -> SingleRows | None:
+        """The column for reads of single rows of the file `data`; None if the general way has to read them.
+
+        Raises:
+            CorruptFileError: a page contradicts the format.
+        """
+        if self._single_rows is None:
+            self._single_rows = self._find_single_rows(data)
+        return self._single_rows
+
     def _taken(self, data: pa.Buffer, rows: RowRanges, num_rows: int) -> tuple[list[pa.Array], int] | None:
-        """`read` of some rows, one by one."""
+        column = self.single_rows(data)
+        if column is None:
+            return None
+        numbers = np.ascontiguousarray(rows.starts) if rows.num_ranges == num_rows else rows.indices()
+        found = column.taken([RowsOfColumn(column, data, numbers)], num_rows)
+        return None if found is None else ([found], num_rows * self._values.value_bits // 8)
+
+    @abstractmethod
+    def _find_single_rows(self, data: pa.Buffer) -> SingleRows | None:
+        """See `single_rows`."""
 
     @abstractmethod
     def _whole(self, data: pa.Buffer) -> tuple[list[pa.Array], int] | None:

@@ -1,7 +1,8 @@
 """Values of single rows of a column, copied from a file in memory by one call of a kernel.
 
-That is possible for values of fixed width in mini-block chunks, flat or packed, and in full-zip pages of vectors, with
-or without nulls. The chunks of all pages are listed once; what a chunk says about itself is checked at each read.
+That is possible for values of fixed width in mini-block chunks, flat or packed, in full-zip pages of vectors, and in
+flat pages of version 2.0, with or without nulls. The chunks of all pages are listed once; what a chunk says about
+itself is checked at each read.
 """
 
 from __future__ import annotations
@@ -23,8 +24,18 @@ from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
-from lance_spark.kernels.layouts.single_rows import BITS, FLAT, NO_LEVELS, PACKED, PACKED_LEVELS, ZIPPED, copy_values
-from lance_spark.layouts.base import EncodedColumn, EncodedPage, PageLayout
+from lance_spark.kernels.layouts.single_rows import (
+    BARE,
+    BITS,
+    FLAT,
+    NO_LEVELS,
+    NO_VALIDITY,
+    PACKED,
+    PACKED_LEVELS,
+    ZIPPED,
+    copy_values,
+)
+from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, PageLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
@@ -97,6 +108,17 @@ class SingleRows:
         chunks = np.array([table.pages, table.starts + starts[table.pages], table.sizes, table.ends], np.int64)
         return cls(values, data.size, forms, chunks)
 
+    @classmethod
+    def of_bare_pages(cls, values: FixedWidth, pages: Sequence[BarePage], data: pa.Buffer) -> SingleRows | None:
+        """A column of such pages of the file `data`; None if one of them is not inside of it."""
+        if not all(page.is_inside(values, data.size) for page in pages):
+            return None
+        valid = [NO_VALIDITY if page.validity is None else page.validity.position for page in pages]
+        of_pages = np.array([[BARE] * len(pages), valid, [NO_LEVELS] * len(pages)], np.int64)
+        starts, sizes = zip(*[page.values for page in pages], strict=True)
+        ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
+        return cls(values, data.size, of_pages, np.array([range(len(pages)), starts, sizes, ends], np.int64))
+
     @property
     def num_bytes(self) -> int:
         """What the tables take in memory."""
@@ -132,6 +154,36 @@ class SingleRows:
     @cached_property
     def _tables(self) -> tuple[int, int, int, int]:
         return address_of(self.pages), self.pages.shape[1], address_of(self.chunks), self.chunks.shape[1]
+
+
+class BarePage(NamedTuple):
+    """A page of values side by side, without chunks and levels.
+
+    Attributes:
+        values: where they are in the file.
+        validity: where the bits are that say which of them are valid; None if all are.
+        num_rows: of the page.
+    """
+
+    values: EncodedBuffer
+    validity: EncodedBuffer | None
+    num_rows: int
+
+    def num_bytes(self, values: FixedWidth) -> int:
+        """Bytes of all values."""
+        return (self.num_rows * values.value_bits + 7) // 8
+
+    @property
+    def num_valid_bytes(self) -> int:
+        """Bytes of the bits of valid values."""
+        return 0 if self.validity is None else (self.num_rows + 7) // 8
+
+    def is_inside(self, values: FixedWidth, file_size: int) -> bool:
+        """Whether a file of that size has all values and bits, and their buffers are as long as they have to be."""
+        held = [(self.values, self.num_bytes(values))]
+        if self.validity is not None:
+            held.append((self.validity, self.num_valid_bytes))
+        return all(0 <= start <= file_size - size and needed <= size for (start, size), needed in held)
 
 
 class RowsOfColumn(NamedTuple):

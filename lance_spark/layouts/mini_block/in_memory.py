@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
+from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.in_memory import decode_mini_blocks
 from lance_spark.kernels.layouts.single_rows import NO_LEVELS, PACKED
-from lance_spark.layouts.base import EncodedPage, PageLayout, RowRanges
+from lance_spark.layouts.base import EncodedPage, PageLayout
 from lance_spark.layouts.in_memory.columns import InMemoryColumn
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
-from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows, forms_of_pages
+from lance_spark.layouts.in_memory.single_rows import SingleRows, forms_of_pages
 
 _SPARE_VALUES = 1024
 _MAX_WHOLE_BYTES = 64 << 20
@@ -26,15 +27,18 @@ class MiniBlockColumn(InMemoryColumn):
     def __init__(
         self, values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], forms: Int64Array
     ) -> None:
+        super().__init__(values, sum(page.num_rows for page in pages))
         kinds, size_bytes, levels = forms
         table = [
-            (*page.buffers[0], *page.buffers[1], page.num_rows, 0, int(kind == PACKED))
+            (*page.buffers[0], *page.buffers[1], page.num_rows, int(kind == PACKED))
             for page, kind in zip(pages, kinds.tolist(), strict=True)
         ]
-        super().__init__(values, np.array(table, np.int64).T.copy(), has_nulls=bool((levels != NO_LEVELS).any()))
+        # Kept, because its address is.
+        self._table = np.array(table, np.int64).T.copy()
+        self._page_table = address_of(self._table), len(table)
         self._size_bytes = int(size_bytes[0])
-        self._encoded, self._layouts = pages, layouts
-        self._single: SingleRows | None = None
+        self._has_levels = bool((levels != NO_LEVELS).any())
+        self._pages, self._layouts = pages, layouts
 
     @classmethod
     def of(
@@ -45,20 +49,13 @@ class MiniBlockColumn(InMemoryColumn):
         forms = None if values is None else forms_of_pages(values, pages, layouts)
         return None if values is None or forms is None else cls(values, pages, layouts, forms)
 
-    def _taken(self, data: pa.Buffer, rows: RowRanges, num_rows: int) -> tuple[list[pa.Array], int] | None:
-        if self._single is None:
-            # The sizes of chunks are in the file.
-            self._single = SingleRows.of_mini_blocks(self._values, self._encoded, self._layouts, data)
-        if self._single is None:
-            return None
-        numbers = np.ascontiguousarray(rows.starts) if rows.num_ranges == num_rows else rows.indices()
-        found = self._single.taken([RowsOfColumn(self._single, data, numbers)], num_rows)
-        return None if found is None else ([found], num_rows * self._values.value_bits // 8)
+    def _find_single_rows(self, data: pa.Buffer) -> SingleRows | None:
+        return SingleRows.of_mini_blocks(self._values, self._pages, self._layouts, data)
 
     def _whole(self, data: pa.Buffer) -> tuple[list[pa.Array], int] | None:
         num_rows, value_bits = self._num_rows, self._values.value_bits
         num_bytes = (num_rows * value_bits + 7) // 8
-        if self._has_nulls or num_bytes > _MAX_WHOLE_BYTES:
+        if self._has_levels or num_bytes > _MAX_WHOLE_BYTES:
             return None
         target = pa.allocate_buffer(num_bytes + _SPARE_VALUES * value_bits // 8)
         num_read = decode_mini_blocks(

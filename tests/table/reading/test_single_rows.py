@@ -87,7 +87,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("nulls", list(NULLS))
 def test_values_of_all_types(tmp_path: Path, nulls: str, version: Any, writer: str, taken: Taken) -> None:
     uri = str(tmp_path / "t")
@@ -177,7 +177,7 @@ def test_other_columns(tmp_path: Path, name: str) -> None:
 
 def test_old_files_and_stores_without_mapped_files(tmp_path: Path, taken: Taken) -> None:
     table = pa.table({"id": column(pa.int64())})
-    lance.write_dataset(table, str(tmp_path / "old"), data_storage_version="2.0")
+    lance.write_dataset(table, str(tmp_path / "old"), data_storage_version="legacy")
     assert opened(str(tmp_path / "old")).take(INDICES).equals(table.take(INDICES))
     lance.write_dataset(table, str(tmp_path / "new"))
     assert counted(tmp_path / "new", KeptStore)[0].take(INDICES).equals(table.take(INDICES))

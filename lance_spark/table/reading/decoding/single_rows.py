@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
+from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.schema.arrow import to_arrow_type
@@ -122,16 +123,24 @@ class SingleRowColumns:
     def _found(self, fragment: DataFragment, field: Field) -> _Column | None:
         """A column in the one file that has it; None if there is no such file, or it is of another kind."""
         files = [file for file in fragment.files if field.id in file.fields]
-        if len(files) != 1 or files[0].version in (FileVersion.V0_1, FileVersion.V2_0):
+        if len(files) != 1 or files[0].version is FileVersion.V0_1:
             return None
         number = files[0].columns().get(field.id, -1)
         data = whole_file(*self.bases.data_file(files[0])) if number >= 0 else None
         reader = None if data is None else self.opened(fragment).open_file(files[0])
         if not isinstance(reader, FileReader):
             return None
-        (column,) = reader.encoded_columns_at([number])
-        found = SingleRows.of(column, to_arrow_type(field), data)
+        found = _single_rows(reader, field, number, data)
         return None if found is None else (found, data)
+
+
+def _single_rows(reader: FileReader, field: Field, number: int, data: pa.Buffer) -> SingleRows | None:
+    if reader.version is not FileVersion.V2_0:
+        (column,) = reader.encoded_columns_at([number])
+        return SingleRows.of(column, to_arrow_type(field), data)
+    fields = reader.prepared([field], {field.id: number})
+    columns = fields.in_memory if isinstance(fields, InMemoryFields) else None
+    return columns[0].single_rows(data) if columns and columns[0] else None
 
 
 def _can_be_copied(field: Field) -> bool:
