@@ -275,12 +275,18 @@ class Scan:
             end = reader.num_rows if stop is None else min(stop, reader.num_rows)
             if start >= end:
                 return
-            if offsets is not None and self._are_few(fragment, offsets):
-                rows = _between(offsets, start, end)
-                lineage = RowLineage(fragment, reader, self.stable_row_ids)
-                if rows.num_rows:
-                    yield from self._decoder.batches(self._decoder.decode_at_once(reader, lineage, rows))
-                return
+            if offsets is not None:
+                inside = _inside(offsets, start, end)
+                copied = self._copied([(fragment, inside)])
+                if copied is not None:
+                    yield copied
+                    return
+                if self._are_few(fragment, offsets):
+                    lineage = RowLineage(fragment, reader, self.stable_row_ids)
+                    if len(inside):
+                        few = self._decoder.decode_at_once(reader, lineage, RowRanges.of_numbers(inside))
+                        yield from self._decoder.batches(few)
+                    return
             source = Source.of(reader, self._columns, RowLineage(fragment, reader, self.stable_row_ids))
             window = self._window(fragment, source, reader.num_rows if offsets is None else len(offsets))
 
@@ -294,6 +300,23 @@ class Scan:
             windows = self._windows(reader, window, start, end, offsets)
             for decoded in read_ahead(decode, windows, is_remote=self.bases.reads_at_once > 1):
                 yield from self._decoder.batches(decoded)
+
+    def _copied(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
+        """The rows at offsets of fragments in one batch, if they are few and can be copied from files in memory."""
+        num_rows = sum([len(offsets) for _, offsets in wanted])
+        if self.filter is not None or self.batch_bytes is not None or not 0 < num_rows <= self.batch_rows:
+            return None
+        if not self._single_rows.can_read(num_rows, len(wanted)):
+            return None
+        if sum([self._wanted_bytes(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
+            return None
+        parts, start = [], 0
+        for fragment, offsets in wanted:
+            places = np.arange(start, start + len(offsets)) if len(wanted) > 1 else None
+            parts.append(RowsOfFragment(fragment, offsets, places))
+            start += len(offsets)
+        columns = self.values_of_rows(parts, num_rows)
+        return None if columns is None else pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
@@ -403,12 +426,16 @@ class Scan:
         """The rows of fragments of one shape: all, or by the fragments' ids those at some offsets."""
         if len(group) > 1:
             try:
-                decoded = self._decode_group(group, offsets)
+                wanted = None if offsets is None else [(fragment, offsets[fragment.id]) for fragment in group]
+                copied = None if wanted is None else self._copied(wanted)
+                decoded = None if copied is not None else self._decode_group(group, offsets)
             except _OF_ONE_FRAGMENT:
                 # One by one, so that the error names the file, and comes after the rows before it.
                 pass
             else:
-                if decoded.num_rows:
+                if copied is not None:
+                    yield copied
+                elif decoded is not None and decoded.num_rows:
                     yield from self._decoder.batches(decoded)
                 return
         for fragment in group:

@@ -327,3 +327,21 @@ def test_damaged_pages(tmp_path: Path, dtype: pa.DataType, nulls: str) -> None:
         refused += array is None
         assert array is None or len(array) == len(rows)
     assert refused > 0 or pa.types.is_nested(dtype)
+
+
+@pytest.mark.parametrize("rows_per_file", [ROWS, 5_000])
+def test_rows_that_an_index_found(tmp_path: Path, rows_per_file: int, taken: Taken) -> None:
+    uri = str(tmp_path / "t")
+    table = pa.table({"id": np.random.default_rng(4).permutation(ROWS), "n": column(pa.int32(), "some")})
+    lance.write_dataset(table, uri, max_rows_per_file=rows_per_file)
+    opened(uri).create_scalar_index("id", "BTREE")
+    lance.dataset(uri).delete("n % 5 = 1")
+    dataset, reference = opened(uri), lance.dataset(uri)
+    for condition in ("id = 77", "id IN (5, 5000, 19000, 3)", "id BETWEEN 100 AND 900", "id < 0"):
+        before = taken.columns
+        expected = reference.to_table(["n", "id"], filter=condition, use_scalar_index=False)
+        assert dataset.to_table(["n", "id"], condition).equals(expected)
+        assert (taken.columns > before) == (expected.num_rows > 0)
+        batches = list(dataset.to_batches(["n", "id"], condition, batch_size=7))
+        assert max([0, *(batch.num_rows for batch in batches)]) <= 7
+        assert pa.Table.from_batches(batches, expected.schema).equals(expected)

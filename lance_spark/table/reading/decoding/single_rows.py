@@ -80,13 +80,17 @@ class SingleRowColumns:
         are_all = 0 < len(known) == len(wanted) <= _MOST_COLUMNS
         return cls(tuple(known) if are_all else None, bases, opened)
 
+    def can_read(self, num_rows: int, num_fragments: int) -> bool:
+        """Whether as many rows of as many fragments may be read here, as far as columns and numbers tell."""
+        return self.fields is not None and 0 < num_rows <= MOST_ROWS and num_fragments <= _MOST_FRAGMENTS
+
     def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
         """The columns of `num_rows` rows; None if they have to be read in the general way.
 
         Raises:
             LanceError: a file is missing or contradicts the format.
         """
-        if self.fields is None or not 0 < num_rows <= MOST_ROWS or len(wanted) > _MOST_FRAGMENTS:
+        if self.fields is None or not self.can_read(num_rows, len(wanted)):
             return None
         columns: list[list[_Column]] = []
         for field in self.fields:
