@@ -34,7 +34,8 @@ def callers() -> dict[str, list[str]]:
             declared = _METHOD.match(line)
             method = declared[1] if declared else method
             for name in _REQUEST.findall(line):
-                if name in operations:
+                # Constants before the first method are no requests.
+                if name in operations and method != "?":
                     found.setdefault(name, []).append(f"{path.stem}.{method}")
     return found
 
