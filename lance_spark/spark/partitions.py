@@ -18,9 +18,9 @@ from pyspark.sql.datasource import InputPartition
 from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES
 from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.table.bases import Bases
+from lance_spark.table.reading.decoding.fragment_rows import FragmentRows
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import live_rows
-from lance_spark.table.reading.scan import FragmentRows
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 BYTES_PER_ROW = 4

@@ -23,8 +23,9 @@ from lance_spark.expr.columns import column_values
 from lance_spark.expr.values import plain
 from lance_spark.index.vector.sql_distance import SqlDistance
 from lance_spark.schema.projection import project
+from lance_spark.table.reading.decoding.fragment_rows import FragmentRows
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.reading.scan import FragmentRows, Scan
+from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from enum import Enum, auto
 from functools import cached_property, partial
 from itertools import groupby, islice
 from math import inf
@@ -31,6 +30,13 @@ from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
+from lance_spark.table.reading.decoding.fragment_rows import (
+    FragmentRows,
+    SliceForm,
+    form_of,
+    offsets_within,
+    ranges_within,
+)
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.decoding.single_rows import RowsOfFragment, SingleRowColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
@@ -81,9 +87,6 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 _projections: Remembered[LanceSchema] = Remembered()
 _unfiltered: Remembered[Scan] = Remembered()
 _readers: Remembered[FragmentReader] = Remembered(most_bytes=_OPEN_BYTES, size_of=lambda reader: reader.held_bytes)
-
-FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
-"""Physical rows [start, stop) of a fragment, None for its end; if there are offsets (ascending), those among them."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,7 @@ class Scan:
             if start >= end:
                 return
             if offsets is not None:
-                inside = _inside(offsets, start, end)
+                inside = offsets_within(offsets, start, end)
                 copied = self._copied([(fragment, inside)])
                 if copied is not None:
                     yield copied
@@ -310,13 +313,7 @@ class Scan:
             return None
         if sum([self._wanted_bytes(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
             return None
-        parts, start = [], 0
-        for fragment, offsets in wanted:
-            places = np.arange(start, start + len(offsets)) if len(wanted) > 1 else None
-            parts.append(RowsOfFragment(fragment, offsets, places))
-            start += len(offsets)
-        columns = self.values_of_rows(parts, num_rows)
-        return None if columns is None else pa.RecordBatch.from_arrays(columns, schema=self.arrow_schema)
+        return self._single_rows.batch(wanted, self.arrow_schema)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
@@ -328,7 +325,9 @@ class Scan:
                 # Of scattered rows much less is kept than is decoded.
                 size = window.num_rows if offsets is None else window.num_rows * _SCATTERED_WINDOWS
                 last = min(start + size, end, stop_row)
-                rows = reader.deletions.live_rows(start, last) if offsets is None else _between(offsets, start, last)
+                rows = (
+                    reader.deletions.live_rows(start, last) if offsets is None else ranges_within(offsets, start, last)
+                )
                 start = last
                 if rows.num_rows:
                     yield rows, start >= end
@@ -355,12 +354,12 @@ class Scan:
             yield Part(partial(self._read_group, group), sum(map(self._decoded_bytes, group)))
 
     def _parts_of_slices(self, slices: Iterable[FragmentRows]) -> Iterator[Part]:
-        for form, run in groupby(slices, _form):
-            if form is _Form.WHOLE:
+        for form, run in groupby(slices, form_of):
+            if form is SliceForm.WHOLE:
                 yield from self._parts_of_fragments((fragment for fragment, *_ in run), FIRST_GROUP)
-            elif form is _Form.OFFSETS:
+            elif form is SliceForm.OFFSETS:
                 found = (
-                    (fragment, _inside(offsets, start, stop))
+                    (fragment, offsets_within(offsets, start, stop))
                     for fragment, start, stop, offsets in run
                     if offsets is not None
                 )
@@ -590,33 +589,6 @@ class Scan:
 
 
 _SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]
-
-
-class _Form(Enum):
-    """How the rows of a slice are given."""
-
-    WHOLE = auto()
-    RANGE = auto()
-    OFFSETS = auto()
-
-
-def _form(piece: FragmentRows) -> _Form:
-    fragment, start, stop, offsets = piece
-    if offsets is not None:
-        return _Form.OFFSETS
-    reaches_end = stop is None or (fragment.physical_rows is not None and stop >= fragment.physical_rows)
-    return _Form.WHOLE if start == 0 and reaches_end else _Form.RANGE
-
-
-def _inside(offsets: Int64Array, start: int, stop: int | None) -> Int64Array:
-    """Those of some ascending offsets that are in [start, stop)."""
-    first = int(np.searchsorted(offsets, start))
-    last = len(offsets) if stop is None else int(np.searchsorted(offsets, stop))
-    return offsets[first:last]
-
-
-def _between(offsets: Int64Array, start: int, stop: int) -> RowRanges:
-    return RowRanges.of_numbers(_inside(offsets, start, stop))
 
 
 def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:

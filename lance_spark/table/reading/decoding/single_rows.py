@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
@@ -83,6 +84,20 @@ class SingleRowColumns:
     def can_read(self, num_rows: int, num_fragments: int) -> bool:
         """Whether as many rows of as many fragments may be read here, as far as columns and numbers tell."""
         return self.fields is not None and 0 < num_rows <= MOST_ROWS and num_fragments <= _MOST_FRAGMENTS
+
+    def batch(self, wanted: Sequence[tuple[DataFragment, Int64Array]], schema: pa.Schema) -> pa.RecordBatch | None:
+        """The rows at offsets (int64[n]) of fragments, one fragment behind the other; None and errors as of `read`.
+
+        Args:
+            schema: of the columns.
+        """
+        parts, start = [], 0
+        for fragment, offsets in wanted:
+            places = np.arange(start, start + len(offsets)) if len(wanted) > 1 else None
+            parts.append(RowsOfFragment(fragment, offsets, places))
+            start += len(offsets)
+        columns = self.read(parts, start)
+        return None if columns is None else pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
         """The columns of `num_rows` rows; None if they have to be read in the general way.
