@@ -1,6 +1,7 @@
 package io.lancespark.optimizer;
 
-import io.lancespark.read.LancePlannedScan;
+import io.lancespark.read.LanceInlineScan;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -27,20 +28,22 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Rows that the planner has found, such as those of a search. Spark's node for rows on the driver returns them without
- * a job; this one also says in plans and in the UI what the search has read.
+ * Rows that the planner process has read: those of a search, or of a small scan that is a whole query. Spark's node for
+ * rows on the driver returns them without a job; this one also says in plans and in the UI what was read.
  */
 public final class LanceFoundRows extends SparkPlan {
-  private final transient LancePlannedScan scan;
+  private final transient LanceInlineScan scan;
   private final LocalTableScanExec rows;
   private final Seq<SortOrder> order;
+  private final long batches;
   private transient scala.collection.immutable.Map<String, SQLMetric> metrics;
 
   /** Public for Spark, which copies nodes by reflection: with what {@code productElement} returns. */
-  public LanceFoundRows(LocalTableScanExec rows, LancePlannedScan scan, Seq<SortOrder> order) {
+  public LanceFoundRows(LocalTableScanExec rows, LanceInlineScan scan, Seq<SortOrder> order, long batches) {
     this.rows = rows;
     this.scan = scan;
     this.order = order;
+    this.batches = batches;
   }
 
   /**
@@ -51,12 +54,13 @@ public final class LanceFoundRows extends SparkPlan {
    * @param order of the rows
    */
   static LanceFoundRows of(
-      LancePlannedScan scan, List<NamedExpression> columns, List<Attribute> scanned, Seq<SortOrder> order) {
+      LanceInlineScan scan, List<NamedExpression> columns, List<Attribute> scanned, Seq<SortOrder> order) {
     List<Expression> wanted = columns.stream().map(Expression.class::cast).toList();
     UnsafeProjection projection = UnsafeProjection.create(seq(wanted), seq(scanned));
-    List<InternalRow> rows = scan.rows(row -> projection.apply(row).copy());
+    LanceInlineScan.Rows found = scan.rows(row -> projection.apply(row).copy());
     Seq<Attribute> output = seq(columns.stream().map(NamedExpression::toAttribute).toList());
-    return new LanceFoundRows(new LocalTableScanExec(output, seq(rows), Option.empty(), true), scan, order);
+    LocalTableScanExec rows = new LocalTableScanExec(output, seq(found.rows()), Option.empty(), true);
+    return new LanceFoundRows(rows, scan, order, found.batches());
   }
 
   private static <T> Seq<T> seq(List<T> items) {
@@ -113,6 +117,7 @@ public final class LanceFoundRows extends SparkPlan {
       metrics().apply(metric.name()).set(metric.value());
     }
     metrics().apply("rows_read").set(rows.rows().size());
+    metrics().apply("batches_read").set(batches);
     SparkContext context = sparkContext();
     String execution = context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
     SQLMetrics.postDriverMetricUpdates(context, execution, metrics().values().toSeq());
@@ -147,12 +152,12 @@ public final class LanceFoundRows extends SparkPlan {
 
   @Override
   public int productArity() {
-    return 3;
+    return 4;
   }
 
   @Override
   public Object productElement(int place) {
-    return place == 0 ? rows : place == 1 ? scan : order;
+    return Arrays.asList(rows, scan, order, batches).get(place);
   }
 
   @Override

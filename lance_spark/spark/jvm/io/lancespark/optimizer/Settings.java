@@ -9,6 +9,7 @@ final class Settings {
   static final String MERGE_PRUNING = "spark.sql.lance.mergeKeys.enabled";
   static final String COALESCE_TASKS = "spark.sql.lance.coalesceTasks.enabled";
   static final String BINARY_RANGES = "spark.sql.lance.binaryRanges.enabled";
+  static final String LOCAL_RESULTS = "spark.sql.lance.localResults.enabled";
   static final String VARIANT_PATHS = "spark.sql.lance.variantPaths.enabled";
 
   private Settings() {}

@@ -4,12 +4,15 @@ import io.lancespark.python.LanceException;
 import io.lancespark.python.LanceMetrics;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.StructType;
@@ -28,6 +31,22 @@ public final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
   LanceInlineReader(List<byte[]> streams, StructType columns) {
     this.streams = streams.iterator();
     this.columns = columns;
+  }
+
+  /** What {@code change} makes of each row of the streams. */
+  static LanceInlineScan.Rows rows(
+      List<byte[]> streams, StructType columns, UnaryOperator<InternalRow> change) {
+    List<InternalRow> rows = new ArrayList<>();
+    try (LanceInlineReader reader = new LanceInlineReader(streams, columns)) {
+      while (reader.next()) {
+        for (Iterator<InternalRow> batch = reader.get().rowIterator(); batch.hasNext(); ) {
+          rows.add(change.apply(batch.next()));
+        }
+      }
+      return new LanceInlineScan.Rows(rows, reader.batchesRead);
+    } catch (IOException error) {
+      throw LanceException.sneaky(error);
+    }
   }
 
   @Override

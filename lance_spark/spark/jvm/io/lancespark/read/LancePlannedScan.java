@@ -4,13 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
-import io.lancespark.python.LanceException;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.write.LanceJob;
-import java.io.IOException;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.function.BiFunction;
@@ -34,7 +31,8 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
 /** A scan to which only columns are pushed, such as one of changes or of a search; Python plans its tasks. */
-public final class LancePlannedScan implements Batch, SupportsReportOrdering, SupportsReportStatistics {
+public final class LancePlannedScan
+    implements Batch, LanceInlineScan, SupportsReportOrdering, SupportsReportStatistics {
   private final String operation;
   private final ObjectNode request;
   private final StructType columns;
@@ -73,25 +71,15 @@ public final class LancePlannedScan implements Batch, SupportsReportOrdering, Su
     return plan;
   }
 
-  /** Whether the rows came with the plan. */
+  @Override
   public boolean isInline() {
     return stream == null && plan().body().path("is_inline").asBoolean();
   }
 
-  /** What {@code change} makes of each row that came with the plan. */
-  public List<InternalRow> rows(UnaryOperator<InternalRow> change) {
+  @Override
+  public Rows rows(UnaryOperator<InternalRow> change) {
     List<byte[]> attachments = plan().attachments();
-    List<InternalRow> rows = new ArrayList<>();
-    try (LanceInlineReader reader = new LanceInlineReader(attachments.subList(1, attachments.size()), columns)) {
-      while (reader.next()) {
-        for (Iterator<InternalRow> batch = reader.get().rowIterator(); batch.hasNext(); ) {
-          rows.add(change.apply(batch.next()));
-        }
-      }
-    } catch (IOException error) {
-      throw LanceException.sneaky(error);
-    }
-    return rows;
+    return LanceInlineReader.rows(attachments.subList(1, attachments.size()), columns, change);
   }
 
   @Override

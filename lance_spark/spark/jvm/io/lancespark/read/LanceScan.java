@@ -13,6 +13,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -38,7 +40,8 @@ import org.apache.spark.sql.types.StructType;
  * <p>Filters that come while the query runs make another plan, for the one batch that Spark then asks for. Spark may
  * have this scan in several places of a plan, or in copies of it, with different such filters, at the same time.
  */
-public final class LanceScan implements SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
+public final class LanceScan
+    implements LanceInlineScan, SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   /** Parts of binary values: an offset and a length. */
   public static final String BINARY_RANGES = "binary_ranges";
 
@@ -129,6 +132,18 @@ public final class LanceScan implements SupportsReportStatistics, SupportsReport
       newest = plan;
     }
     return plan;
+  }
+
+  /** False for scans whose rows are changed: Spark looks for those in plans by their nodes. */
+  @Override
+  public boolean isInline() {
+    return stream == null && !isForChanges() && plan().body().path("is_inline").asBoolean();
+  }
+
+  @Override
+  public Rows rows(UnaryOperator<InternalRow> change) {
+    List<byte[]> attachments = plan().attachments();
+    return LanceInlineReader.rows(attachments.subList(1, attachments.size()), columns, change);
   }
 
   /** Whether a filter that Spark does not see removes enough rows for the keys of the others to prune a join. */
