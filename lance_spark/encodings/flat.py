@@ -91,8 +91,9 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         bits = self.bits_per_value
         held, count = buffers[0], len(places)
         target = pa.allocate_buffer((count * bits + 7) // 8)
-        tables = held.starts, held.sizes, held.num_values, chunks, places
-        addresses = [address_of(np.ascontiguousarray(table)) for table in tables]
+        # Copies have to live until the kernel has run.
+        tables = [np.ascontiguousarray(table) for table in (held.starts, held.sizes, held.num_values, chunks, places)]
+        addresses = [address_of(table) for table in tables]
         if bits == 1:
             status = take_bits(held.data.address, *addresses, count, target.address)
         else:

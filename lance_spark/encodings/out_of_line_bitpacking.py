@@ -82,11 +82,14 @@ class OutOfLineBitpacking(BlockEncoding):
 
     def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value
-        tables = chunks.starts, chunks.sizes, chunks.num_values, indices, places
+        # Copies have to live until the kernel has run.
+        tables = [
+            np.ascontiguousarray(table) for table in (chunks.starts, chunks.sizes, chunks.num_values, indices, places)
+        ]
         target = pa.allocate_buffer(len(places) * word_bits // 8)
         status = take_out_of_line(
             chunks.data.address,
-            *[address_of(np.ascontiguousarray(table)) for table in tables],
+            *[address_of(table) for table in tables],
             len(places),
             word_bits,
             self.bit_width,

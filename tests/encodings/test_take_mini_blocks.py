@@ -62,6 +62,31 @@ def test_out_of_line_bitpacking_of_all_widths_and_tails(word_bits: int) -> None:
         assert np.array_equal(np.frombuffer(taken.data, values.dtype), values[numbers])
 
 
+@pytest.mark.parametrize("bits", [1, 64])
+def test_tables_with_gaps(bits: int) -> None:
+    """Columns of larger tables: kernels read copies of them, which have to live that long."""
+    values = np.random.default_rng(bits).integers(0, 256, 8 * 2048, np.uint8)
+    places = np.array([[3, 1], [0, 1], [5, 0], [1023, 1]])
+    slices = np.array([[0, 1024 * bits // 8, 1024], [1024 * bits // 8, 1024 * bits // 8, 1024]])
+    chunks = Chunks(pa.py_buffer(values), slices[:, 0], slices[:, 1], slices[:, 2])
+    taken = Flat(bits).take_blocks(chunks, places[:, 1], places[:, 0])
+    stored = np.unpackbits(values, bitorder="little") if bits == 1 else values.view(np.uint64)
+    found = np.frombuffer(taken.data, np.uint8 if bits == 1 else np.uint64) if taken is not None else None
+    assert found is not None
+    found = np.unpackbits(found, bitorder="little")[:4] if bits == 1 else found
+    assert found.tolist() == stored[places[:, 1] * 1024 + places[:, 0]].tolist()
+
+
+def test_out_of_line_bitpacking_with_gaps_in_its_tables() -> None:
+    values = np.arange(2048, dtype=np.uint32) % 1000
+    encoded = OutOfLineBitpacking.encode_blocks(
+        FixedWidthBlock(pa.py_buffer(values), 32, 2048), np.array([1024, 1024]), 10
+    )
+    places = np.array([[3, 1], [0, 1], [5, 0], [1023, 1]])
+    taken = encoded.encoding.take_blocks(encoded.chunks, places[:, 1], places[:, 0])
+    assert np.frombuffer(taken.data, np.uint32).tolist() == values[places[:, 1] * 1024 + places[:, 0]].tolist()
+
+
 def test_out_of_line_bitpacking_checks_sizes() -> None:
     counts = np.array([2048 + 1000])
     values = np.arange(3048).astype(np.uint16) & 7

@@ -19,8 +19,8 @@ def i64(*numbers: int) -> np.ndarray:
 
 def index_of(reps: list[int], num_levels: list[int], max_rep: int) -> list[list[int]]:
     target = np.full((len(num_levels), 2), -1, np.int64)
-    counts = i64(*num_levels)
-    kernels.repetition_index(address_of(u16(*reps)), address_of(counts), len(num_levels), max_rep, address_of(target))
+    levels, counts = u16(*reps), i64(*num_levels)
+    kernels.repetition_index(address_of(levels), address_of(counts), len(num_levels), max_rep, address_of(target))
     return target.tolist()
 
 
