@@ -1,4 +1,4 @@
-"""Values of single rows of a column without lists, from a file in memory: found, checked and copied in one call.
+"""Values of some rows of a column without lists, from a file in memory: found, checked and copied in one call.
 
 `lance_spark.layouts.in_memory.single_rows` makes the tables of pages and chunks that the kernel reads.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
 from lance_spark.kernels.takes import out_of_line_value, packed_value
@@ -214,3 +214,72 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
         else:
             num_nulls += 1
     return num_nulls
+
+
+@inlined
+def _values_of_chunk(chunk, size, count, size_bytes):
+    """(where the values begin, their bytes) in a mini-block chunk without levels; (0, -1) if it contradicts itself."""
+    if size < 2 + size_bytes:
+        return np.int64(0), np.int64(-1)
+    num_bytes = np.int64(read_word(chunk + 2, 2)) if size_bytes == 2 else np.int64(read_word(chunk + 2, 4))
+    return (chunk + 8, num_bytes) if 8 + num_bytes <= size else (np.int64(0), np.int64(-1))
+
+
+@inlined
+def _unpacked_range(source, num_bytes, place, wanted, width, target, block):
+    """Copies `wanted` values of a packed block from number `place` on; returns 0, -1 if the block is broken."""
+    bits = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
+    if bits < 0 or bits > 8 * width or num_bytes < width + bits * BLOCK_BYTES_PER_BIT:
+        return np.int64(-1)
+    unpack_block(source + width, bits, 8 * width, block)
+    copy_bytes(target, block + place * width, wanted * width)
+    return np.int64(0)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, width, values, block):
+    """Copies the values of rows side by side, of pages that are packed, flat or bare, without nulls.
+
+    Args:
+        data, pages, num_pages, chunks, num_chunks: as for `copy_values`.
+        first: the first row.
+        width: bytes of a value: not 0.
+        values: where the values go.
+        block: room for 1024 values.
+
+    Returns:
+        0; -1 if there are no such rows, their pages are of other kinds, or a chunk contradicts itself.
+    """
+    of_page = pointer_i64(pages)
+    of_chunk = pointer_i64(chunks)
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    if first < 0 or num_rows < 1 or num_chunks == 0 or num_rows > ends[num_chunks - 1] - first:
+        return np.int64(-1)
+    chunk = _chunk_of(ends, num_chunks, first, np.int64(0))
+    taken = np.int64(0)
+    while taken < num_rows:
+        start_row = ends[chunk - 1] if chunk > 0 else np.int64(0)
+        page = of_chunk[chunk]
+        start = data + of_chunk[num_chunks + chunk]
+        size = of_chunk[2 * num_chunks + chunk]
+        kind = of_page[page]
+        size_bytes = of_page[num_pages + page]
+        count = ends[chunk] - start_row
+        place = first + taken - start_row
+        wanted = min(count - place, num_rows - taken)
+        target = values + taken * width
+        if kind == BARE and size_bytes == NO_VALIDITY:
+            copy_bytes(target, start + place * width, wanted * width)
+        elif kind in (PACKED, FLAT) and of_page[2 * num_pages + page] == NO_LEVELS:
+            source, num_bytes = _values_of_chunk(start, size, count, size_bytes)
+            if kind == FLAT:
+                if num_bytes < 0 or count > num_bytes // width:
+                    return np.int64(-1)
+                copy_bytes(target, source + place * width, wanted * width)
+            elif count > BLOCK_VALUES or _unpacked_range(source, num_bytes, place, wanted, width, target, block) < 0:
+                return np.int64(-1)
+        else:
+            return np.int64(-1)
+        taken += wanted
+        chunk += 1
+    return np.int64(0)

@@ -27,6 +27,9 @@ _FEW_OF = 8
 _SHORT_RANGE = 32
 """Values are copied one by one if there are few of them, or few in proportion, and not in long ranges."""
 
+_FEW_SIDE_BY_SIDE = 1 << 16
+"""Up to this many rows side by side, such as those of zones, are copied at once."""
+
 
 class InMemoryColumn(ABC):
     """A column without lists.
@@ -49,6 +52,10 @@ class InMemoryColumn(ABC):
                 whole = self._whole(data)
                 if whole is not None:
                     return whole
+            if rows.num_ranges == 1 and 1 < num_rows <= _FEW_SIDE_BY_SIDE:
+                found = self._side_by_side(data, int(rows.starts[0]), num_rows)
+                if found is not None:
+                    return found
             if num_rows <= _FEW_ROWS or (
                 num_rows * _FEW_OF <= self._num_rows and num_rows < _SHORT_RANGE * len(rows.starts)
             ):
@@ -74,6 +81,11 @@ class InMemoryColumn(ABC):
             return None
         numbers = np.ascontiguousarray(rows.starts) if rows.num_ranges == num_rows else rows.indices()
         found = column.taken([RowsOfColumn(column, data, numbers)], num_rows)
+        return None if found is None else ([found], num_rows * self._values.value_bits // 8)
+
+    def _side_by_side(self, data: pa.Buffer, first: int, num_rows: int) -> tuple[list[pa.Array], int] | None:
+        column = self.single_rows(data)
+        found = None if column is None else column.side_by_side(data, first, num_rows)
         return None if found is None else ([found], num_rows * self._values.value_bits // 8)
 
     @abstractmethod

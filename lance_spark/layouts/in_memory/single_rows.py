@@ -22,6 +22,7 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.bitpack import BLOCK_VALUES
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
 from lance_spark.kernels.layouts.single_rows import (
@@ -33,6 +34,7 @@ from lance_spark.kernels.layouts.single_rows import (
     PACKED,
     PACKED_LEVELS,
     ZIPPED,
+    copy_range,
     copy_values,
 )
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, PageLayout
@@ -148,6 +150,20 @@ class SingleRows:
             num_nulls += nulls
         try:
             return self.values.array(target, num_rows, pa.py_buffer(validity) if num_nulls else None)
+        except CorruptFileError:
+            return None
+
+    def side_by_side(self, data: pa.Buffer, first: int, num_rows: int) -> pa.Array | None:
+        """The values of rows from number `first` on; None if they can be null, have no whole bytes, or as `taken`."""
+        width = self.values.value_bits // 8
+        if not width or data.size < self.file_size:
+            return None
+        target = pa.allocate_buffer(num_rows * width)
+        block = np.empty(BLOCK_VALUES * width, np.uint8)
+        if copy_range(data.address, *self._tables, first, num_rows, width, target.address, address_of(block)) < 0:
+            return None
+        try:
+            return self.values.array(target, num_rows, None)
         except CorruptFileError:
             return None
 
