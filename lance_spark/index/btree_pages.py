@@ -180,11 +180,12 @@ def check_pages(file: IndexFile, lookup: PageLookup) -> None:
     if lookup.num_pages != -(-lookup.num_rows // lookup.page_rows):
         raise file.damaged(f"{lookup.num_pages} pages of {lookup.page_rows} rows for {lookup.num_rows} rows")
     bounds = np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows)
-    expected = np.clip(lookup.null_counts.sum() - bounds[:-1], 0, np.diff(bounds))
-    if not np.array_equal(lookup.null_counts, expected):
+    num_rows = bounds[1:] - bounds[:-1]
+    expected = (lookup.null_counts.sum() - bounds[:-1]).clip(0, num_rows)
+    if not (lookup.null_counts == expected).all():
         raise file.damaged("the nulls are not at the start of the pages")
-    has_low, has_high = lookup.null_counts == 0, lookup.null_counts < np.diff(bounds)
-    if not (np.array_equal(_valid(lookup.lows), has_low) and np.array_equal(_valid(lookup.highs), has_high)):
+    has_low, has_high = lookup.null_counts == 0, lookup.null_counts < num_rows
+    if not (_are_valid(lookup.lows, has_low) and _are_valid(lookup.highs, has_high)):
         raise file.damaged("a page has bounds that do not fit its nulls")
     is_ordered = _ascends(lookup.lows, lookup.highs) and _ascends(lookup.highs[:-1], lookup.lows[1:])
     if not is_ordered:
@@ -193,16 +194,21 @@ def check_pages(file: IndexFile, lookup: PageLookup) -> None:
 
 def _ascends(lower: pa.Array, upper: pa.Array) -> bool:
     """Whether no value of `lower` is greater than its counterpart; nulls and NaN pass."""
-    known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
-    lower, upper = lower.filter(known), upper.filter(known)
+    if lower.null_count or upper.null_count:
+        known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+        lower, upper = lower.filter(known), upper.filter(known)
     if pa.types.is_floating(lower.type):
         return not bool(np.any(lower.to_numpy() > upper.to_numpy()))
     return pc.any(pc.greater(lower, upper)).as_py() is not True
 
 
-def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:
-    valid: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+def _are_valid(values: pa.Array, expected: npt.NDArray[np.bool_]) -> bool:
+    """Whether just the `expected` ones (bool[n]) of some values are not null."""
+    if len(values) != len(expected):
+        return False
+    if values.null_count == 0:
+        return bool(expected.all())
+    return bool((values.is_valid().to_numpy(zero_copy_only=False) == expected).all())
 
 
 def _fit_whole_numbers(lookup: PageLookup, numbers: Int64Array, sizes: Int64Array, values: pa.Array) -> bool:

@@ -316,9 +316,14 @@ class LocalStore:
         try:
             # Python's `mmap` keeps a descriptor for each file: some tables of many files would use up the process's.
             with pa.memory_map(file) as mapped:
-                buffer: pa.Buffer = mapped.read_buffer()
+                if mapped.size() != status.st_size:
+                    return None
+                # A read of all bytes would tell the kernel to fetch them from the disk, which takes time if it has them
+                # as well. The buffer of one byte keeps the whole map.
+                first = mapped.read_buffer(1)
             if _identity(os.stat(file)) != identity:
                 return None
+            buffer = pa.foreign_buffer(first.address, status.st_size, base=first)
         except (OSError, ValueError):
             return None
         self._maps[path] = _Map(file, identity, buffer)
