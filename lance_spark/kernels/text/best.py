@@ -20,6 +20,7 @@ from lance_spark.kernels.jit import (
     pointer_u64,
 )
 from lance_spark.kernels.text.blocks import OUT_OF_RANGE, TOO_SHORT, decode_block, decode_positions_of_block
+from lance_spark.kernels.text.heap import enters, put
 from lance_spark.kernels.text.postings import weight_of
 
 # What the caller fills in: addresses, sizes, the word, and the place of the word in a phrase.
@@ -219,66 +220,6 @@ def _choose_leading(table, num_terms, leading_word, scores, boost, lowest):
 
 
 @inlined
-def _is_later(order, has_order, first, second):
-    """Whether a document comes after another one with the same score."""
-    if has_order == 1:
-        return order[first] > order[second]
-    return first > second
-
-
-@inlined
-def _enters(score, doc, found, limit, floor, docs, scores, order, has_order):
-    """Whether a document with this score is among the best so far; `doc` -1: whether any later one can be."""
-    if not score >= floor:
-        return False
-    if found < limit:
-        return True
-    if score != scores[0]:
-        return score > scores[0]
-    if doc < 0:
-        return has_order == 1
-    return _is_later(order, has_order, np.int64(docs[0]), doc)
-
-
-@inlined
-def _is_worse(first, second, docs, scores, order, has_order):
-    if scores[first] != scores[second]:
-        return scores[first] < scores[second]
-    return _is_later(order, has_order, np.int64(docs[first]), np.int64(docs[second]))
-
-
-@inlined
-def _swap(first, second, docs, scores):
-    docs[first], docs[second] = docs[second], docs[first]
-    scores[first], scores[second] = scores[second], scores[first]
-
-
-@inlined
-def _put(doc, score, found, limit, docs, scores, order, has_order):
-    """Puts a document into the heap, whose first one is the worst; the size of the heap after it."""
-    if found < limit:
-        place = found
-        docs[place] = doc
-        scores[place] = score
-        while place > 0 and _is_worse(place, (place - 1) // 2, docs, scores, order, has_order):
-            _swap(place, (place - 1) // 2, docs, scores)
-            place = (place - 1) // 2
-        return found + 1
-    docs[0] = doc
-    scores[0] = score
-    place = np.int64(0)
-    while 2 * place + 1 < found:
-        child = 2 * place + 1
-        if child + 1 < found and _is_worse(child + 1, child, docs, scores, order, has_order):
-            child += 1
-        if not _is_worse(child, place, docs, scores, order, has_order):
-            break
-        _swap(place, child, docs, scores)
-        place = child
-    return found
-
-
-@inlined
 def _decode_positions(table, term):
     """Decodes the positions in the current block of a term, if they are not decoded; 0 or an error."""
     row = term * NUM_FIELDS
@@ -403,7 +344,7 @@ def _low_freq(table, num_terms, term, weights, scores, boost, found, limit, floo
         highest = max(highest, weights[term] * weight_of(np.int32(freq + 1), norm))
         scores[term] = highest
         score = _sum(table, num_terms, scores) * boost
-        if _enters(score, np.int64(-1), found, limit, floor, docs, best, order, has_order):
+        if enters(score, np.int64(-1), found, limit, floor, docs, best, order, has_order):
             break
         freq += 1
     scores[term] = kept
@@ -492,13 +433,52 @@ def _score_others(table, num_terms, doc, weights, scores, norms, block, has_vari
 
 
 @inlined
-def _counts(table, num_terms, doc, needs_all, is_live_at, is_phrase, slop, ends):
+def _counts(table, num_terms, numbers, doc, ends):
     """1 if a document with some of the terms is a result, 0 if not, or an error."""
-    if needs_all == 1 and not _has_each_word(table, num_terms, IS_HIT):
+    if numbers[1] == 1 and not _has_each_word(table, num_terms, IS_HIT):
         return np.int64(0)
-    if is_live_at != 0 and pointer_u8(is_live_at)[doc] == 0:
+    if numbers[10] != 0 and pointer_u8(numbers[10])[doc] == 0:
         return np.int64(0)
-    return _is_phrase(table, num_terms, slop, ends) if is_phrase == 1 else np.int64(1)
+    return _is_phrase(table, num_terms, numbers[4], ends) if numbers[3] == 1 else np.int64(1)
+
+
+@inlined
+def _is_result(
+    table,
+    num_terms,
+    numbers,
+    doc,
+    others,
+    weights,
+    scores,
+    norms,
+    boost,
+    found,
+    floor,
+    docs,
+    best,
+    order,
+    has_order,
+    ends,
+):
+    """1 if a document is among the best so far, with the terms that do not lead as well, 0 if not, or an error.
+
+    Args:
+        numbers: those of `best_documents`.
+        others: how many terms do not lead.
+    """
+    if others > 0:
+        limit = numbers[8]
+        lowest = floor if found < limit else max(floor, best[0])
+        failed = _score_others(
+            table, num_terms, doc, weights, scores, norms, numbers[5], numbers[6], numbers[7], boost, lowest
+        )
+        if failed < 0:
+            return failed
+        score = _sum(table, num_terms, scores) * boost
+        if not enters(score, doc, found, limit, floor, docs, best, order, has_order):
+            return np.int64(0)
+    return _counts(table, num_terms, numbers, doc, ends)
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
@@ -526,7 +506,6 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     table = pointer_i64(table_at)
     numbers = pointer_i64(numbers_at)
     num_terms, needs_all, leading_word = numbers[0], numbers[1], numbers[2]
-    is_phrase, slop = numbers[3], numbers[4]
     block, has_varints, num_docs, limit = numbers[5], numbers[6], numbers[7], numbers[8]
     norms = pointer_f32(numbers[9])
     order = pointer_u64(numbers[11])
@@ -550,7 +529,7 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
         if needs_all == 1 and not _has_each_word(table, num_terms, IS_HERE):
             continue
         bound = _sum(table, num_terms, scores) * boost
-        if not _enters(bound, np.int64(-1), found, limit, floor, out_docs, out_scores, order, has_order):
+        if not enters(bound, np.int64(-1), found, limit, floor, out_docs, out_scores, order, has_order):
             continue
         _choose_leading(table, num_terms, leading_word, scores, boost, lowest)
         others = _start_leading(table, num_terms, start, block, has_varints, num_docs)
@@ -570,21 +549,15 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
             if needs_all == 1 and not _has_each_word(table, num_terms, MAY_HIT):
                 continue
             score = _sum(table, num_terms, scores) * boost
-            if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
+            if not enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
                 continue
-            if others > 0:
-                lowest = floor if found < limit else max(floor, out_scores[0])
-                failed = _score_others(
-                    table, num_terms, candidate, weights, scores, norms, block, has_varints, num_docs, boost, lowest
-                )
-                if failed < 0:
-                    return failed
-                score = _sum(table, num_terms, scores) * boost
-                if not _enters(score, candidate, found, limit, floor, out_docs, out_scores, order, has_order):
-                    continue
-            counts = _counts(table, num_terms, candidate, needs_all, numbers[10], is_phrase, slop, ends)
+            counts = _is_result(
+                table, num_terms, numbers, candidate, others, weights, scores, norms, boost, found, floor, out_docs,
+                out_scores, order, has_order, ends,
+            )  # fmt: skip
             if counts < 0:
                 return counts
             if counts == 1:
-                found = _put(candidate, score, found, limit, out_docs, out_scores, order, has_order)
+                score = _sum(table, num_terms, scores) * boost
+                found = put(candidate, score, found, limit, out_docs, out_scores, order, has_order)
     return found
