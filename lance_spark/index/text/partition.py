@@ -84,6 +84,7 @@ class Partition(TextPart):
     def __init__(self, files: IndexFiles, prefix: str, token_format: str) -> None:
         self._token_format = token_format
         self._found: dict[str, int | None] = {}
+        self._frequencies: dict[int, int] = {}
         self._tokens_file = files.open(f"{prefix}tokens.lance")
         self.documents_file = files.open(f"{prefix}docs.lance")
         self.lists_file = files.open(f"{prefix}invert.lance")
@@ -123,7 +124,12 @@ class Partition(TextPart):
         return self._dictionary.within(term, distance, prefix_length)
 
     def frequency(self, term: int) -> int:
-        return self.stored(term).count
+        count = self._frequencies.get(term)
+        if count is None:
+            if len(self._frequencies) >= _MAX_FOUND:
+                self._frequencies.clear()
+            count = self._frequencies[term] = self.stored(term).count
+        return count
 
     def stored(self, term: int) -> StoredList:
         """The posting list of a term, which is not decoded yet."""
@@ -145,15 +151,16 @@ class Partition(TextPart):
 
     def decoded(self, term: int) -> DecodedBlocks | None:
         """The decoded blocks of a term, to which searches add theirs; None for lists that would fill the cache."""
-        stored = self.stored(term)
-        if 8 * stored.count > shared.max_bytes * _MAX_DECODED_SHARE:
+        count = self.frequency(term)
+        if 8 * count > shared.max_bytes * _MAX_DECODED_SHARE:
             return None
-        num_blocks = len(stored.ends) - 1
-        return _kept(self.lists_file, f"decoded {term}", lambda: DecodedBlocks.none_of(stored.count, num_blocks))
+        return _kept(
+            self.lists_file, f"decoded {term}", lambda: DecodedBlocks.none_of(count, len(self.stored(term).ends) - 1)
+        )
 
     def members(self, term: int) -> npt.NDArray[np.uint8] | None:
         """A bit for each document of the partition, set for those of a term, lowest bits first; None for rare terms."""
-        if self.stored(term).count * _RARE_SHARE < self.num_docs:
+        if self.frequency(term) * _RARE_SHARE < self.num_docs:
             return None
         return _kept(self.lists_file, f"members {term}", lambda: self._marked(term))
 
