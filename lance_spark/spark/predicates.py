@@ -42,6 +42,7 @@ from lance_spark.expr.nodes import (
     conjunction,
 )
 from lance_spark.expr.sql.text import TEXT_CALLS
+from lance_spark.expr.text.members import without_members
 from lance_spark.schema.extension import is_json_field
 from lance_spark.spark.types.collations import has_collation, is_collated
 from lance_spark.spark.types.geometry import is_geo_type
@@ -114,7 +115,7 @@ def to_filter(expression: SparkExpression, schema: pa.Schema) -> Expr | None:
             return None
         translated = _predicate(expression, schema)
         if translated is not None:
-            check_filter(translated, schema)
+            check_filter(without_members(translated, schema), schema)
     except LanceError:
         if has_text_search(expression):
             raise

@@ -66,6 +66,57 @@ def test_conditions_are_pushed_into_the_scan(spark: SparkSession, table: str) ->
     assert tuple(count or ()) == (3, "red apples")
 
 
+NOTES = {
+    "lance_match(notes.text, 'fox')": {1, 5},
+    "NOT lance_match(notes.text, 'fox')": {2, 4},
+    "lance_match(NOTES.Text, 'fox') OR id = 2": {1, 2, 5},
+    "id < 3 AND lance_match(notes.text, 'fox cat')": {1, 2},
+    "lance_match_phrase(notes.text, 'blue sky')": {1},
+    "lance_multi_match('red', s.t, notes.text)": {1, 5},
+    "lance_match(s.inner.text, 'deep')": {2},
+}
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_members_of_structs_in_lists(spark: SparkSession, partitioned: bool) -> None:
+    note, inner = "STRUCT<text: STRING, n: INT>", "ARRAY<STRUCT<text: STRING>>"
+    clause = "PARTITIONED BY (part)" if partitioned else ""
+    columns = f"id BIGINT, notes ARRAY<{note}>, s STRUCT<t: STRING, inner: {inner}>, part STRING"
+    spark.sql(f"CREATE TABLE lance.notes ({columns}) USING lance {clause}")
+    try:
+        spark.sql(
+            "INSERT INTO lance.notes VALUES "
+            "(1, array(struct('red fox', 1), struct('blue sky', 2)), struct('red x', array()), 'x'), "
+            "(2, array(struct('grey cat', 1)), struct('y', array(struct('deep sea'))), 'x'), "
+            "(3, NULL, NULL, 'y'), (4, array(), struct(NULL, NULL), 'y')"
+        )
+        more = "(5, array(struct(NULL, 1), NULL, struct('red foxes of a fox', 1)), NULL, 'y')"
+        for statement in (
+            "ALTER TABLE lance.notes CREATE INDEX words USING fts (Notes.text) WITH (with_position = true)",
+            f"INSERT INTO lance.notes VALUES {more}",
+        ):
+            expected = {
+                condition: found - ({5} if statement.startswith("ALTER") else set())
+                for condition, found in NOTES.items()
+            }
+            spark.sql(statement)
+            for condition, found in expected.items():
+                query = f"SELECT id FROM lance.notes WHERE {condition}"
+                assert ids(spark, query) == found, condition
+                assert "Filter" not in plan(spark.sql(query)).replace("RuntimeFilters", ""), condition
+        searched = "search('lance.notes', 'fox', search_columns => array('NOTES.text'))"
+        assert ids(spark, f"SELECT id FROM {searched}") == {1, 5}
+        for wrong, message in (
+            ("lance_match(notes[0].text, 'fox')", "takes constants and columns of one Lance table"),
+            ("exists(notes, x -> lance_match(x.text, 'fox'))", "takes constants and columns of one Lance table"),
+            ("lance_match(notes.n, 'fox')", "does not take arguments of types"),
+        ):
+            with pytest.raises(PySparkException, match=message):
+                spark.sql(f"SELECT id FROM lance.notes WHERE {wrong}").collect()
+    finally:
+        spark.sql("DROP TABLE lance.notes")
+
+
 def test_columns_behind_names(spark: SparkSession, table: str) -> None:
     renamed = f"WITH x AS (SELECT id, title AS t FROM {table}) SELECT x.id FROM x"
     assert ids(spark, f"{renamed} WHERE lance_match(t, 'apple')") == {1, 2, 6}

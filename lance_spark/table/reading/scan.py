@@ -23,6 +23,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundErro
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql.parse import to_expr
+from lance_spark.expr.text.members import without_members
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import FieldFinder, project
@@ -167,7 +168,8 @@ class Scan:
             time_zone=time_zone,
         )
         if scan.filter is not None:
-            check_filter(scan.filter, scan._columns.filterable, time_zone=time_zone)
+            known = scan._columns.filterable
+            check_filter(without_members(scan.filter, known), known, time_zone=time_zone)
         return scan
 
     def __getstate__(self) -> dict[str, Any]:

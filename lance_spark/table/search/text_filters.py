@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from lance_spark.analysis.analyzer import Token
 from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
-from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.expr.array_match import is_list
-from lance_spark.expr.columns import field_at, resolve_names
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
 from lance_spark.expr.sql.parse import to_expr
+from lance_spark.expr.text.members import searchable, to_list, without_members
 from lance_spark.expr.text.nodes import TextMatch
 from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.items import Granularity
@@ -55,7 +55,7 @@ def with_text_searches_done(
     if not has_text_search(tree):
         return tree
     arrow_schema = to_arrow_schema(schema)
-    check_filter(_without_members(tree, arrow_schema), filterable(arrow_schema), time_zone=time_zone)
+    check_filter(without_members(tree, arrow_schema), filterable(arrow_schema), time_zone=time_zone)
     if ROW_ADDRESS in schema.names():
         raise InvalidInputError(f"text search in filters is not possible in a table with a column {ROW_ADDRESS}")
     columns = TextColumns(manifest, schema, bases)
@@ -88,53 +88,10 @@ def for_fragments(expr: Expr, fragment_ids: Collection[int]) -> Expr:
     return InArray(expr.value, expr.values.filter(pa.array(np.isin(fragments, list(fragment_ids)))))
 
 
-def _without_members(expr: Expr, schema: pa.Schema) -> Expr:
-    """A filter without its searches in members of lists, which other conditions cannot name and which are checked here.
-
-    Raises:
-        NotFoundError: no such column.
-        InvalidInputError: a member is no text.
-    """
-    if isinstance(expr, (And, Or)):
-        return type(expr)(tuple(_without_members(term, schema) for term in expr.terms))
-    if isinstance(expr, Not):
-        return Not(_without_members(expr.value, schema))
-    if not isinstance(expr, TextMatch) or all(_to_list(schema, column.path) == column.path for column in expr.columns):
-        return expr
-    check_filter(expr, _searchable(schema))
-    return literal(True)
-
-
-def _searchable(schema: pa.Schema) -> pa.Schema:
-    """A schema in which lists of structs are structs, for paths leave out the names of items."""
-    return pa.schema([field.with_type(_unlisted(field.type)) for field in schema])
-
-
-def _unlisted(dtype: pa.DataType) -> pa.DataType:
-    inner = dtype
-    while is_list(inner):
-        inner = inner.value_type
-    if not pa.types.is_struct(inner):
-        return dtype
-    return pa.struct([field.with_type(_unlisted(field.type)) for field in inner])
-
-
-def _to_list(schema: pa.Schema, path: tuple[str, ...]) -> tuple[str, ...]:
-    """A path up to its first list; the path itself if it ends there, or has none."""
-    for length in range(1, len(path)):
-        try:
-            found = field_at(schema, path[:length])
-        except LanceError:
-            return path  # The check of the filter says what is wrong with it.
-        if is_list(found.type):
-            return path[:length]
-    return path
-
-
 class _Searches:
     def __init__(self, schema: LanceSchema, columns: TextColumns) -> None:
         self._schema = to_arrow_schema(schema)
-        self._searchable = _searchable(self._schema)
+        self._searchable = searchable(self._schema)
         self._columns = columns
 
     def done(self, expr: Expr, *, is_positive: bool) -> Expr:
@@ -159,7 +116,7 @@ class _Searches:
         rows = InArray(Column((ROW_ADDRESS,)), pa.array(found.addresses))
         if is_positive:
             return rows
-        nulls: tuple[Expr, ...] = tuple(IsNull(Column(_to_list(self._schema, column.path))) for column in expr.columns)
+        nulls: tuple[Expr, ...] = tuple(IsNull(Column(to_list(self._schema, column.path))) for column in expr.columns)
         return Or((rows, And((*nulls, literal(None)))))
 
     def _query(self, expr: TextMatch) -> TextQuery:

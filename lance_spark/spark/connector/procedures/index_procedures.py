@@ -127,7 +127,7 @@ def _create(call: Invocation) -> LocalRows | Tasks:
     num_segments = parameters.pop(_NUM_SEGMENTS, None)
     if num_segments is not None and (type(num_segments) is not int or num_segments < 1):
         raise InvalidInputError(f"{_NUM_SEGMENTS} is {num_segments}; it is a whole number of at least 1")
-    column = spelt_column(columns[0], table.stored_schema)
+    column = spelt_column(columns[0], table.stored_schema, in_lists=True)
     return _built(_State(table, _Index(name, given.required("kind"), column, parameters), num_segments))
 
 

@@ -20,7 +20,8 @@ from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.predicates import FUNCTION_PREFIX, SparkExpression, has_text_search, to_filter
 
 _BOUND = FUNCTION_PREFIX + "bound."
-"""Starts the name of a search with its table and columns, in JSON, as its last argument."""
+"""Starts the name of a search with its table and columns, in JSON, as its last argument. Of a member of structs in
+lists the column is the list, and the names below it are in the JSON."""
 
 
 def pushed_filter(expression: SparkExpression, schema: pa.Schema, handle: TableHandle) -> Expr | None:
@@ -71,5 +72,11 @@ def _is_meant_for(call: SparkExpression, handle: TableHandle) -> bool:
 def _unbound(expression: SparkExpression) -> SparkExpression:
     """`expression` with searches as in SQL."""
     if expression.name is not None and expression.name.startswith(_BOUND):
-        return replace(expression, name=FUNCTION_PREFIX + _function(expression), children=expression.children[:-1])
+        *arguments, target = expression.children
+        below = iter(json.loads(target.literal or "")["below"])
+        children = [
+            argument if argument.column is None else replace(argument, column=(*argument.column, *next(below)))
+            for argument in arguments
+        ]
+        return replace(expression, name=FUNCTION_PREFIX + _function(expression), children=tuple(children))
     return replace(expression, children=tuple(map(_unbound, expression.children)))

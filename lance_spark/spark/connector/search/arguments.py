@@ -13,6 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.nodes import quote_name
+from lance_spark.expr.text.members import searchable
 from lance_spark.schema.projection import parse_path
 
 VERSION_ARGUMENTS = ("version", "branch", "tag", "timestamp")
@@ -118,18 +119,21 @@ class Arguments:
             raise self._wrong(name, "an array of names", value)
         return [*value]
 
-    def columns(self, name: str, schema: pa.Schema, added: Sequence[str] = ()) -> list[str] | None:
+    def columns(
+        self, name: str, schema: pa.Schema, added: Sequence[str] = (), *, in_lists: bool = False
+    ) -> list[str] | None:
         """Columns of a table, in an array of names of any case, as the table spells them and quoted; None as `names`.
 
         Args:
             added: columns that the search adds to those of the table; they stay as they are.
+            in_lists: as `spelt_column`.
 
         Raises:
             NotFoundError: there is no such column.
             InvalidInputError: two columns differ by case alone, and the name is neither; also as `whole`.
         """
         given = self.names(name)
-        return None if given is None else spelt_columns(given, schema, added)
+        return None if given is None else spelt_columns(given, schema, added, in_lists=in_lists)
 
     def _wrong(self, name: str, expected: str, value: object) -> InvalidInputError:
         return InvalidInputError(
@@ -137,16 +141,22 @@ class Arguments:
         )
 
 
-def spelt_columns(names: Sequence[str], schema: pa.Schema, added: Sequence[str] = ()) -> list[str]:
+def spelt_columns(
+    names: Sequence[str], schema: pa.Schema, added: Sequence[str] = (), *, in_lists: bool = False
+) -> list[str]:
     """Names of columns in any case, as the table spells them and quoted. As `Arguments.columns`."""
     known = {name.lower(): name for name in added}
-    return [known.get(name.lower()) or spelt_column(name, schema) for name in names]
+    return [known.get(name.lower()) or spelt_column(name, schema, in_lists=in_lists) for name in names]
 
 
-def spelt_column(name: str, schema: pa.Schema) -> str:
-    """One name. As `Arguments.columns`."""
+def spelt_column(name: str, schema: pa.Schema, *, in_lists: bool = False) -> str:
+    """One name. As `Arguments.columns`.
+
+    Args:
+        in_lists: whether it can be a member of structs in lists, whose items have no name in the path.
+    """
     path = (name,) if name in schema.names else parse_path(name)
-    return ".".join(map(quote_name, resolve_names(schema, path)))
+    return ".".join(map(quote_name, resolve_names(searchable(schema) if in_lists else schema, path)))
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

@@ -114,7 +114,7 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
     search = dataset.plan_hybrid_search(
         nearest_request(dataset, arguments, column, vector),
         words if words is not None else arguments.required("query"),
-        arguments.columns("search_columns", dataset.stored_schema),
+        arguments.columns("search_columns", dataset.stored_schema, in_lists=True),
         arguments.whole("candidates", "num_candidates", "candidate_count"),
         Fusion(**{name: value for name, value in fusion.items() if value is not None}),
     )

@@ -97,7 +97,7 @@ def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
     limit = arguments.whole("limit")
     request = SearchRequest(
         arguments.text("query") or "",
-        arguments.columns("search_columns", schema),
+        arguments.columns("search_columns", schema, in_lists=True),
         DEFAULT_LIMIT if limit is None else limit,
         arguments.whole("offset"),
         fast_search=arguments.flag("fast_search", False),

@@ -11,6 +11,7 @@ import pyarrow.types as pt
 
 from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
+from lance_spark.expr.text.members import to_list
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project, prune
@@ -96,7 +97,7 @@ class ReadColumns:
         for stage in reversed(self.stages):
             found.append(needed)
             needed = needed.union(
-                resolve_names(self.filterable, path)[0] for path in referenced_columns(stage.condition)
+                resolve_names(self.filterable, path[:1])[0] for path in referenced_columns(stage.condition)
             )
         return tuple(reversed(found))
 
@@ -141,7 +142,8 @@ class ReadColumns:
     def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
         """The fields that a condition needs, each with what the output wants of it too."""
         known = self.filterable
-        paths = (resolve_names(known, path) for path in referenced_columns(condition))
+        # A text search may name a member of structs in a list; its plan is asked for sizes before it is answered.
+        paths = (resolve_names(known, to_list(known, path)) for path in referenced_columns(condition))
         wanted = tuple(path for path in paths if not self.is_system(path[0]))
         return _fields((self.schema, self.projection), wanted, lambda: self._fields_at(wanted))
 

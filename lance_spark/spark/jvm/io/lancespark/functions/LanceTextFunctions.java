@@ -66,12 +66,17 @@ public final class LanceTextFunctions {
     return function instanceof Search search && !search.isBound();
   }
 
-  /** A call of a text search with the table and the columns that it was written for, as JSON. */
-  public static Expression bound(ApplyFunctionExpression call, String target) {
+  /**
+   * A call of a text search with the table and the columns that it was written for, as JSON.
+   *
+   * @param columns its arguments, with lists in place of members of their structs
+   */
+  public static Expression bound(ApplyFunctionExpression call, List<Expression> columns, String target) {
     Search search = (Search) call.function();
-    List<DataType> types = new ArrayList<>(search.types());
+    List<DataType> types = new ArrayList<>();
+    columns.forEach(column -> types.add(column.dataType()));
     types.add(DataTypes.StringType);
-    List<Expression> arguments = new ArrayList<>(CollectionConverters.asJava(call.children()));
+    List<Expression> arguments = new ArrayList<>(columns);
     arguments.add(Literal$.MODULE$.apply(target));
     return new ApplyFunctionExpression(
         new Search(search.name(), List.copyOf(types), true), CollectionConverters.asScala(arguments).toSeq());

@@ -6,7 +6,9 @@ import io.lancespark.catalog.LanceTable;
 import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetArrayStructFields;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -95,12 +98,22 @@ public final class LanceTextSearches extends Rule<LogicalPlan> {
       ApplyFunctionExpression call, LogicalPlan node, Map<Long, CTERelationDef> definitions) {
     ObjectNode target = Json.object();
     ArrayNode columns = target.putArray("columns");
+    ArrayNode below = target.putArray("below");
+    List<Expression> arguments = new ArrayList<>();
     for (Expression argument : list(call.children())) {
       List<Attribute> read = List.copyOf(CollectionConverters.asJava(argument.references().toSeq()));
       if (read.isEmpty()) {
+        arguments.add(argument);
         continue;
       }
-      Place place = node instanceof Filter filter && isColumn(argument)
+      // Spark hands a list to the scan, but no members of its structs.
+      Expression column = argument;
+      LinkedList<String> names = new LinkedList<>();
+      while (column instanceof GetArrayStructFields member) {
+        names.addFirst(member.field().name());
+        column = member.child();
+      }
+      Place place = node instanceof Filter filter && isColumn(column)
           ? place(filter.child(), read.get(0).exprId(), definitions)
           : null;
       if (place == null || (target.has("uri") && !place.describes(target))) {
@@ -113,8 +126,10 @@ public final class LanceTextSearches extends Rule<LogicalPlan> {
       }
       place.describe(target);
       columns.add(place.column());
+      names.forEach(below.addArray()::add);
+      arguments.add(column);
     }
-    return LanceTextFunctions.bound(call, target.toString());
+    return LanceTextFunctions.bound(call, arguments, target.toString());
   }
 
   private static boolean isColumn(Expression expression) {
