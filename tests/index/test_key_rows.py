@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders import entries
 from lance_spark.index.builders.entries import KeyRows
 from lance_spark.index.row_set import RowSet
@@ -61,6 +62,29 @@ def test_rows_are_grouped_by_key(monkeypatch: pytest.MonkeyPatch, name: str, row
         part = np.array(ids[start : start + 250], np.uint64)
         found.add(pa.array(keys[start : start + 250], dtype), part)
     assert grouped(found) == expected(keys, ids)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_many_parts_are_kept_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(entries, "_SHARED_BYTES", 300)
+    dtype, make = KEYS[name]
+    keys, ids = [make(number) for number in range(NUM_ROWS)], ROWS["each row twice"]()
+    found = KeyRows(dtype)
+    for start in range(0, NUM_ROWS, 30):
+        found.add(pa.array(keys[start : start + 30], dtype), np.array(ids[start : start + 30], np.uint64))
+    assert grouped(found) == expected(keys, ids)
+
+
+def test_keys_that_fill_an_arrow_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "_MAX_KEY_BYTES", 1000)
+    found = KeyRows(pa.string())
+    # The same keys in each part take no more than once.
+    for part in range(50):
+        found.add(pa.array(["a" * 100, "b" * 100]), np.array([2 * part, 2 * part + 1], np.uint64))
+    for part in range(4):
+        found.add(pa.array([f"{part:0100}"]), np.array([1000 + part], np.uint64))
+    with pytest.raises(InvalidInputError, match="more than 2 GiB"):
+        found.add(pa.array(["c" * 500]), np.array([2000], np.uint64))
 
 
 def test_rows_of_older_sets_are_added() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.base import IdMapping, UInt64Array
 from lance_spark.index.builders.sorting import sort_order
 from lance_spark.index.row_set import RowSet
@@ -20,6 +21,14 @@ from lance_spark.kernels.grouping import group_rows
 from lance_spark.kernels.jit import address_of
 
 _PIECE_ROWS = 1 << 18
+
+_SHARED_BYTES = 256 << 20
+"""Parts bring the same keys again. When their keys take this much, and twice what the distinct ones took last, they are
+kept once."""
+
+_MAX_KEY_BYTES = (1 << 31) - (1 << 20)
+"""What an Arrow array of texts holds."""
+
 _BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
@@ -28,12 +37,17 @@ class KeyRows:
 
     Args:
         dtype: the type of the keys.
+
+    Raises:
+        InvalidInputError: where pairs are added: the distinct keys do not fit into an Arrow array.
     """
 
     def __init__(self, dtype: pa.DataType) -> None:
         self._dtype = dtype
         self._keys: list[pa.Array] = [_as_bits(pa.array([], dtype))]
         self._num_keys = 0
+        self._key_bytes = 0
+        self._shared_at = _SHARED_BYTES
         self._parts: list[_Part] = []
 
     def add(self, values: pa.Array, ids: UInt64Array) -> None:
@@ -50,9 +64,28 @@ class KeyRows:
         self._add(_as_bits(keys), codes[kept], ids)
 
     def _add(self, keys: pa.Array, codes: npt.NDArray[np.int32], ids: UInt64Array) -> None:
+        num_bytes = keys.nbytes
+        if self._key_bytes + num_bytes > min(self._shared_at, _MAX_KEY_BYTES):
+            self._share_keys()
+            self._shared_at = max(_SHARED_BYTES, 2 * self._key_bytes)
+        if self._key_bytes + num_bytes > _MAX_KEY_BYTES:
+            raise InvalidInputError(
+                "the distinct values take more than 2 GiB, which an index of kind BITMAP or LABEL_LIST cannot hold; "
+                "create a BTREE"
+            )
+        self._key_bytes += num_bytes
         self._keys.append(keys)
         self._parts.append(_Part.of(self._num_keys, codes, ids))
         self._num_keys += len(keys)
+
+    def _share_keys(self) -> None:
+        """Keeps each key once."""
+        encoded = pa.concat_arrays(self._keys).dictionary_encode(null_encoding="encode")
+        numbers = encoded.indices.to_numpy()
+        for place, part in enumerate(self._parts):
+            self._parts[place] = part.renumbered(numbers)
+        self._keys = [encoded.dictionary]
+        self._num_keys, self._key_bytes = len(encoded.dictionary), encoded.dictionary.nbytes
 
     def grouped(self) -> Groups:
         """The pairs by key. Nothing can be added then."""
@@ -136,6 +169,11 @@ class _Part:
         narrow = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
         is_range = len(ids) > 1 and bool((np.diff(ids) == 1).all())
         return cls(first_key, narrow, ids[:1].copy() if is_range else ids)
+
+    def renumbered(self, numbers: npt.NDArray[np.int32]) -> _Part:
+        """The same pairs; `numbers` are those of all keys so far among the keys that are kept."""
+        codes = numbers[self.first_key :][self.codes]
+        return replace(self, first_key=0, codes=codes.astype(np.min_scalar_type(int(codes.max(initial=0)))))
 
     @classmethod
     def none(cls) -> _Part:
