@@ -120,14 +120,16 @@ def are_apart(starts, stops, num_ranges):
     return num_wrong == 0
 
 
-@kernel("boolean(int64, int64)")
-def ascend(numbers, num_numbers):
-    """Whether each number is larger than the one before."""
+@kernel("int64(int64, int64, int64)")
+def order_within(numbers, num_numbers, stop):
+    """1 if each number is larger than the one before, 0 if not; -1 if one is not in [0, stop)."""
     number = pointer_i64(numbers)
+    num_outside = 0
     num_wrong = 0
-    for i in range(1, num_numbers):
-        num_wrong += number[i] <= number[i - 1]
-    return num_wrong == 0
+    for i in range(num_numbers):
+        num_outside += number[i] < 0 or number[i] >= stop
+        num_wrong += i > 0 and number[i] <= number[i - 1]
+    return -1 if num_outside else np.int64(num_wrong == 0)
 
 
 @kernel("int64(int64, int64, int64)")

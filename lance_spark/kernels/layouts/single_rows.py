@@ -170,7 +170,8 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
         targets: int64[num_rows]: the place of each row in `values`; 0 for the order of `rows`.
         width: bytes of a value: 1, 2, 4 or 8 if pages are packed; 0 for bits.
         values: where the values go; bits must be 0 before.
-        validity: a bit for each value, all 0 before; those of values that are not null are set.
+        validity: a bit for each value, all 0 before; those of values that are not null are set. 0 if no page has
+            levels or bits of valid values.
 
     Returns:
         The number of nulls, or ``~i`` for the first row that is in no chunk, or whose chunk contradicts itself.
@@ -209,6 +210,8 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
             )  # fmt: skip
         if level < 0 or level > 1:
             return ~np.int64(i)
+        if level == 0 and not validity:
+            continue
         if level == 0:
             bits[place >> 3] |= np.uint8(1 << (place & 7))
         else:

@@ -135,21 +135,23 @@ class SingleRows:
         """
         width = self.values.value_bits // 8
         num_bits = (num_rows + 7) // 8
-        validity = np.zeros(num_bits, np.uint8)
         target = pa.allocate_buffer(num_rows * width) if width else pa.py_buffer(np.zeros(num_bits, np.uint8))
-        num_nulls = 0
+        validity, valid_bits, num_nulls = None, 0, 0
+        if any(part.column._may_be_null for part in parts):
+            validity = pa.py_buffer(np.zeros(num_bits, np.uint8))
+            valid_bits = validity.address
         for column, data, rows, places in parts:
             if data.size < column.file_size:
                 return None
             nulls = copy_values(
                 data.address, *column._tables, address_of(rows), 0 if places is None else address_of(places),
-                len(rows), width, target.address, address_of(validity),
+                len(rows), width, target.address, valid_bits,
             )  # fmt: skip
             if nulls < 0:
                 return None
             num_nulls += nulls
         try:
-            return self.values.array(target, num_rows, pa.py_buffer(validity) if num_nulls else None)
+            return self.values.array(target, num_rows, validity if num_nulls else None)
         except CorruptFileError:
             return None
 
@@ -170,6 +172,13 @@ class SingleRows:
     @cached_property
     def _tables(self) -> tuple[int, int, int, int]:
         return address_of(self.pages), self.pages.shape[1], address_of(self.chunks), self.chunks.shape[1]
+
+    @cached_property
+    def _may_be_null(self) -> bool:
+        kind, second, level_bits = self.pages
+        is_bare = kind == BARE
+        has_levels = np.where(kind == ZIPPED, second > 0, level_bits != NO_LEVELS)
+        return bool(np.any(np.where(is_bare, second != NO_VALIDITY, has_levels)))
 
 
 class BarePage(NamedTuple):

@@ -252,7 +252,8 @@ class Scan:
         return RowDecoder(self._columns, self.time_zone, self.batch_rows, self.batch_bytes, self.uncut)
 
     @cached_property
-    def _single_rows(self) -> SingleRowColumns:
+    def single_rows(self) -> SingleRowColumns:
+        """Copies the output columns of a few rows, the filter left aside, where files are in memory."""
         return SingleRowColumns.of(self._columns, self.bases, self._reader)
 
     def _reader(self, fragment: DataFragment) -> FragmentReader:
@@ -311,11 +312,11 @@ class Scan:
         num_rows = sum([len(offsets) for _, offsets in wanted])
         if self.filter is not None or self.batch_bytes is not None or not 0 < num_rows <= self.batch_rows:
             return None
-        if not self._single_rows.can_read(num_rows, len(wanted)):
+        if not self.single_rows.can_read(num_rows, len(wanted)):
             return None
         if sum([self._wanted_bytes(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
             return None
-        return self._single_rows.batch(wanted, self.arrow_schema)
+        return self.single_rows.batch(wanted, self.arrow_schema)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
@@ -509,22 +510,11 @@ class Scan:
         with self.bases.reading():
             reader = self._reader(fragment)
             offsets = reader.deletions.offsets_of_live(positions)
-            columns = self.values_of_rows([RowsOfFragment(fragment, offsets)], len(offsets))
+            columns = self.single_rows.read([RowsOfFragment(fragment, offsets)], len(offsets))
             if columns is not None:
                 return pa.Table.from_arrays(columns, schema=self.arrow_schema)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
             return self._decoder.unfiltered(reader, lineage, RowRanges.of_numbers(offsets))
-
-    def values_of_rows(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
-        """The output columns of a few rows, the filter left aside; None if they have to be read in the general way.
-
-        Args:
-            num_rows: rows of all of `wanted`.
-
-        Raises:
-            LanceError: a file is missing or contradicts the format.
-        """
-        return self._single_rows.read(wanted, num_rows)
 
     def read_rows_of_fragments(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> Iterator[pa.Table]:
         """`read_rows` of several fragments, in order; those of which few bytes are wanted are read together."""

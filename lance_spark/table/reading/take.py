@@ -13,7 +13,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import no_rows
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.slices import ascend
+from lance_spark.kernels.slices import order_within
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.decoding.single_rows import MOST_ROWS, RowsOfFragment
@@ -36,17 +36,19 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
     part_ends = (
         ends[0][-1:] if len(ends) == 1 else np.cumsum([rows[-1] if len(rows) else 0 for rows in ends], dtype=np.int64)
     )
-    is_sorted = bool(ascend(address_of(positions), len(positions)))
-    _require_rows(positions, int(part_ends[-1]) if len(part_ends) else 0, is_sorted)
+    num_rows = int(part_ends[-1]) if len(part_ends) else 0
+    order_of_positions = order_within(address_of(positions), len(positions), num_rows)
+    if order_of_positions < 0:
+        raise _no_such_row(positions, num_rows)
     if not scan.output:
         return pa.Table.from_batches([no_columns(len(positions))])
     if len(positions) == 0:
         return pa.Table.from_batches([no_rows(scan.arrow_schema)])
-    if not is_sorted and len(parts) == 1 and len(positions) <= MOST_ROWS:
+    if len(parts) == 1 and len(positions) <= MOST_ROWS:
         few = _few_rows(*parts[0], ends[0], positions)
         if few is not None:
             return few
-    wanted, order = (positions, None) if is_sorted else np.unique(positions, return_inverse=True)
+    wanted, order = (positions, None) if order_of_positions else np.unique(positions, return_inverse=True)
     found: list[pa.Table] = []
     for part, of_part in _by_owner(wanted, part_ends):
         bound, fragments = parts[part]
@@ -61,25 +63,27 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
 
 def _few_rows(scan: Scan, fragments: FragmentList, ends: Int64Array, positions: Int64Array) -> pa.Table | None:
     """The rows at `positions`, in that order, if they can be copied so; they need not be sorted and put back then."""
-    owners = ends.searchsorted(positions, side="right")
-    wanted: list[RowsOfFragment] = []
-    for owner in set(owners.tolist()):
-        fragment = fragments[owner]
-        if fragment.deletion_file is not None:
+    if len(ends) == 1:
+        wanted = [RowsOfFragment(fragments[0], positions)]
+    else:
+        owners = ends.searchsorted(positions, side="right")
+        found = set(owners.tolist())
+        if not scan.single_rows.can_read(len(positions), len(found)):
             return None
-        (places,) = (owners == owner).nonzero()
-        wanted.append(RowsOfFragment(fragment, positions[places] - (int(ends[owner - 1]) if owner else 0), places))
-    columns = scan.values_of_rows(wanted, len(positions))
+        wanted = []
+        for owner in found:
+            (places,) = (owners == owner).nonzero()
+            offsets = positions[places] - (int(ends[owner - 1]) if owner else 0)
+            wanted.append(RowsOfFragment(fragments[owner], offsets, places))
+    if any(part.fragment.deletion_file is not None for part in wanted):
+        return None
+    columns = scan.single_rows.read(wanted, len(positions))
     return None if columns is None else pa.Table.from_arrays(columns, schema=scan.arrow_schema)
 
 
-def _require_rows(positions: Int64Array, num_rows: int, is_sorted: bool) -> None:
-    if len(positions) == 0:
-        return
-    low, high = (positions[0], positions[-1]) if is_sorted else (positions.min(), positions.max())
-    if low < 0 or high >= num_rows:
-        outside = int(positions[(positions < 0) | (positions >= num_rows)][0])
-        raise InvalidInputError(f"there is no row {outside}; the table has {num_rows} rows, counted from 0")
+def _no_such_row(positions: Int64Array, num_rows: int) -> InvalidInputError:
+    outside = int(positions[(positions < 0) | (positions >= num_rows)][0])
+    return InvalidInputError(f"there is no row {outside}; the table has {num_rows} rows, counted from 0")
 
 
 def _by_owner(wanted: Int64Array, ends: Int64Array) -> list[tuple[int, Int64Array]]:

@@ -276,13 +276,13 @@ def _few_values(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> list[
     """The columns of a few rows at addresses (uint64[n], in any order); None if a plan has to read them."""
     offsets, ids = offsets_of(addresses), addresses >> np.uint64(OFFSET_BITS)
     if bool((ids == ids[0]).all()):
-        return plan.values_of_rows([RowsOfFragment(manifest.fragments.with_id(int(ids[0])), offsets)], len(offsets))
+        return plan.single_rows.read([RowsOfFragment(manifest.fragments.with_id(int(ids[0])), offsets)], len(offsets))
     order = ids.argsort(kind="stable")
     wanted = [
         RowsOfFragment(manifest.fragments.with_id(number), offsets[order[start:stop]], order[start:stop])
         for number, start, stop in fragment_runs(addresses[order])
     ]
-    return plan.values_of_rows(wanted, len(offsets))
+    return plan.single_rows.read(wanted, len(offsets))
 
 
 def _rows_at(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> pa.Table:

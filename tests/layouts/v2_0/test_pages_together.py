@@ -78,7 +78,14 @@ def test_large_pages_are_views(tmp_path: Path, runs: list[int]) -> None:
     dataset = lance_spark.open(path)
     assert dataset.to_table().equals(table)
     assert runs == []
-    assert dataset.take([5, 10_005, 39_999]).equals(table.take([5, 10_005, 39_999]))
+
+
+def test_single_values_of_large_pages(tmp_path: Path, runs: list[int]) -> None:
+    texts = [f"text number {number}" for number in range(40_000)]
+    path = str(tmp_path / "t.lance")
+    lance.write_dataset(pa.table({"x": texts}), path, max_rows_per_file=10_000, data_storage_version="2.0")
+    wanted = [5, 10_005, 39_999]
+    assert lance_spark.open(path).take(wanted)["x"].to_pylist() == [texts[row] for row in wanted]
     assert runs == [3]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.storage.mapped import whole_file
 from lance_spark.storage.meter import READS
@@ -41,6 +43,16 @@ _KEPT_BYTES = 1 << 14
 
 _Column = tuple[SingleRows, pa.Buffer]
 """A column, and its file in memory."""
+
+_KEPT_TABLES = 64 << 20
+"""Bytes of the tables of columns that are found at once, without a look into the cache for each of them."""
+
+
+def _size_of(columns: tuple[_Column, ...] | None) -> int:
+    return sum([column.num_bytes for column, _ in columns or ()])
+
+
+_prepared: Remembered[tuple[_Column, ...] | None] = Remembered(most_bytes=_KEPT_TABLES, size_of=_size_of)
 
 
 class RowsOfFragment(NamedTuple):
@@ -105,31 +117,39 @@ class SingleRowColumns:
         Raises:
             LanceError: a file is missing or contradicts the format.
         """
-        if self.fields is None or not self.can_read(num_rows, len(wanted)):
+        if not self.can_read(num_rows, len(wanted)):
             return None
-        columns: list[list[_Column]] = []
-        for field in self.fields:
-            found = [self._column(part.fragment, field) for part in wanted]
-            known = [column for column in found if column is not None]
-            if len(known) < len(found):
-                return None
-            columns.append(known)
+        found = [_prepared((self, part.fragment), None, partial(self._columns, part.fragment)) for part in wanted]
+        known = [columns for columns in found if columns is not None]
+        if len(known) < len(found):
+            return None
         arrays: list[pa.Array] = []
         row_bits = 0
-        for known in columns:
+        for columns in zip(*known, strict=True):
             parts = [
                 RowsOfColumn(column, data, part.offsets, part.places)
-                for (column, data), part in zip(known, wanted, strict=True)
+                for (column, data), part in zip(columns, wanted, strict=True)
             ]
-            array = known[0][0].taken(parts, num_rows)
+            first = columns[0][0]
+            array = first.taken(parts, num_rows)
             if array is None:
                 # The general way says which page is broken.
                 return None
             arrays.append(array)
-            row_bits += known[0][0].values.value_bits
+            row_bits += first.values.value_bits
         # Nobody waits for memory.
         READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
+
+    def _columns(self, fragment: DataFragment) -> tuple[_Column, ...] | None:
+        """All columns in a fragment; None if one of them has to be read in the general way."""
+        columns: list[_Column] = []
+        for field in self.fields or ():
+            column = self._column(fragment, field)
+            if column is None:
+                return None
+            columns.append(column)
+        return tuple(columns)
 
     def _column(self, fragment: DataFragment, field: Field) -> _Column | None:
         def find() -> tuple[tuple[_Column | None], int]:
