@@ -21,16 +21,18 @@ from lance_spark.encodings.decompression_limit import check_growth
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.compression.lz4 import MAX_RATIO, decompress_blocks
+from lance_spark.kernels.compression.zstd import CUT, UNKNOWN, find_frames
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import concatenate
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_RESERVED_BIT = 0x08
 _ZSTD_MAX_RATIO = 50_000
 """The highest ratio is a zstd block with 128 KiB of one repeated byte in 4 bytes."""
 _RATIO_FREE_BYTES = 1 << 16
+_STREAMED_BYTES = 1 << 15
+"""Frames of up to that many bytes are decompressed as one stream."""
 
 
 class CompressionScheme(IntEnum):
@@ -135,48 +137,62 @@ def _decompress_lz4(chunks: Chunks, limits: Int64Array | None) -> Chunks:
 
 
 def _decompress_zstd(chunks: Chunks, limits: Int64Array | None) -> Chunks:
-    frames = [
-        _zstd_frame(chunks.data.slice(start, size))
-        for start, size in zip(chunks.starts.tolist(), chunks.sizes.tolist(), strict=True)
-    ]
-    sizes = np.array([claimed for _, claimed in frames], np.uint64).astype(np.int64)
-    _check_claims(sizes, chunks.sizes, _ZSTD_MAX_RATIO, limits)
-    codec = pa.Codec("zstd")
+    starts, sizes = np.ascontiguousarray(chunks.starts), np.ascontiguousarray(chunks.sizes)
+    frames, claims, contents = np.empty((3, len(starts)), np.int64)
+    tables = (
+        [address_of(table) for table in (starts, sizes)],
+        [address_of(table) for table in (frames, claims, contents)],
+    )
+    find_frames(chunks.data.address, *tables[0], len(starts), *tables[1])
+    if bool((claims == UNKNOWN).any()):
+        raise UnsupportedFeatureError("a bare zstd frame without its content size", feature="zstd")
+    if bool((claims == CUT).any()):
+        raise CorruptFileError("general: a zstd buffer ends before its header does")
+    _check_claims(claims, sizes, _ZSTD_MAX_RATIO, limits)
+    filled = claims > 0
+    slices = Chunks(chunks.data, frames[filled], (sizes - frames + starts)[filled], claims[filled])
+    target = None
+    if bool((contents == claims).all()) and len(slices.sizes) > 1:
+        target = _decompressed_stream(slices)
+    if target is None:
+        target = _decompressed_frames(slices)
+    return Chunks(target, np.cumsum(claims) - claims, claims, chunks.num_values)
+
+
+def _decompressed_stream(frames: Chunks) -> pa.Buffer | None:
+    """What the frames hold, `num_values` bytes each, one behind the other; None if it is not that, or they are large.
+
+    Arrow makes a context for each frame that it decompresses by itself: 9 us, three times as long as it takes to
+    decompress 4 KiB. Of a stream, it makes one. It passes on 64 KiB at a time, so larger frames would be copied.
+    """
+    total = frames.total_values
+    if total > _STREAMED_BYTES * len(frames.sizes):
+        return None
+    joined, target = pa.allocate_buffer(int(frames.sizes.sum())), pa.allocate_buffer(total)
+    concatenate(
+        frames.data.address, address_of(frames.starts), address_of(frames.sizes), len(frames.sizes), joined.address
+    )
     try:
-        parts = [codec.decompress(frame, claimed) if claimed else b"" for frame, claimed in frames]
+        with pa.CompressedInputStream(pa.BufferReader(joined), "zstd") as stream:
+            is_complete = stream.readinto(target) == total and not stream.read(1)
+    except OSError:
+        # One by one, which says of what is damaged.
+        return None
+    return target if is_complete else None
+
+
+def _decompressed_frames(frames: Chunks) -> pa.Buffer:
+    """As `_decompressed_stream`, frame by frame.
+
+    Raises:
+        CorruptFileError: a frame is damaged, or holds another number of bytes.
+    """
+    codec = pa.Codec("zstd")
+    slices = zip(frames.starts.tolist(), frames.sizes.tolist(), frames.num_values.tolist(), strict=True)
+    try:
+        parts = [codec.decompress(frames.data.slice(start, size), content) for start, size, content in slices]
     except OSError as error:
         raise CorruptFileError(f"general: a zstd buffer is damaged: {error}") from error
-    starts = np.cumsum(sizes) - sizes
-    if len(parts) == 1 and frames[0][1]:
-        return Chunks(parts[0], starts, sizes, chunks.num_values)
-    target = pa.allocate_buffer(int(sizes.sum()))
-    view = np.frombuffer(target, np.uint8)
-    for part, start, size in zip(parts, starts.tolist(), sizes.tolist(), strict=True):
-        view[start : start + size] = np.frombuffer(part, np.uint8)
-    return Chunks(target, starts, sizes, chunks.num_values)
-
-
-def _zstd_frame(data: pa.Buffer) -> tuple[pa.Buffer, int]:
-    """The frame and the size it decompresses to."""
-    head = data.slice(0, min(data.size, 18)).to_pybytes()
-    if not head:
-        return data, 0
-    if head[:4] == _ZSTD_MAGIC and len(head) > 4 and not head[4] & _ZSTD_RESERVED_BIT:
-        return data, _zstd_content_size(head)
-    if len(head) < 8:
-        raise CorruptFileError("general: a zstd buffer is shorter than its header")
-    return data.slice(8), int.from_bytes(head[:8], "little")
-
-
-def _zstd_content_size(head: bytes) -> int:
-    """The content size in the header of a zstd frame (RFC 8878, 3.1.1.1)."""
-    descriptor = head[4]
-    single_segment = bool(descriptor & 0x20)
-    size_bytes = (1 if single_segment else 0, 2, 4, 8)[descriptor >> 6]
-    if size_bytes == 0:
-        raise UnsupportedFeatureError("a bare zstd frame without its content size", feature="zstd")
-    start = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3]
-    field = head[start : start + size_bytes]
-    if len(field) < size_bytes:
-        raise CorruptFileError("general: a zstd frame ends in its header")
-    return int.from_bytes(field, "little") + (256 if size_bytes == 2 else 0)
+    if len(parts) == 1:
+        return parts[0]
+    return pa.py_buffer(b"".join(parts))

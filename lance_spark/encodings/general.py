@@ -92,6 +92,14 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         first = self.compression.decompress(buffers[0], self._limits(buffers[0]))
         return values.decode_mini_blocks([first, *buffers[1:]])
 
+    @property
+    def can_take(self) -> bool:
+        return isinstance(self.values, MiniBlockEncoding) and self.values.can_take
+
+    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> Block:
+        first = self.compression.decompress(buffers[0], self._limits(buffers[0]))
+        return self._values_as(MiniBlockEncoding).take_mini_blocks([first, *buffers[1:]], chunks, places)
+
     def decode_blocks(self, chunks: Chunks) -> Block:
         values = self._values_as(BlockEncoding)
         return values.decode_blocks(self.compression.decompress(chunks, self._limits(chunks)))

@@ -86,6 +86,25 @@ def take_flat(data, starts, sizes, num_values, chunks, places, num_taken, width,
     return 0
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def take_split(data, starts, sizes, num_values, chunks, places, num_taken, width, target):
+    """As `take_flat`, of values whose bytes are split (`lance_spark.kernels.byte_stream_split`)."""
+    start = pointer_i64(starts)
+    size = pointer_i64(sizes)
+    count = pointer_i64(num_values)
+    chunk = pointer_i64(chunks)
+    place = pointer_i64(places)
+    out = pointer_u8(target)
+    for i in range(num_taken):
+        length = count[chunk[i]]
+        if length > size[chunk[i]] // width or place[i] >= length:
+            return ~np.int64(i)
+        source = pointer_u8(data + start[chunk[i]] + place[i])
+        for byte in range(width):
+            out[i * width + byte] = source[byte * length]
+    return 0
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def take_bits(data, starts, sizes, num_values, chunks, places, num_taken, target):
     """As `take_flat`, of values of one bit, to `num_taken` bits at `target`."""

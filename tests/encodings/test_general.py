@@ -71,6 +71,55 @@ def test_bare_zstd_frames_of_old_files(length: int) -> None:
     assert decoded.data.slice(0, length).to_pybytes() == data
 
 
+def _several(parts: list[bytes], contents: list[int]) -> Chunks:
+    sizes = np.array([len(part) for part in parts])
+    return Chunks(pa.py_buffer(b"".join(parts)), np.cumsum(sizes) - sizes, sizes, np.array(contents))
+
+
+def _texts_and_frames() -> tuple[list[bytes], list[bytes]]:
+    rng = np.random.default_rng(2)
+    texts = [rng.integers(97, 105, length, np.uint8).tobytes() for length in (1, 255, 256, 300, 4000, 0, 66_000, 20)]
+    return texts, [len(text).to_bytes(8, "little") + pa.Codec("zstd").compress(text, asbytes=True) for text in texts]
+
+
+def test_many_zstd_frames_are_one_stream() -> None:
+    texts, frames = _texts_and_frames()
+    # Old files have bare frames; an empty buffer stays empty.
+    frames[3], frames[5] = frames[3][8:], b""
+    decoded = ZSTD.decompress(_several(frames, [len(text) for text in texts]))
+    assert decoded.data.to_pybytes() == b"".join(texts)
+    assert decoded.sizes.tolist() == [len(text) for text in texts]
+
+
+@pytest.mark.parametrize("damage", ["cut", "claim", "swapped claims", "longer", "head", "block"])
+def test_a_damaged_zstd_frame_among_others(damage: str) -> None:
+    texts, frames = _texts_and_frames()
+    if damage == "cut":
+        frames[2] = frames[2][:-3]
+    elif damage == "claim":
+        frames[2] = (255).to_bytes(8, "little") + frames[2][8:]
+    elif damage == "swapped claims":
+        # The sum is right.
+        frames[1], frames[2] = frames[2][:8] + frames[1][8:], frames[1][:8] + frames[2][8:]
+    elif damage == "longer":
+        frames[2] += frames[1][8:]
+    elif damage == "head":
+        frames[2] = frames[2][:7]
+    else:
+        # Block type 3, which is reserved: 8 bytes of the claim and 7 of the frame's header are before it.
+        frames[4] = frames[4][:15] + bytes([frames[4][15] | 6]) + frames[4][16:]
+    with pytest.raises(CorruptFileError):
+        ZSTD.decompress(_several(frames, [len(text) for text in texts]))
+
+
+@pytest.mark.parametrize("size", range(1, 20))
+def test_zstd_slices_that_end_in_their_header(size: int) -> None:
+    frame = pa.Codec("zstd").compress(bytes(70_000), asbytes=True)
+    for data in (frame, (70_000).to_bytes(8, "little") + frame):
+        with pytest.raises((CorruptFileError, UnsupportedFeatureError)):
+            ZSTD.decompress(_several([data[:size], data], [70_000, 70_000]))
+
+
 def test_claims_beyond_the_values_are_corrupt() -> None:
     bomb = pa.Codec("zstd").compress(bytes(1 << 20))
     framed = pa.py_buffer((1 << 20).to_bytes(8, "little") + bomb.to_pybytes())

@@ -11,12 +11,16 @@ import pytest
 
 import lance_spark
 from lance_spark.encodings.blocks import Chunks, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
+from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst
+from lance_spark.encodings.general import General
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.rle import Rle
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 
@@ -151,6 +155,63 @@ def test_strings(kind: type[Variable] | type[Fsst]) -> None:
     assert got.to_pylist() == [texts[number] for number in numbers.tolist()]
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_split_bytes(bits: int) -> None:
+    values = np.random.default_rng(bits).integers(0, 2**32, VALUES).astype(f"u{bits // 8}")
+    encoded = ByteStreamSplit.encode_mini_blocks(FixedWidthBlock(pa.py_buffer(values), bits, VALUES), ChunkLimits())
+    chunk, place, numbers = _picked(encoded.num_values)
+    taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
+    assert np.array_equal(np.frombuffer(taken.data, values.dtype), values[numbers])
+
+
+@pytest.mark.parametrize("run", [1, 3, 300, 2000])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_runs(bits: int, run: int) -> None:
+    values = np.repeat(np.random.default_rng(bits).integers(0, 200, VALUES), run)[:VALUES].astype(f"u{bits // 8}")
+    encoded = Rle.encode_mini_blocks(FixedWidthBlock(pa.py_buffer(values), bits, VALUES), ChunkLimits())
+    chunk, place, numbers = _picked(encoded.num_values)
+    backwards = np.ascontiguousarray(chunk[::-1]), np.ascontiguousarray(place[::-1])
+    for picked, wanted in (((chunk, place), numbers), (backwards, numbers[::-1])):
+        taken = encoded.encoding.take_mini_blocks(encoded.buffers, *picked)
+        assert np.array_equal(np.frombuffer(taken.data, values.dtype), values[wanted])
+
+
+@pytest.mark.parametrize("scheme", list(CompressionScheme))
+def test_compressed_chunks(scheme: CompressionScheme) -> None:
+    values = np.repeat(np.random.default_rng(3).integers(0, 2**40, VALUES // 4), 4)
+    block = FixedWidthBlock(pa.py_buffer(values), 64, VALUES)
+    for inner in (
+        Flat.encode_mini_blocks(block, ChunkLimits()),
+        InlineBitpacking.encode_mini_blocks(block),
+        ByteStreamSplit.encode_mini_blocks(block, ChunkLimits()),
+        Rle.encode_mini_blocks(block, ChunkLimits()),
+    ):
+        encoded = General.encode_mini_blocks(inner, BufferCompression(scheme))
+        assert encoded.encoding.can_take
+        chunk, place, numbers = _picked(encoded.num_values)
+        taken = encoded.encoding.take_mini_blocks(encoded.buffers, chunk, place)
+        assert np.array_equal(np.frombuffer(taken.data, np.int64), values[numbers])
+
+
+def test_damaged_runs_are_refused() -> None:
+    """A chunk with fewer values for its runs, or fewer runs, than it takes to reach a value."""
+    zero = np.zeros(1, np.int64)
+
+    def part(data: bytes) -> Chunks:
+        return Chunks(pa.py_buffer(data), zero, np.array([len(data)]), np.array([300]))
+
+    whole = bytes([1, 2]), bytes([255, 45])
+    assert Rle(8).take_mini_blocks([part(each) for each in whole], zero, np.array([299])).data.to_pybytes() == b"\2"
+    for values, lengths in (
+        (whole[0][:1], whole[1]),
+        (whole[0], whole[1][:1]),
+        (whole[0], bytes([255, 44])),
+        (b"", b""),
+    ):
+        with pytest.raises(CorruptFileError):
+            Rle(8).take_mini_blocks([part(values), part(lengths)], zero, np.array([299]))
+
+
 @pytest.mark.parametrize("damage", ["short", "width"])
 def test_damaged_chunks_are_refused(damage: str) -> None:
     data = np.full(2000, 255, np.uint8)
@@ -164,6 +225,8 @@ def test_damaged_chunks_are_refused(damage: str) -> None:
     if damage == "short":
         with pytest.raises(CorruptFileError):
             Flat(64).take_mini_blocks([chunks], zero, last)
+        with pytest.raises(CorruptFileError):
+            ByteStreamSplit(32).take_mini_blocks([chunks], zero, last)
         with pytest.raises(CorruptFileError):
             FixedSizeList(2, False, Flat(32)).take_mini_blocks([chunks], zero, last)
         with pytest.raises(CorruptFileError):
