@@ -132,6 +132,25 @@ def order_within(numbers, num_numbers, stop):
     return -1 if num_outside else np.int64(num_wrong == 0)
 
 
+@kernel("void(int64, int64, int64, int64, int64)")
+def live_rows(deleted, num_deleted, positions, num_positions, rows):
+    """The rows that remain at some positions (int64) after `deleted` rows (int64, ascending) were removed."""
+    gone = pointer_i64(deleted)
+    position = pointer_i64(positions)
+    row = pointer_i64(rows)
+    for i in range(num_positions):
+        # Before row gone[k] there are gone[k] - k others.
+        low = np.int64(0)
+        high = np.int64(num_deleted)
+        while low < high:
+            middle = (low + high) >> 1
+            if gone[middle] - middle <= position[i]:
+                low = middle + 1
+            else:
+                high = middle
+        row[i] = position[i] + low
+
+
 @kernel("int64(int64, int64, int64)")
 def ranges_of_numbers(numbers, num_numbers, ranges):
     """Writes numbers as ranges, adjacent ones in one: ``int64[2, num_numbers]``, the starts and the stops.

@@ -128,8 +128,9 @@ class FragmentReader:
 
     @property
     def held_bytes(self) -> int:
-        """About how much memory its open files take."""
-        return sum([file.held_bytes for file in list(self._files.values())])
+        """About how much memory its open files and its deleted rows take."""
+        deleted = 0 if self._deletions is None else self._deletions.offsets.nbytes
+        return deleted + sum([file.held_bytes for file in list(self._files.values())])
 
     def _load_deletions(self) -> DeletionVector:
         described = self._fragment.deletion_file

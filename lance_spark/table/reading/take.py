@@ -64,19 +64,19 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
 def _few_rows(scan: Scan, fragments: FragmentList, ends: Int64Array, positions: Int64Array) -> pa.Table | None:
     """The rows at `positions`, in that order, if they can be copied so; they need not be sorted and put back then."""
     if len(ends) == 1:
-        wanted = [RowsOfFragment(fragments[0], positions)]
+        found, owners = {0}, None
     else:
         owners = ends.searchsorted(positions, side="right")
         found = set(owners.tolist())
-        if not scan.single_rows.can_read(len(positions), len(found)):
-            return None
-        wanted = []
-        for owner in found:
-            (places,) = (owners == owner).nonzero()
-            offsets = positions[places] - (int(ends[owner - 1]) if owner else 0)
-            wanted.append(RowsOfFragment(fragments[owner], offsets, places))
-    if any(part.fragment.deletion_file is not None for part in wanted):
+    if not scan.single_rows.can_read(len(positions), len(found)):
         return None
+    wanted: list[RowsOfFragment] = []
+    for owner in found:
+        inside, places = positions, None
+        if owners is not None:
+            (places,) = (owners == owner).nonzero()
+            inside = positions[places] - (int(ends[owner - 1]) if owner else 0)
+        wanted.append(scan.single_rows.live_rows(fragments[owner], inside, places))
     columns = scan.single_rows.read(wanted, len(positions))
     return None if columns is None else pa.Table.from_arrays(columns, schema=scan.arrow_schema)
 

@@ -16,6 +16,8 @@ import pyroaring
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.slices import live_rows
 from lance_spark.layouts.base import RowRanges
 from lance_spark.table.rows.ipc_claims import batch_position, claimed_sizes
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
@@ -110,15 +112,15 @@ class DeletionVector:
         return RowRanges(starts[keep], stops[keep])
 
     def offsets_of_live(self, positions: Int64Array) -> Int64Array:
-        """int64[n]: offsets in the fragment of the live rows with the ordinals `positions` (int64[n]).
+        """int64[n]: offsets in the fragment of the live rows with the ordinals `positions` (int64[n], in any order).
 
         >>> DeletionVector(np.array([0, 2])).offsets_of_live(np.array([0, 1, 2])).tolist()
         [1, 3, 4]
         """
         if len(self.offsets) == 0:
             return positions
-        live_before = self.offsets - np.arange(len(self.offsets), dtype=np.int64)
-        found: Int64Array = positions + np.searchsorted(live_before, positions, side="right")
+        positions, found = np.ascontiguousarray(positions), np.empty(len(positions), np.int64)
+        live_rows(address_of(self.offsets), len(self.offsets), address_of(positions), len(positions), address_of(found))
         return found
 
 

@@ -97,6 +97,17 @@ class SingleRowColumns:
         """Whether as many rows of as many fragments may be read here, as far as columns and numbers tell."""
         return self.fields is not None and 0 < num_rows <= MOST_ROWS and num_fragments <= _MOST_FRAGMENTS
 
+    def live_rows(self, fragment: DataFragment, positions: Int64Array, places: Int64Array | None) -> RowsOfFragment:
+        """The rows number `positions` (int64[n], in any order) of those that are not deleted.
+
+        Raises:
+            LanceError: the deletion file is missing or contradicts the format.
+        """
+        if fragment.deletion_file is not None:
+            with self.bases.reading():
+                positions = self.opened(fragment).deletions.offsets_of_live(positions)
+        return RowsOfFragment(fragment, positions, places)
+
     def batch(self, wanted: Sequence[tuple[DataFragment, Int64Array]], schema: pa.Schema) -> pa.RecordBatch | None:
         """The rows at offsets (int64[n]) of fragments, one fragment behind the other; None and errors as of `read`.
 
