@@ -135,16 +135,16 @@ def order_within(numbers, num_numbers, stop):
 @kernel("void(int64, int64, int64, int64, int64)")
 def live_rows(deleted, num_deleted, positions, num_positions, rows):
     """The rows that remain at some positions (int64) after `deleted` rows (int64, ascending) were removed."""
-    gone = pointer_i64(deleted)
+    removed = pointer_i64(deleted)
     position = pointer_i64(positions)
     row = pointer_i64(rows)
     for i in range(num_positions):
-        # Before row gone[k] there are gone[k] - k others.
+        # Before row removed[k] there are removed[k] - k others.
         low = np.int64(0)
         high = np.int64(num_deleted)
         while low < high:
             middle = (low + high) >> 1
-            if gone[middle] - middle <= position[i]:
+            if removed[middle] - middle <= position[i]:
                 low = middle + 1
             else:
                 high = middle

@@ -28,6 +28,9 @@ ZIPPED = 3
 BARE = 4
 """Values side by side, or bits; bits that say which are valid are elsewhere in the file (version 2.0)."""
 
+RUNS = 5
+"""Mini-block chunks of runs."""
+
 NO_LEVELS = -1
 
 NO_VALIDITY = -1
@@ -111,13 +114,35 @@ def _bare_value(source, place, width, valid_bits, values, target):
 
 
 @inlined
+def _run_at(lengths, num_runs, place):
+    """The run with value `place`; `num_runs` if there is none."""
+    length = pointer_u8(lengths)
+    run = np.int64(0)
+    first = np.int64(0)
+    while run + 16 <= num_runs:
+        values = np.int64(0)
+        for i in range(16):
+            values += np.int64(length[run + i])
+        if first + values > place:
+            break
+        first += values
+        run += 16
+    while run < num_runs:
+        first += np.int64(length[run])
+        if first > place:
+            break
+        run += 1
+    return run
+
+
+@inlined
 def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits, values, target):
     """Copies value `place` of `count` in a mini-block chunk; returns its level, -1 if the chunk contradicts itself.
 
     A bit goes to bit `target` of `values`, any other value to the address `target`.
     """
     has_levels = level_bits != NO_LEVELS
-    header = 2 + (2 if has_levels else 0) + size_bytes
+    header = 2 + (2 if has_levels else 0) + (2 * size_bytes if kind == RUNS else size_bytes)
     if size < header:
         return np.int64(-1)
     at = chunk + 2
@@ -147,6 +172,15 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
         if count > num_bytes // width:
             return np.int64(-1)
         copy_bytes(target, source + place * width, width)
+    elif kind == RUNS:
+        lengths = position + (num_bytes + 7) // 8 * 8
+        num_runs = np.int64(read_word(at + 2, 2)) if size_bytes == 2 else np.int64(read_word(at + 4, 4))
+        if lengths + num_runs > size or num_bytes < num_runs * width:
+            return np.int64(-1)
+        run = _run_at(chunk + lengths, num_runs, place)
+        if run == num_runs:
+            return np.int64(-1)
+        write_word(target, width, read_word(source + run * width, width))
     else:
         value, is_valid = _packed(source, num_bytes, place, width)
         if not is_valid:
@@ -168,7 +202,7 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
             the file, and the rows up to its end, ascending. A page of other kinds is one chunk, with all of its rows.
         rows: int64[num_rows], in any order.
         targets: int64[num_rows]: the place of each row in `values`; 0 for the order of `rows`.
-        width: bytes of a value: 1, 2, 4 or 8 if pages are packed; 0 for bits.
+        width: bytes of a value: 1, 2, 4 or 8 if pages are packed or have runs; 0 for bits.
         values: where the values go; bits must be 0 before.
         validity: a bit for each value, all 0 before; those of values that are not null are set. 0 if no page has
             levels or bits of valid values.

@@ -1,1 +1,1 @@
-"""Values of fixed width, straight from files in memory: whole columns, and single rows."""
+"""Values of fixed width, and codes of dictionaries, straight from files in memory: whole columns, and single rows."""

@@ -1,8 +1,8 @@
 """Values of single rows of a column, copied from a file in memory by one call of a kernel.
 
-That is possible for values of fixed width in mini-block chunks, flat or packed, in full-zip pages of vectors, and in
-flat pages of version 2.0, with or without nulls. The chunks of all pages are listed once; what a chunk says about
-itself is checked at each read.
+That is possible for values of fixed width in mini-block chunks, flat, packed or in runs, in full-zip pages of vectors,
+and in flat pages of version 2.0, with or without nulls. The chunks of all pages are listed once; what a chunk says
+about itself is checked at each read.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.bitpack import BLOCK_VALUES
 from lance_spark.kernels.jit import address_of
@@ -33,6 +34,7 @@ from lance_spark.kernels.layouts.single_rows import (
     NO_VALIDITY,
     PACKED,
     PACKED_LEVELS,
+    RUNS,
     ZIPPED,
     copy_range,
     copy_values,
@@ -133,6 +135,14 @@ class SingleRows:
             parts: rows of columns of the same type, this one first.
             num_rows: rows of all parts.
         """
+        copied = self.copied(parts, num_rows)
+        try:
+            return None if copied is None else self.values.array(copied[0], num_rows, copied[1])
+        except CorruptFileError:
+            return None
+
+    def copied(self, parts: Sequence[RowsOfColumn], num_rows: int) -> tuple[pa.Buffer, pa.Buffer | None] | None:
+        """The values of `taken` side by side, and the bits of those that are not null; None if there is no null."""
         width = self.values.value_bits // 8
         num_bits = (num_rows + 7) // 8
         target = pa.allocate_buffer(num_rows * width) if width else pa.py_buffer(np.zeros(num_bits, np.uint8))
@@ -150,10 +160,7 @@ class SingleRows:
             if nulls < 0:
                 return None
             num_nulls += nulls
-        try:
-            return self.values.array(target, num_rows, validity if num_nulls else None)
-        except CorruptFileError:
-            return None
+        return target, validity if num_nulls else None
 
     def side_by_side(self, data: pa.Buffer, first: int, num_rows: int) -> pa.Array | None:
         """The values of rows from number `first` on; None if they can be null, have no whole bytes, or as `taken`."""
@@ -308,6 +315,8 @@ def _kind(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
         return None
     if isinstance(encoding, Flat):
         return (BITS if values.bits == 1 else FLAT) if encoding.bits_per_value == values.bits else None
+    if isinstance(encoding, Rle):
+        return RUNS if encoding.bits_per_value == values.bits else None
     packs = isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == values.bits
     return PACKED if packs else None
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.in_memory import decode_mini_blocks
-from lance_spark.kernels.layouts.single_rows import NO_LEVELS, PACKED
+from lance_spark.kernels.layouts.single_rows import NO_LEVELS, PACKED, RUNS
 from lance_spark.layouts.base import EncodedPage, PageLayout
 from lance_spark.layouts.in_memory.columns import InMemoryColumn
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
@@ -37,7 +37,7 @@ class MiniBlockColumn(InMemoryColumn):
         self._table = np.array(table, np.int64).T.copy()
         self._page_table = address_of(self._table), len(table)
         self._size_bytes = int(size_bytes[0])
-        self._has_levels = bool((levels != NO_LEVELS).any())
+        self._are_only_single = bool((levels != NO_LEVELS).any() or (kinds == RUNS).any())
         self._pages, self._layouts = pages, layouts
 
     @classmethod
@@ -55,7 +55,7 @@ class MiniBlockColumn(InMemoryColumn):
     def _whole(self, data: pa.Buffer) -> tuple[list[pa.Array], int] | None:
         num_rows, value_bits = self._num_rows, self._values.value_bits
         num_bytes = (num_rows * value_bits + 7) // 8
-        if self._has_levels or num_bytes > _MAX_WHOLE_BYTES:
+        if self._are_only_single or num_bytes > _MAX_WHOLE_BYTES:
             return None
         target = pa.allocate_buffer(num_bytes + _SPARE_VALUES * value_bits // 8)
         num_read = decode_mini_blocks(

@@ -18,11 +18,13 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.in_memory.columns import InMemoryFields
+from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
+from lance_spark.layouts.leaf.values import is_variable
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_blob
-from lance_spark.schema.field import Field
+from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.storage.mapped import whole_file
@@ -41,7 +43,7 @@ _KEPT_BYTES = 1 << 14
 """What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
 
 
-_Column = tuple[SingleRows, pa.Buffer]
+_Column = tuple[SingleRows | DictionaryRows, pa.Buffer]
 """A column, and its file in memory."""
 
 _KEPT_TABLES = 64 << 20
@@ -137,30 +139,26 @@ class SingleRowColumns:
         arrays: list[pa.Array] = []
         row_bits = 0
         for columns in zip(*known, strict=True):
-            parts = [
-                RowsOfColumn(column, data, part.offsets, part.places)
-                for (column, data), part in zip(columns, wanted, strict=True)
-            ]
-            first = columns[0][0]
-            array = first.taken(parts, num_rows)
+            array = _values(columns, wanted, num_rows)
             if array is None:
                 # The general way says which page is broken.
                 return None
             arrays.append(array)
-            row_bits += first.values.value_bits
+            row_bits += columns[0][0].values.value_bits
         # Nobody waits for memory.
         READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
 
     def _columns(self, fragment: DataFragment) -> tuple[_Column, ...] | None:
         """All columns in a fragment; None if one of them has to be read in the general way."""
-        columns: list[_Column] = []
-        for field in self.fields or ():
+        columns: dict[FieldId, _Column] = {}
+        # First those that can be stored in ways that are not copied.
+        for field in sorted(self.fields or (), key=_has_fixed_width):
             column = self._column(fragment, field)
             if column is None:
                 return None
-            columns.append(column)
-        return tuple(columns)
+            columns[field.id] = column
+        return tuple([columns[field.id] for field in self.fields or ()])
 
     def _column(self, fragment: DataFragment, field: Field) -> _Column | None:
         def find() -> tuple[tuple[_Column | None], int]:
@@ -184,14 +182,32 @@ class SingleRowColumns:
         return None if found is None else (found, data)
 
 
-def _single_rows(reader: FileReader, field: Field, number: int, data: pa.Buffer) -> SingleRows | None:
+def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_rows: int) -> pa.Array | None:
+    """A column of rows of some fragments; None as `SingleRows.taken`, and for dictionaries of several fragments."""
+    parts: list[RowsOfColumn] = []
+    for (column, data), part in zip(columns, wanted, strict=True):
+        if isinstance(column, DictionaryRows):
+            return column.taken(data, part.offsets) if len(columns) == 1 and part.places is None else None
+        parts.append(RowsOfColumn(column, data, part.offsets, part.places))
+    return parts[0].column.taken(parts, num_rows)
+
+
+def _single_rows(reader: FileReader, field: Field, number: int, data: pa.Buffer) -> SingleRows | DictionaryRows | None:
     if reader.version is not FileVersion.V2_0:
         (column,) = reader.encoded_columns_at([number])
-        return SingleRows.of(column, to_arrow_type(field), data)
+        of_column = column, to_arrow_type(field), data
+        return SingleRows.of(*of_column) or DictionaryRows.of(*of_column)
     fields = reader.prepared([field], {field.id: number})
     columns = fields.in_memory if isinstance(fields, InMemoryFields) else None
     return columns[0].single_rows(data) if columns and columns[0] else None
 
 
+def _has_fixed_width(field: Field) -> bool:
+    return FixedWidth.of_type(to_arrow_type(field)) is not None
+
+
 def _can_be_copied(field: Field) -> bool:
-    return not field.children and not is_blob(field) and FixedWidth.of_type(to_arrow_type(field)) is not None
+    if field.children or is_blob(field):
+        return False
+    dtype = to_arrow_type(field)
+    return _has_fixed_width(field) or is_variable(dtype) or pa.types.is_dictionary(dtype)

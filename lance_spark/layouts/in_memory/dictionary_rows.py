@@ -1,0 +1,129 @@
+"""Values of single rows of a column whose pages have dictionaries, from a file in memory.
+
+The indices are copied as numbers are (`single_rows`); the dictionaries were decoded once, one behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, Located, PageLayout
+from lance_spark.layouts.in_memory.columns import MAX_PAGES
+from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
+from lance_spark.layouts.leaf.arrays import PageDictionary
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
+from lance_spark.layouts.registry import parse_page
+
+_INDEX_TYPES = (pa.uint32(), pa.uint8(), pa.uint16(), pa.uint64())
+
+_DICTIONARY = 2
+"""The buffer of a mini-block page with its dictionary; its words and chunks are before it."""
+
+_MAX_BYTES = 1 << 20
+"""Of the dictionaries that are kept, in the file and decoded."""
+
+
+@dataclass(frozen=True)
+class DictionaryRows:
+    """The pages of a column and their dictionaries.
+
+    Attributes:
+        indices: the pages without their dictionaries.
+        dictionary: the values of all pages.
+        page_ends: int64[n]: the rows up to the end of each page.
+    """
+
+    indices: SingleRows
+    dictionary: PageDictionary
+    page_ends: Int64Array
+
+    @classmethod
+    def of(cls, column: EncodedColumn, data_type: pa.DataType, data: pa.Buffer) -> DictionaryRows | None:
+        """A column of the file `data`, which is a top-level field; None if it has pages of other kinds.
+
+        A column that contradicts the format is left to the general way, as by `SingleRows`.
+        """
+        pages = [page for page in column.pages if page.num_rows]
+        try:
+            if not 0 < len(pages) <= MAX_PAGES or not _has_dictionary(parse_page(pages[0].type_url, pages[0].message)):
+                return None
+            parsed = [parse_page(page.type_url, page.message) for page in pages]
+            layouts = [layout for layout in parsed if isinstance(layout, MiniBlockLayout)]
+            if len(layouts) < len(pages):
+                return None
+            dictionary = _dictionary(pages, layouts, data_type, data)
+            indices = None if dictionary is None else _indices(pages, layouts, data)
+        except (CorruptFileError, UnsupportedFeatureError):
+            return None
+        if dictionary is None or indices is None or int(indices.chunks[3, -1]) != column.num_rows:
+            return None
+        return cls(indices, dictionary, np.cumsum([page.num_rows for page in pages], dtype=np.int64))
+
+    @property
+    def num_bytes(self) -> int:
+        """What tables and dictionaries take in memory."""
+        return self.indices.num_bytes + int(self.dictionary.values.nbytes)
+
+    @property
+    def values(self) -> FixedWidth:
+        """What is copied for a value."""
+        return self.indices.values
+
+    def taken(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The values of `rows` (int64[n], in any order); None as `SingleRows.taken`."""
+        num_rows = len(rows)
+        copied = self.indices.copied([RowsOfColumn(self.indices, data, rows)], num_rows)
+        if copied is None:
+            return None
+        block: Block = FixedWidthBlock(copied[0], self.values.bits, num_rows)
+        try:
+            if self.dictionary.is_joined:
+                block = self.dictionary.joined_indices(block, self.page_ends.searchsorted(rows, side="right"))
+            return self.dictionary.leaf(block)(copied[1], num_rows)
+        except CorruptFileError:
+            return None
+
+
+def _has_dictionary(layout: PageLayout) -> bool:
+    return isinstance(layout, MiniBlockLayout) and layout.dictionary is not None
+
+
+def _dictionary(
+    pages: Sequence[EncodedPage], layouts: Sequence[MiniBlockLayout], data_type: pa.DataType, data: pa.Buffer
+) -> PageDictionary | None:
+    """The dictionaries of all pages; None if they are not alike, large, or not inside of the file."""
+    encoding = layouts[0].dictionary
+    if encoding is None or any(layout.dictionary != encoding for layout in layouts):
+        return None
+    if len(pages) > 1 and pa.types.is_dictionary(data_type):
+        # Each page gives an array with a dictionary of its own.
+        return None
+    if any(len(page.buffers) != _DICTIONARY + 1 for page in pages):
+        return None
+    starts, sizes = zip(*[page.buffers[_DICTIONARY] for page in pages], strict=True)
+    if sum(sizes) > _MAX_BYTES or min(starts) < 0 or min(sizes) < 0:
+        return None
+    if any(start + size > data.size for start, size in zip(starts, sizes, strict=True)):
+        return None
+    counts = np.array([layout.num_dictionary_items for layout in layouts], np.int64)
+    located = Located(data, np.array(starts, np.int64))
+    dictionary = PageDictionary.decode(encoding, counts, located, list(sizes), data_type)
+    return dictionary if dictionary.values.nbytes <= _MAX_BYTES else None
+
+
+def _indices(pages: Sequence[EncodedPage], layouts: Sequence[MiniBlockLayout], data: pa.Buffer) -> SingleRows | None:
+    plain_pages = [replace(page, buffers=page.buffers[:_DICTIONARY]) for page in pages]
+    plain_layouts = [replace(layout, dictionary=None, num_dictionary_items=0) for layout in layouts]
+    for index_type in _INDEX_TYPES:
+        values = FixedWidth.of_type(index_type)
+        found = None if values is None else SingleRows.of_mini_blocks(values, plain_pages, plain_layouts, data)
+        if found is not None:
+            return found
+    return None
