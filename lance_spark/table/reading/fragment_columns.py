@@ -30,6 +30,9 @@ _FEW_RANGES = 16
 _CLOSE = 256
 """Rows from one range to the next on average, of which chunks have more."""
 
+_LARGE_VALUE = 1024
+"""Bytes of a value on average, from which on it costs more to copy others than to find those that are wanted."""
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
@@ -93,7 +96,7 @@ class FragmentColumns:
         """
         if not self._wanted or rows.num_rows == 0:
             return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
-        if _touch_every_chunk(rows):
+        if _touch_every_chunk(rows) and sum(self.encoded_widths) < _LARGE_VALUE * len(self._wanted):
             # Decoding all of a window is cheaper than skipping the others.
             whole = self._read(RowRanges.of(*rows.span))
             keep = pa.chunked_array([rows.mask()])
