@@ -1,7 +1,7 @@
 """Compression of complete buffers, by the scheme names of `lance.encodings.Compression`.
 
 Framed as in later versions (`lance_spark.encodings.buffer_compression`), except for the bare zstd frames of old
-releases, whose header may lack the size. A zstd frame is decompressed only as far as its bytes are needed, regardless
+releases, whose header may lack the size. A zstd frame is decompressed about as far as its bytes are needed, regardless
 of the size it claims.
 """
 
@@ -19,6 +19,8 @@ from lance_spark.errors import CorruptFileError
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_RESERVED_BIT = 0x08
 _SIZE_BYTES = 8
+_SPARE_SHARE = 8
+"""A frame is decompressed as a whole if no more than that share of what is needed is added."""
 _MARGIN_BYTES = 64
 """Extra bytes to decompress beyond those needed: most frames end there, so their end is checked."""
 
@@ -43,10 +45,23 @@ def _zstd(data: pa.Buffer, needed: int) -> pa.Buffer:
     claimed = int.from_bytes(head, "little")
     if claimed == 0:
         return data.slice(0, 0)
-    found = _zstd_frame(data.slice(_SIZE_BYTES), needed)
+    frame = data.slice(_SIZE_BYTES)
+    whole = _whole_frame(frame, claimed) if claimed <= needed + needed // _SPARE_SHARE else None
+    if whole is not None:
+        return whole
+    found = _zstd_frame(frame, needed)
     if found.size != min(claimed, needed + _MARGIN_BYTES):
         raise CorruptFileError(f"a zstd buffer holds {found.size} bytes or more, and claims {claimed}")
     return found
+
+
+def _whole_frame(data: pa.Buffer, claimed: int) -> pa.Buffer | None:
+    """All of a frame, at once; None if it is damaged, or more follows it. A stream, in parts, takes a third longer."""
+    check_growth(data.size, claimed)
+    try:
+        return pa.Codec("zstd").decompress(data, claimed)
+    except (OSError, pa.ArrowInvalid):
+        return None
 
 
 def _zstd_frame(data: pa.Buffer, needed: int) -> pa.Buffer:
