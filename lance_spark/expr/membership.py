@@ -101,6 +101,9 @@ def _value_set(value: pa.Array, options: Sequence[Operand], time_zone: str) -> p
 
 def _exact_set(value: pa.Array, scalars: Sequence[pa.Scalar], time_zone: str) -> pa.Array | None:
     grid = grid_of(value.type)
+    if all(family is Family.INTEGER for family in {family_of(value.type), *(family_of(item.type) for item in scalars)}):
+        # The rule below takes 20 us for each number.
+        return pa.array([number for number in (item.as_py() for item in scalars) if grid.contains(number)], value.type)
     ticks = []
     for scalar in scalars:
         left, right = align(value, scalar, time_zone)

@@ -15,7 +15,8 @@ from lance_spark._proto import table_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.expr.json_path.jsonb import Step
-from lance_spark.expr.nodes import referenced_columns
+from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.index.answers import Answer
 from lance_spark.index.base import ScalarIndex
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
@@ -33,7 +34,9 @@ from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import named_addresses
 from lance_spark.table.rows.fragment import BaseId, DataFragment, FragmentList
+from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
 
 _SELECTIVE_SHARE = 1 / 2
@@ -41,6 +44,9 @@ _SELECTIVE_SHARE = 1 / 2
 
 _SCATTERED_SHARE = 1 / 16
 """The same, if they lie in most of the blocks that are decoded anyway."""
+
+_FEW_OF = 8
+"""Up to this share of the deleted rows are looked up one by one."""
 
 _MAX_TRUSTED = 1 << 22
 """Up to this many rows of a fragment that need no check are read alone: it spares the filter and its columns."""
@@ -69,7 +75,12 @@ def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -
         return offsets
     with bases.reading():
         deleted = FragmentReader(fragment, bases).deletions.offsets
-    return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
+    if len(offsets) * _FEW_OF > len(deleted):
+        return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
+    # A bitmap of many deleted rows takes longer to make than all the rest.
+    found = np.array(offsets.to_array(), np.int64)
+    is_deleted = deleted[np.minimum(np.searchsorted(deleted, found), len(deleted) - 1)] == found
+    return pyroaring.BitMap(found[~is_deleted].astype(np.uint32))
 
 
 _Selected = tuple[DataFragment, Int64Array | None, Scan | None]
@@ -160,12 +171,35 @@ class Candidates:
 def index_plan(scan: Scan, manifest: Manifest) -> Plan:
     """What the indexes of a version say of a scan's filter; nothing if there is no filter or no usable index.
 
-    Indexes are never needed, so whatever is wrong with one is logged and its rows are scanned.
+    A filter that names rows by their addresses is answered without an index. Indexes are never needed, so whatever is
+    wrong with one is logged and its rows are scanned.
     """
-    if scan.filter is None or not manifest.index_section:
+    if scan.filter is None:
         return Plan()
+    addresses = named_addresses(scan.filter, scan.schema, scan.stable_row_ids)
+    named = None if addresses is None else _named_rows(addresses, manifest.fragments)
+    if named is not None:
+        return Plan(named)
+    return _asked_indexes(scan, scan.filter, manifest) if manifest.index_section else Plan()
+
+
+def _named_rows(addresses: UInt64Array, fragments: FragmentList) -> Answer | None:
+    """The rows at some addresses, as a superset of what a filter keeps; None if not all fragments say how many rows
+    they have, or two have one id, which old releases wrote."""
+    ids, offsets = split_addresses(addresses)
+    touched = list(fragments.with_ids(pyroaring.BitMap(ids.astype(np.uint32)) & fragments.ids))
+    if len(fragments.ids) < len(fragments) or any(fragment.physical_rows is None for fragment in touched):
+        return None
+    rows = {}
+    for fragment in touched:
+        found = offsets[ids == fragment.id]
+        rows[fragment.id] = pyroaring.BitMap(found[found < (fragment.physical_rows or 0)].astype(np.uint32))
+    return Answer(fragments.ids, fragments.ids, {id_: found for id_, found in rows.items() if found})
+
+
+def _asked_indexes(scan: Scan, condition: Expr, manifest: Manifest) -> Plan:
     columns = _columns(scan.schema)
-    found = (columns.find(path) for path in referenced_columns(scan.filter))
+    found = (columns.find(path) for path in referenced_columns(condition))
     field_ids = {column.field_id for column in found if column is not None}
     try:
         version = _version_indexes(manifest, scan.bases)
@@ -174,7 +208,7 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
         return Plan()
     segments = version.segments(field_ids)
     table = version.rows() if segments else None
-    return Plan() if table is None else candidates(scan.filter, table, columns, scan.time_zone)
+    return Plan() if table is None else candidates(condition, table, columns, scan.time_zone)
 
 
 def explained(scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> str:
@@ -183,7 +217,8 @@ def explained(scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) 
     scanned = [fragment.id for fragment in manifest.fragments if fragment.id not in plan.matches]
     lines = [f"filter: {scan.filter}", *map(_line, plan.queries)]
     if plan.matches:
-        lines.append(f"index result: {plan.matches.num_rows} rows in fragments {_ids(plan.matches.known)}")
+        source = "index result" if plan.queries else "named rows"
+        lines.append(f"{source}: {plan.matches.num_rows} rows in fragments {_ids(plan.matches.known)}")
         lines += [f"superset in fragments {_ids(plan.matches.inexact)}"] if plan.matches.inexact else []
     return "\n".join([*lines, f"scanned without index: {f'fragments {_ids(scanned)}' if scanned else 'none'}"])
 

@@ -20,8 +20,17 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, In
 from lance_spark.layouts.base import RowRanges
-from lance_spark.schema.field import CREATED_AT_FIELD, LAST_UPDATED_AT_FIELD, ROW_ID_FIELD, Field, FieldId
+from lance_spark.schema.field import (
+    CREATED_AT_FIELD,
+    LAST_UPDATED_AT_FIELD,
+    ROW_ID_FIELD,
+    Field,
+    FieldId,
+    LanceSchema,
+)
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
@@ -37,6 +46,36 @@ LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 # Rows without lineage: no stable row ids, or a writer without row versions. The reference library returns the same.
 _UNKNOWN_VERSION = 1
+
+
+def named_addresses(filter: Expr, schema: LanceSchema, stable_row_ids: bool) -> UInt64Array | None:
+    """uint64[n], ascending: the addresses of all rows that a filter can keep, because a term of it names them; None if
+    no term does.
+
+    Args:
+        schema: of the data columns, which can hide system columns.
+        stable_row_ids: whether row ids are not addresses.
+    """
+    names = (ROW_ADDRESS,) if stable_row_ids else (ROW_ADDRESS, ROW_ID)
+    for term in filter.terms if isinstance(filter, And) else (filter,):
+        if isinstance(term, Comparison) and term.op is ComparisonOp.EQ:
+            column, options = term.left, (term.right,)
+        elif isinstance(term, In):
+            column, options = term.value, term.options
+        else:
+            continue
+        values = [
+            option.value for option in options if isinstance(option, Literal) and pa.types.is_integer(option.type)
+        ]
+        if (
+            len(values) < len(options)
+            or not isinstance(column, Column)
+            or column.path not in ((name,) for name in names)
+        ):
+            continue
+        if not any(field.name == column.path[0] for field in schema.fields):
+            return np.array(sorted({value for value in values if isinstance(value, int) and value >= 0}), np.uint64)
+    return None
 
 
 class SystemColumns(Protocol):
