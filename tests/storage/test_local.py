@@ -277,18 +277,27 @@ def test_commits_reach_the_disk_before_they_get_their_name(store: LocalStore, mo
 
 
 def test_the_time_of_an_object_is_that_of_its_publication(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits compare these times; a writer may sleep after it has written the bytes."""
-    link = os.link
+    """Commits compare these times; a writer may sleep after it has written the bytes, and after others can see them."""
+    fsync, link = os.fsync, os.link
+    seen: list[float] = []
 
-    def slept(staged: str, final: str) -> None:
-        os.utime(staged, (1, 1))
+    def slow_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.utime(descriptor, (1, 1))
+
+    def seen_link(staged: str, final: str) -> None:
         link(staged, final)
+        seen.append(os.stat(final).st_mtime)
+        time.sleep(0.02)
 
-    monkeypatch.setattr(os, "link", slept)
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+    monkeypatch.setattr(os, "link", seen_link)
     assert store.put_if_absent("o", b"x") is PutResult.CREATED
     modified = store.info("o").modified
     assert modified is not None
     assert abs(modified.timestamp() - time.time()) < 60
+    assert os.stat(Path(store.uri) / "o").st_mtime == seen[0]
 
 
 def test_a_full_disk_is_a_failure_and_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,10 @@ def publish_new(staged: str, final: str) -> PutResult:
         OSError: nothing was published.
         StorageError: nothing was published, and this file system has no operation that could.
     """
+    with suppress(OSError):
+        # Commits compare the times at which versions were published, and from the writing to here a writer can sleep.
+        # Not afterwards: what others publish once they see this one must not be older.
+        os.utime(staged)
     try:
         os.link(staged, final)
     except FileExistsError:
@@ -98,9 +102,6 @@ def publish_new(staged: str, final: str) -> PutResult:
         if error.errno not in _NO_HARD_LINKS:
             raise
         return _rename_new(staged, final, error)
-    with suppress(OSError):
-        # From the writing to here a writer can sleep; commits compare the times at which versions were published.
-        os.utime(staged)
     return _settle(os.path.dirname(final))
 
 

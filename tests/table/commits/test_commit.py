@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -356,6 +358,27 @@ def test_a_writer_that_wakes_up_after_a_clean_up(tmp_path: Path) -> None:
         append(with_faults(uri, Fault(PUT, Harm.NONE, run=meanwhile)), rows(1))
     assert [entry.version for entry in lance_spark.open(uri).versions()] == [3]
     assert values(uri) == [0, 7, 8]
+
+
+def test_a_writer_that_sleeps_after_others_have_seen_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others build on it is not older: rows that are compacted meanwhile are not added again."""
+    uri = str(tmp_path / "t")
+    lance_spark.write(rows(0), uri)
+    link, linked = os.link, []
+
+    def slow_link(staged: str, final: str) -> None:
+        link(staged, final)
+        linked.append(final)
+        if len(linked) == 1:
+            lance_spark.open(uri).compact()
+            time.sleep(0.02)
+
+    monkeypatch.setattr(os, "link", slow_link)
+    assert append(TableLocation(uri), rows(1)) == 2
+    assert values(uri) == [0, 1]
+    assert lance_spark.open(uri, version=2).to_table()["a"].to_pylist() == [0, 1]
 
 
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.SENT_TWICE])
