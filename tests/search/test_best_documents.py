@@ -183,6 +183,17 @@ def test_threads_share_what_they_decode(uri: str) -> None:
             assert all(all(answers) for answers in pool.map(found, orders))
 
 
+def test_phrases_in_documents_that_have_their_words_often(uri: str) -> None:
+    """The places where a part of a phrase can end need room, however few blocks the words have."""
+    rows = [" ".join([word] * count) for count in (3, 40, 50_000) for word in ("red", "red blue", "blue sky")]
+    dataset = lance_spark.write(pa.table({"id": range(9), TEXT: rows}), uri)
+    dataset = dataset.create_text_index(TEXT, with_position=True, stem=False)
+    for words in ("red", "red red", "red red red", "red blue red blue", "blue blue"):
+        for slop in (0, 1, 4):
+            check(dataset, PhraseQuery(words, TEXT, slop))
+    assert dataset.search(PhraseQuery("red red red", TEXT), ["id"], 10)["id"].to_pylist() == [6, 3, 0]
+
+
 def test_long_lists_are_decoded_block_by_block(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They would fill the cache."""
     dataset = lance_spark.write(table(1200), uri).create_text_index(TEXT, with_position=True)

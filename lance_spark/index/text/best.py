@@ -179,8 +179,8 @@ class _Run:
         leading_word = self._rarest_word() if operator == "AND" else -1
         if leading_word >= 0:
             sizes, words = self._table[:, kernel.NUM_BLOCKS], self._table[:, kernel.WORD]
-            most = _MANY_MORE * sizes[words == leading_word].sum()
-            self._table[:, kernel.IS_LOOKED_UP] = (words != leading_word) & (sizes > most)
+            few_blocks = _MANY_MORE * sizes[words == leading_word].sum()
+            self._table[:, kernel.IS_LOOKED_UP] = (words != leading_word) & (sizes > few_blocks)
         numbers = [
             len(self._terms),
             int(operator == "AND"),
