@@ -19,7 +19,7 @@ class FixedWidth:
     Attributes:
         data_type: their type.
         bits: of an item: 1, or a multiple of 8.
-        items: of a fixed-size list; 1 of other values.
+        items: of a fixed-size list, at least 1; 1 of other values.
     """
 
     data_type: pa.DataType
@@ -29,6 +29,9 @@ class FixedWidth:
     @classmethod
     def of(cls, data_type: pa.DataType, bits: int, items: int = 1) -> FixedWidth | None:
         """None for types of other kinds, and for other widths."""
+        if items < 1:
+            # Only damaged schemas have such lists. To kernels, values without bytes are bits.
+            return None
         item_type = data_type
         if items > 1 or pa.types.is_fixed_size_list(data_type):
             if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != items or bits == 1:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts import page_runs
@@ -24,6 +25,7 @@ from lance_spark.table.reading import take
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from tests.index.test_index_requests import KeptStore, counted
 from tests.support.guarded_memory import guarded
+from tests.support.manifest_surgery import edit_manifest
 from tests.support.threads import all_at_once
 from tests.table.vector_search.test_exact import clustered, vectors
 
@@ -327,6 +329,23 @@ def test_damaged_pages(tmp_path: Path, dtype: pa.DataType, nulls: str) -> None:
         refused += array is None
         assert array is None or len(array) == len(rows)
     assert refused > 0 or pa.types.is_nested(dtype)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_schema_with_lists_of_no_items(tmp_path: Path, version: Any) -> None:
+    """A value takes no room then, and must not be written anywhere."""
+    uri = str(tmp_path / "t")
+    values = np.random.default_rng(1).integers(0, 1000, 5000)
+    values[2048:4096] = 0
+    lance_spark.write(pa.table({"c": values}), uri, file_format_version=version)
+
+    def emptied(manifest: table_pb2.Manifest) -> None:
+        manifest.fields[0].logical_type = "fixed_size_list:int64:0"
+
+    edit_manifest(Path(uri), emptied)
+    for read in (lambda: opened(uri).take([4000, 2100, 2]), opened(uri).to_table):
+        with pytest.raises(CorruptFileError, match="type fixed_size_list"):
+            read()
 
 
 @pytest.mark.parametrize("rows_per_file", [ROWS, 5_000])
