@@ -87,10 +87,6 @@ def publish_new(staged: str, final: str) -> PutResult:
         OSError: nothing was published.
         StorageError: nothing was published, and this file system has no operation that could.
     """
-    with suppress(OSError):
-        # Commits compare the times at which versions were published, and from the writing to here a writer can sleep.
-        # Not afterwards: what others publish once they see this one must not be older.
-        os.utime(staged)
     try:
         os.link(staged, final)
     except FileExistsError:
@@ -102,6 +98,7 @@ def publish_new(staged: str, final: str) -> PutResult:
         if error.errno not in _NO_HARD_LINKS:
             raise
         return _rename_new(staged, final, error)
+    _set_time(staged)
     return _settle(os.path.dirname(final))
 
 
@@ -131,6 +128,17 @@ def remove_staged(staged: str) -> None:
         os.unlink(staged)
 
 
+def _set_time(published: str) -> None:
+    """Gives a file the time at which it got its name, to the system's clock; commits compare these times.
+
+    A writer can sleep after it has written the bytes. It can sleep here too, while others publish what they build on
+    the file, so the time is that of the last change of the file's names, not the current one.
+    """
+    with suppress(OSError):
+        named = os.stat(published).st_ctime_ns
+        os.utime(published, ns=(named, named))
+
+
 def _settle(directory: str) -> PutResult:
     # The object is visible from here on: an error must not be taken for "nothing was published".
     try:
@@ -148,6 +156,7 @@ def _rename_new(staged: str, final: str, no_link: OSError) -> PutResult:
         status = rename(_AT_FDCWD, os.fsencode(staged), _AT_FDCWD, os.fsencode(final), _RENAME_NOREPLACE)
         failure = ctypes.get_errno() if status else None
     if failure is None:
+        _set_time(final)
         return _settle(os.path.dirname(final))
     if failure == errno.EEXIST:
         return PutResult.EXISTS

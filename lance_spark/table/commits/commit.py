@@ -423,19 +423,20 @@ class Commit:
         A writer that sleeps between its listing and its request can wake up after others have committed and cleaned up.
 
         Raises:
-            CommitStateUnknownError: it may have, because the version before it was cleaned up: by a fast clean-up, or
-                before ours took the name.
+            CommitStateUnknownError: it may have, because the version before it, or after it, was cleaned up: by a fast
+                clean-up, or before ours took the name.
         """
         try:
             newest = self._history.latest_location()
             if newest is None or newest.version <= ours.version:
                 return False
             listing = {location.version: location.modified for location in self._history.locations()}
-            own, follower = listing.get(ours.version), newest.modified
-            is_older = own is not None and follower is not None and follower < own
-            # Clean-ups begin with the oldest version. Times of stores are coarse, and a file that is published by a
-            # link has the time at which it was written.
-            is_in_doubt = self._current is not None and not {self._current.version, ours.version} <= listing.keys()
+            own = listing.get(ours.version)
+            followers = [modified for version, modified in listing.items() if version > ours.version and modified]
+            is_older = own is not None and bool(followers) and min(followers) < own
+            # Clean-ups begin with the oldest version that has no tag. Times of stores are coarse.
+            around = {ours.version, ours.version + 1} | (set() if self._current is None else {self._current.version})
+            is_in_doubt = not around <= listing.keys()
             if not is_older and not is_in_doubt:
                 return False
             paths = self._operation.data_file_paths()

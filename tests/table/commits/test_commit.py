@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -379,6 +380,39 @@ def test_a_writer_that_sleeps_after_others_have_seen_its_version(
     assert append(TableLocation(uri), rows(1)) == 2
     assert values(uri) == [0, 1]
     assert lance_spark.open(uri, version=2).to_table()["a"].to_pylist() == [0, 1]
+
+
+@pytest.mark.parametrize("removed_last", [False, True])
+def test_a_writer_that_wakes_up_while_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed_last: bool
+) -> None:
+    """Its base is tagged, and the newest version is newer than the one with the name of a removed version."""
+    uri = str(tmp_path / "t")
+    lance_spark.write(rows(0), uri).create_tag("base")
+    link, linked = os.link, []
+
+    def remove_old() -> None:
+        lance_spark.open(uri).cleanup(older_than=timedelta(0), error_if_tagged_old_versions=False)
+
+    def slow_link(staged: str, final: str) -> None:
+        linked.append(final)
+        if len(linked) > 1:
+            link(staged, final)
+            return
+        for number in (7, 8):
+            lance_spark.write(rows(number), uri, mode="append")
+        remove_old()
+        time.sleep(0.02)
+        link(staged, final)
+        lance_spark.open(uri, version=2).create_tag("ours")
+        lance_spark.write(rows(9), uri, mode="append")
+        if removed_last:
+            remove_old()
+
+    monkeypatch.setattr(os, "link", slow_link)
+    with pytest.raises(CommitStateUnknownError if removed_last else RetryableConflictError):
+        append(TableLocation(uri), rows(1))
+    assert values(uri) == [0, 7, 8, 9]
 
 
 @pytest.mark.parametrize("harm", [Harm.ANSWER_LOST, Harm.SENT_TWICE])
