@@ -433,7 +433,9 @@ class Commit:
             listing = {location.version: location.modified for location in self._history.locations()}
             own = listing.get(ours.version)
             followers = [modified for version, modified in listing.items() if version > ours.version and modified]
-            is_older = own is not None and bool(followers) and min(followers) < own
+            # An external store, which commits manifests before they get their names, tells no time of the newest one.
+            has_times = newest.modified is not None and bool(followers)
+            is_older = own is not None and has_times and min(followers) < own
             # Clean-ups begin with the oldest version that has no tag. Times of stores are coarse.
             around = {ours.version, ours.version + 1} | (set() if self._current is None else {self._current.version})
             is_in_doubt = not around <= listing.keys()
