@@ -39,9 +39,9 @@ from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import DeletedRows, rows_by_fragment
+from lance_spark.table.row_level.written_rows import require_same_columns
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.versions.changes import update_metadata
-from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 from lance_spark.table.writing.write import FileLimits, num_rows_of
@@ -314,11 +314,13 @@ def in_current_partitions(
     """`added`, which was written for the version `written`, with the partitions of `current`.
 
     Raises:
-        IncompatibleConflictError: the files do not fit: `current` has other columns, or a partition is elsewhere.
+        IncompatibleConflictError: the files do not fit: `current` has other columns or CHECK constraints, or a
+            partition is elsewhere.
     """
-    if not same_columns(current.lance_schema, written.lance_schema) or current.specs.specs != written.specs.specs:
+    require_same_columns(current.lance_schema, written.lance_schema, written.root, current.version)
+    if current.specs.specs != written.specs.specs:
         raise IncompatibleConflictError(
-            f"another writer has changed the columns or the partitioning of {written.root}. Run the operation again",
+            f"another writer has changed the partitioning of {written.root}. Run the operation again",
             own="replace_where",
             table_version=current.version,
         )

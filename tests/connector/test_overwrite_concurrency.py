@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lance_spark.namespace.directory import DirectoryNamespace
-from tests.connector.test_isolation import RUNS, _append, _delete, _meanwhile, _version
+from tests.connector.test_isolation import RUNS, _append, _delete, _meanwhile, _unnamed_files, _version
 
 NAME = "lance.overwritten"
 SESSION_TABLE = "spark_catalog.default.concurrent"
@@ -117,6 +117,44 @@ def test_an_append_and_other_rows(spark: SparkSession, place: str, restores: boo
     kept = BEFORE if restores else {(7, "a"), *others}
     assert rows_of(spark, NAME) == kept | {(9, "a")}
     assert _version(place) == before + (3 if restores else 2)
+
+
+CHANGES = {
+    "delete": (
+        f"DELETE FROM {NAME} WHERE k = 'a' AND meanwhile(id + 1) > 0",
+        lambda rows: {row for row in rows if row[1] != "a"},
+    ),
+    "update": (
+        f"UPDATE {NAME} SET id = id + 20 WHERE meanwhile(id + 1) > 0",
+        lambda rows: {(key + 20, k) for key, k in rows},
+    ),
+    "merge": (
+        f"MERGE WITH SCHEMA EVOLUTION INTO {NAME} t USING "
+        "(SELECT meanwhile(id) + 6 AS id, 'a' AS k, 1L AS v, 'x' AS more FROM range(1, 2)) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        lambda rows: rows | {(7, "a")},
+    ),
+    "replace": (
+        f"INSERT INTO {NAME} REPLACE WHERE k = 'a' SELECT meanwhile(id) + 8 AS id, 'a' AS k, 1L AS v FROM range(1, 2)",
+        lambda rows: {row for row in rows if row[1] != "a"} | {(9, "a")},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "restores"), [("delete", True), ("update", False), ("merge", True), ("merge", False), ("replace", False)]
+)
+def test_a_statement_runs_again_on_other_rows(spark: SparkSession, place: str, name: str, restores: bool) -> None:
+    """After an overwrite or a restore by another writer, as if it had begun a moment later."""
+    before = _version(place)
+    is_partitioned = Path(place, "__manifest").exists()
+    _meanwhile(spark, place, _put_other_rows(place, restores, is_partitioned))
+    statement, effect = CHANGES[name]
+    spark.sql(statement)
+    others = {(2, "b"), (3, "b")} if is_partitioned else set()
+    assert rows_of(spark, NAME) == effect(BEFORE if restores else {(7, "a"), *others})
+    assert _version(place) == before + (3 if restores else 2)
+    assert not _unnamed_files(place)
 
 
 @pytest.fixture

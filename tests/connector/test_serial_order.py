@@ -29,6 +29,9 @@ KEYS = 20
 REPLACED = 3
 """The k of rows that only INSERT and INSERT OVERWRITE change: those do not look at what others have changed."""
 
+FIRST: Rows = {key: (key % 3, 0, "first") for key in range(KEYS)}
+"""The rows that are there first."""
+
 THREADS = 3
 STATEMENTS = 4
 
@@ -38,7 +41,7 @@ class Statement:
     """A statement, and the rows after it.
 
     Attributes:
-        text: of SQL, with {} for the table.
+        text: of SQL, with {} for the table, and {version} for the version that all begin with.
         effect: of the rows of the version before, and of those of the version that the statement has read.
     """
 
@@ -106,6 +109,16 @@ def overwrite(draw: random.Random, number: int, partitioned: bool) -> Statement:
     return Statement(f"INSERT INTO {{}} REPLACE WHERE k = {REPLACED} VALUES {values(new)}", effect)
 
 
+def overwrite_all(draw: random.Random, number: int, partitioned: bool) -> Statement:
+    new: Rows = {key: (key % 3, 0, f"a{number}") for key in range(KEYS - 5)}
+    return Statement(f"INSERT OVERWRITE {{}} VALUES {values(new)}", lambda before, _: new)
+
+
+def restore(draw: random.Random, number: int, partitioned: bool) -> Statement:
+    """To the version that all threads begin with."""
+    return Statement("RESTORE {} TO VERSION {version}", lambda before, _: dict(FIRST))
+
+
 def optimize(draw: random.Random, number: int, partitioned: bool) -> Statement:
     return Statement("OPTIMIZE {}", lambda before, _: before)
 
@@ -115,7 +128,7 @@ def index(draw: random.Random, number: int, partitioned: bool) -> Statement:
     return Statement(f"ALTER TABLE {{}} CREATE INDEX by_{number} USING {over}", lambda before, _: before)
 
 
-KINDS = (insert, update, delete, merge, merge, overwrite, optimize, index)
+KINDS = (insert, update, delete, merge, merge, overwrite, overwrite_all, restore, optimize, index)
 
 
 def states(uri: str, first: int) -> list[Rows]:
@@ -164,7 +177,7 @@ def test_versions_are_those_of_a_serial_order(spark: SparkSession, root: str, pa
         succeeded = []
         for statement in planned[thread::THREADS]:
             try:
-                sessions[thread].sql(statement.text.format(f"lance.{name}")).collect()
+                sessions[thread].sql(statement.text.format(f"lance.{name}", version=first)).collect()
                 succeeded.append(statement)
             except PySparkException as error:
                 # Others were always first.

@@ -42,7 +42,7 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
-from lance_spark.table.row_level.upsert import replace_keys, require_same_columns
+from lance_spark.table.row_level.upsert import replace_keys
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.identity import IdentityColumns
@@ -146,7 +146,6 @@ class PartitionedTarget(Target):
         table, added = self.table(), _written(files)
 
         def attempt(current: PartitionedTable) -> PartitionedTable:
-            require_same_columns(current.lance_schema, table.lance_schema, self.root, current.version)
             new = in_current_partitions(current, table, added)
             return replace_keys(PartitionRows(current, options), keys, new, written_keys)
 

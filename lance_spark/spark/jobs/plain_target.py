@@ -38,7 +38,8 @@ from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.row_level.row_target import PlainRows
-from lance_spark.table.row_level.upsert import replace_keys, require_same_columns
+from lance_spark.table.row_level.upsert import replace_keys
+from lance_spark.table.row_level.written_rows import require_same_table
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.identity import IdentityColumns, schema_without_identities
@@ -178,7 +179,7 @@ class PlainTarget(Target):
         base, new = self._base(), _fragments(files)
 
         def attempt(version: Manifest) -> Manifest:
-            require_same_columns(version.schema, base.schema, self.location.uri, version.version)
+            require_same_table(version, base, self.location.uri)
             rows = PlainRows(self.location, version, options, keeps_files=True)
             return replace_keys(rows, keys, new, written_keys)
 

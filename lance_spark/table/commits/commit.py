@@ -42,7 +42,7 @@ from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.mem_wal import check_mem_wal_stays
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, OperationKind, OtherOperation, Settings
-from lance_spark.table.operations.manifest_builder import data_format
+from lance_spark.table.operations.manifest_builder import keeps_places
 from lance_spark.table.paths import TRANSACTIONS, ManifestNaming, is_detached
 
 _log = logging.getLogger(__name__)
@@ -261,7 +261,7 @@ class Commit:
                 committed.version,
                 base.fragments,
                 committed.fragments,
-                data_format(base) == data_format(committed) and set(base.base_paths) <= set(committed.base_paths),
+                keeps_places(base, committed),
             )
         )
 

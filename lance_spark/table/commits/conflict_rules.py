@@ -114,6 +114,16 @@ def same_table(context: ConflictContext) -> None:
         incompatible(context)
 
 
+def computed_again(context: ConflictContext) -> None:
+    """Ours has read rows that theirs has replaced. It may be computed again from those that are there now, if they are
+    rows of the same table (`same_table`).
+
+    The reference library refuses that. A moment later ours would have read them in the first place.
+    """
+    same_table(context)
+    retryable(context)
+
+
 def same_data_files(context: ConflictContext) -> None:
     """Ours may follow if theirs left the fragments that ours touches, and no data file of them changed.
 

@@ -96,6 +96,11 @@ def data_format(manifest: Manifest) -> FileVersion | None:
     return next((file.version for fragment in manifest.fragments for file in fragment.files), None)
 
 
+def keeps_places(before: Manifest, after: Manifest) -> bool:
+    """Whether files written for `before` can be part of `after`: it has the same file version, and all of its bases."""
+    return data_format(before) == data_format(after) and set(before.base_paths) <= set(after.base_paths)
+
+
 def with_flags(
     manifest: Manifest, previous: Manifest | None, stable_row_ids: bool, *, is_appended: bool = False
 ) -> Manifest:

@@ -15,6 +15,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.delete import Search, matching_rows
 from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes
+from lance_spark.table.row_level.written_rows import require_same_table
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import (
@@ -75,16 +76,15 @@ def replace_matching_rows(
     """
 
     def attempt(version: Manifest) -> Manifest:
-        searched = version
-        if evolved is not None:
-            if version.schema.fields != base.schema.fields:
-                raise IncompatibleConflictError(
-                    f"another writer has changed the columns of {table.uri}, and so does this one. Read the "
-                    "new version and decide again",
-                    own="replace_where",
-                    table_version=version.version,
-                )
-            searched = replace(version, schema=evolved)
+        require_same_table(version, base, table.uri)
+        if evolved is not None and version.schema.fields != base.schema.fields:
+            raise IncompatibleConflictError(
+                f"another writer has changed metadata of columns of {table.uri}, and this one adds columns. Run the "
+                "operation again",
+                own="replace_where",
+                table_version=version.version,
+            )
+        searched = version if evolved is None else replace(version, schema=evolved)
         deleted = matching_rows(table, searched, condition, known)
         return commit_row_changes(table, version, deleted, new, options, predicate=str(condition), evolved=evolved)
 

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.merge import InsertedKeys, key_rows
 from lance_spark.table.row_level.row_target import RowTarget, Version, Written
 from lance_spark.table.rows.row_address import UInt64Array
-from lance_spark.table.writing.conform import same_columns
 
 
 def replace_keys(
@@ -46,20 +45,6 @@ def replace_keys(
 
 def _columns(keys: pa.Table) -> list[pa.Array]:
     return [column.combine_chunks() for column in keys.columns]
-
-
-def require_same_columns(current: LanceSchema, written: LanceSchema, uri: str, version: int) -> None:
-    """Passes if rows that were written for the columns `written` can be committed to a version with `current`.
-
-    Raises:
-        IncompatibleConflictError: another writer has changed the columns.
-    """
-    if not same_columns(current, written):
-        raise IncompatibleConflictError(
-            f"another writer has changed the columns of {uri}. Run the operation again",
-            own="upsert",
-            table_version=version,
-        )
 
 
 def key_schema(table: LanceSchema, names: Sequence[str]) -> pa.Schema:
