@@ -104,6 +104,28 @@ def test_merges_that_only_insert_compute_values(spark: SparkSession, made: str, 
     assert rows(spark, made) == [*FIRST, (3, 6, "q", "xQ"), (4, 8, None, None)]
 
 
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (double)"])
+def test_schema_evolution_computes_values(spark: SparkSession, table: str, by: str) -> None:
+    spark.sql(f"CREATE TABLE {table} (id INT, name STRING, double BIGINT GENERATED ALWAYS AS (id * 2L)) {by}")
+    spark.sql(f"INSERT INTO {table} (id, name) VALUES (1, 'a')")
+    spark.sql(
+        f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING "
+        "(SELECT * FROM VALUES ('a', 5, 'x'), ('b', 6, 'y') AS v (name, id, more)) s ON t.name = s.name "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(spark, table) == [(5, "a", 10, "x"), (6, "b", 12, "y")]
+    spark.sql(
+        f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING (SELECT 8 AS id, 'h' AS name, 'w' AS more, 1 AS one) s "
+        "ON t.name = s.name WHEN NOT MATCHED THEN INSERT *"
+    )
+    spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME SELECT 7 AS id, 'c' AS name, 3 AS two")
+    new = [(7, "c", 14, None, None, 3), (8, "h", 16, "w", 1, None)]
+    assert rows(spark, table)[2:] == new
+    with pytest.raises(PySparkException, match="generated column"):
+        spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {table} BY NAME SELECT 9 AS id, 7L AS double, 3 AS three")
+    assert rows(spark, table)[2:] == new
+
+
 def test_values_from_common_table_expressions_and_functions(spark: SparkSession, made: str) -> None:
     source = "WITH s AS (SELECT 2 AS id, 'p' AS name) "
     spark.sql(

@@ -292,14 +292,15 @@ def describe(
 def describe_evolving(place: ResolvedTable, location: TableLocation, manifest: Manifest) -> TableDescription:
     """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet."""
     described = describe(place, location, manifest, READS + WRITES + EVOLVES)
-    return _without_version(replace(described, handle=described.handle.with_evolved(manifest.schema)))
+    return _evolving(described, manifest.schema)
 
 
-def _without_version(described: TableDescription) -> TableDescription:
+def _evolving(described: TableDescription, schema: LanceSchema) -> TableDescription:
     """Without the version: Spark reloads a table with a version before it runs, and would find one without the
-    columns.
+    columns. Nor does it compute the generated columns of such a table.
     """
-    return replace(described, version=None)
+    handle = described.handle.with_evolved(schema)
+    return replace(described, handle=handle, version=None, computed=described.generated)
 
 
 def open_partitioned_table(
@@ -356,7 +357,7 @@ def describe_partitioned(
 def describe_partitioned_evolving(place: ResolvedTable, whole: PlannedTable) -> TableDescription:
     """A version of a partitioned table, for a statement whose rows bring those columns that it does not have yet."""
     described = describe_partitioned(place, whole, writable=True)
-    return _without_version(replace(described, handle=described.handle.with_evolved(whole.lance_schema)))
+    return _evolving(described, whole.lance_schema)
 
 
 def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) -> tuple[MetadataColumn, ...]:

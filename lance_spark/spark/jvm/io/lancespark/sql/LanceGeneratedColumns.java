@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils;
@@ -34,8 +35,8 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Computes the generated columns that an UPDATE or a MERGE does not set, from the new values of the row, and refuses
- * values for identity columns that are GENERATED ALWAYS.
+ * Computes the generated columns that an UPDATE, a MERGE or an INSERT WITH SCHEMA EVOLUTION does not set, from the new
+ * values of the row, and refuses values for identity columns that are GENERATED ALWAYS.
  *
  * <p>Spark refuses both for tables that it knows to have generated columns, so for them these tables have none, and Spark
  * copies the old value, or NULL for a new row. Tasks check every row, also those with values of this rule.
@@ -54,6 +55,9 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
     }
     if (plan instanceof InsertOnlyMerge write && isComputed(write.table())) {
       return write.withNewQuery(new Rows(write.table(), 0).computed(write.query()));
+    }
+    if (plan instanceof V2WriteCommand write && !generated(write.table()).isEmpty()) {
+      return (LogicalPlan) write.withNewQuery(new Rows(write.table(), 0).computed(write.query()));
     }
     return plan;
   }
