@@ -172,3 +172,44 @@ def test_bytes_have_the_graph_of_their_values(width: int) -> None:
     of_values = graph_of(codes.astype(np.float32) / 2, parameters, by_product=False)
     assert of_bytes.description == of_values.description
     assert of_bytes.rows.equals(of_values.rows)
+
+
+def links_of(graph: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = graph.rows.to_pylist()
+    return rows
+
+
+def test_graphs_found_by_codes_have_the_links_and_distances_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(3).normal(size=(1500, 24)).astype(np.float32)
+    parameters = GraphParameters(m=6, ef_construction=60)
+    of_vectors = graph_of(values, parameters, by_product=False)
+    monkeypatch.setattr("lance_spark.index.vector.building.graph._MIN_CODED_BYTES", 0)
+    by_codes = graph_of(values, parameters, by_product=False, scale=0.5)
+    assert by_codes.description == of_vectors.description
+    shared = total = 0
+    for row, exact in zip(links_of(by_codes), links_of(of_vectors), strict=True):
+        difference = values[row["__neighbors"]] - values[row["__vector_id"]]
+        np.testing.assert_allclose(row["_distance"], np.square(difference).sum(1) / 2, 1e-5)
+        shared += len({*row["__neighbors"]} & {*exact["__neighbors"]})
+        total += len(exact["__neighbors"])
+    assert shared > 0.97 * total
+
+
+@pytest.mark.parametrize("kind", ["outliers", "clusters", "equal"])
+def test_where_codes_hide_the_nearest_nodes_vectors_are_walked(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    values = np.random.default_rng(4).normal(size=(1500, 24)).astype(np.float32)
+    if kind == "outliers":
+        values[::500] *= 1e6
+    elif kind == "clusters":
+        values = (values[:3].repeat(500, 0) + 1e-4 * values).astype(np.float32)
+    else:
+        values[:] = values[0]
+    parameters = GraphParameters(m=6, ef_construction=60)
+    of_vectors = graph_of(values, parameters, by_product=False)
+    monkeypatch.setattr("lance_spark.index.vector.building.graph._MIN_CODED_BYTES", 0)
+    by_codes = graph_of(values, parameters, by_product=False)
+    shared = total = 0
+    for row, exact in zip(links_of(by_codes), links_of(of_vectors), strict=True):
+        shared += len({*row["__neighbors"]} & {*exact["__neighbors"]})
+        total += len(exact["__neighbors"])
+    assert shared > 0.97 * total

@@ -23,8 +23,21 @@ from lance_spark.kernels.jit import (
 SQUARED_L2, PRODUCT, CODES_SQUARED_L2 = range(3)
 """How rows are compared: float32 by squared l2 or 1 - a·b, bytes by squared l2, a quarter of the memory to read."""
 
+MAX_CODES = (2**31 - 1) // 255**2
+"""Squared differences of this many bytes have less than 32 bits together."""
+
+_LINE_BYTES = 64
 _ASKED_BYTES = 1024
 """Of each row that are asked for before it is compared; the machine goes on by itself."""
+
+_ROWS_AHEAD = 4
+"""How many rows before it is compared a row that was found is asked for."""
+
+_ERRORS = 3
+"""How many times the largest error of the codes of nodes that were found that of another node can be."""
+
+_MIN_FAILED, _FAILED_SHARE = 100, 16
+"""Codes are given up when they have failed for more nodes than this and one in `_FAILED_SHARE` of all."""
 
 
 def _distance_function(values, width, one, other, kind):
@@ -57,39 +70,79 @@ _distance = Kernel(_distance_function, None, reassociate=True)
 
 
 @inlined
-def _unseen(link, start, stop, seen, stamp, values, row_bytes, coming):
-    """Puts the nodes of some links that were not visited before into `coming`, and asks for their values; returns how
-    many they are."""
-    count = 0
-    for at in range(start, stop):
-        other = link[at]
-        if seen[other] != stamp:
-            seen[other] = stamp
-            coming[count] = other
-            count += 1
-            for place in range(0, min(row_bytes, _ASKED_BYTES), 64):
-                prefetch(values + np.int64(other) * row_bytes + place)
-    return count
+def _room(size):
+    """Working space for ids, distances and marks of nodes."""
+    return np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.uint8)
 
 
 @inlined
-def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, cap, stamps, stamp, ids, dists, coming):
+def _ask_for(rows, node):
+    """Asks for the values of a node."""
+    values, width, kind = rows
+    row_bytes = width if kind == CODES_SQUARED_L2 else 4 * width
+    for place in range(0, min(row_bytes, _ASKED_BYTES), _LINE_BYTES):
+        prefetch(values + np.int64(node) * row_bytes + place)
+    return 0
+
+
+@inlined
+def _unseen(link, start, stop, seen, rows, visited, num_visited):
+    """Appends the nodes of some links that were not visited before to `visited`, and asks for their values; returns how
+    many were visited then."""
+    for at in range(start, stop):
+        other = np.int64(link[at])
+        bit = np.uint8(1 << (other & 7))
+        if seen[other >> 3] & bit == 0:
+            seen[other >> 3] |= bit
+            visited[num_visited] = other
+            num_visited += 1
+            _ask_for(rows, other)
+    return num_visited
+
+
+@inlined
+def _insert(ids, dists, size, ef, node, distance):
+    """Puts a node into a list sorted by distance of at most `ef` nodes; returns its place."""
+    low = 0
+    high = size
+    while low < high:
+        middle = (low + high) >> 1
+        if dists[middle] <= distance:
+            low = middle + 1
+        else:
+            high = middle
+    moved = min(size, ef - 1) - low
+    for k in range(moved):
+        ids[low + moved - k] = ids[low + moved - k - 1]
+    for k in range(moved):
+        dists[low + moved - k] = dists[low + moved - k - 1]
+    ids[low] = node
+    dists[low] = distance
+    return low
+
+
+@inlined
+def _search(rows, node, entry, ef, level, lift, first_row, found, seen, visited):
     """The `ef` nodes nearest to `node` that a level's links lead to from `entry`, nearest first; returns how many.
 
     Args:
-        links, counts: of the level, int32; node i has row ``row_of[i] + lift`` of `cap` links (row i if lift < 0).
-        stamps: int32[n]: nodes with the value `stamp` were visited.
-        ids, dists: results; ids of nodes whose links were followed are kept as ``~id`` meanwhile.
-        coming: int32[cap], working space.
+        rows: what is compared: address, values of a row, kind.
+        level: links, their distances, and the number of each row's: node i has row ``first_row[i] + lift`` of `cap`
+            links (row i if lift < 0).
+        found: results, ids and distances; ids of nodes whose links were followed are kept as ``~id`` meanwhile.
+        seen: a bit for each node, all 0 before and after.
+        visited: int32[n], working space.
     """
+    values, width, kind = rows
+    links, _, counts, cap, _ = level
+    ids, dists = found
     link = pointer_i32(links)
     count = pointer_i32(counts)
-    first_row = pointer_i32(row_of)
-    seen = pointer_i32(stamps)
-    row_bytes = width if kind == CODES_SQUARED_L2 else 4 * width
     ids[0] = entry
     dists[0] = _distance(values, width, node, entry, kind)
-    seen[entry] = stamp
+    seen[entry >> 3] |= np.uint8(1 << (entry & 7))
+    visited[0] = entry
+    num_visited = 1
     size = 1
     place = 0
     while place < size:
@@ -98,45 +151,36 @@ def _search(values, width, kind, node, entry, ef, links, counts, row_of, lift, c
             continue
         current = ids[place]
         ids[place] = ~current
-        row = np.int64(current)
-        if lift >= 0:
-            row = np.int64(first_row[current]) + lift
+        row = np.int64(current) if lift < 0 else np.int64(first_row[current]) + lift
         lowest = place + 1
-        num_coming = _unseen(link, row * cap, row * cap + count[row], seen, stamp, values, row_bytes, coming)
-        for at in range(num_coming):
-            other = coming[at]
+        before = num_visited
+        num_visited = _unseen(link, row * cap, row * cap + count[row], seen, rows, visited, num_visited)
+        for at in range(before, num_visited):
+            other = visited[at]
             distance = _distance(values, width, node, other, kind)
             if size == ef and not distance < dists[size - 1]:
                 continue
-            low = 0
-            high = size
-            while low < high:
-                middle = (low + high) >> 1
-                if dists[middle] <= distance:
-                    low = middle + 1
-                else:
-                    high = middle
-            if size < ef:
-                size += 1
-            for k in range(size - 1, low, -1):
-                ids[k] = ids[k - 1]
-                dists[k] = dists[k - 1]
-            ids[low] = other
-            dists[low] = distance
-            lowest = min(lowest, low)
+            lowest = min(lowest, _insert(ids, dists, size, ef, other, distance))
+            size = min(size + 1, ef)
+            if lift < 0:
+                for line in range(0, 4 * cap, _LINE_BYTES):
+                    prefetch(links + np.int64(other) * 4 * cap + line)
         place = lowest
     for k in range(size):
         ids[k] = ~ids[k]
+    for at in range(num_visited):
+        seen[visited[at] >> 3] = 0
     return size
 
 
 @inlined
-def _select(values, width, kind, ids, dists, settled, size, limit, chosen, others):
+def _select(rows, ids, dists, settled, size, limit, chosen, others):
     """Of nodes sorted by distance at most `limit`: first those that are nearer to the node than to all chosen before,
     then the nearest of the others. Returns how many there are, and how many of them are of the first sort.
 
     Two nodes that are both `settled` were chosen together before, so they need no comparison.
     """
+    values, width, kind = rows
     chosen_ids, chosen_dists, chosen_settled = chosen
     found = 0
     num_others = 0
@@ -167,47 +211,127 @@ def _select(values, width, kind, ids, dists, settled, size, limit, chosen, other
 
 
 @inlined
-def _link(values, width, kind, target, distance, row, cap, links, lengths, counts, chosen_before, arrays):
+def _place_of(rows, target, distance, link, length, num_chosen, size):
+    """(where `_select` would put a node among the links of a row that it has chosen before, how many of these are then
+    chosen together); -1 as the place if the node is nearer to one of these than the row's node is.
+
+    The other links stay ruled out, so they need no comparison.
+
+    Args:
+        link, length: the links of the row: first `num_chosen` that were chosen together, then those ruled out.
+    """
+    values, width, kind = rows
+    place = 0
+    while place < num_chosen and length[place] <= distance:
+        if _distance(values, width, target, link[place], kind) < distance:
+            place = num_chosen
+            while place < size and length[place] <= distance:
+                place += 1
+            return place, num_chosen
+        place += 1
+    for k in range(place, num_chosen):
+        if _distance(values, width, link[k], target, kind) < length[k]:
+            return -1, num_chosen
+    return place, min(num_chosen + 1, size)
+
+
+@inlined
+def _link(rows, target, distance, row, level, arrays):
     """Adds a link to `target` to a row; a full row keeps those that `_select` chooses.
 
-    `chosen_before[row]` links at its start were chosen together. `arrays` are those of `_select`.
+    Args:
+        level: as of `_search`, and of each row how many links at its start were chosen together, negative or 0 if links
+            were added since then.
+        arrays: working space.
     """
-    (ids, dists, settled), chosen, others = arrays
-    out, apart, _ = chosen
-    link = pointer_i32(links)
-    length = pointer_f32(lengths)
+    links, lengths, counts, cap, together = level
+    link = pointer_i32(links + row * cap * 4)
+    length = pointer_f32(lengths + row * cap * 4)
     count = pointer_i32(counts)
-    start = row * cap
     size = count[row]
     if size < cap:
-        link[start + size] = target
-        length[start + size] = distance
+        link[size] = target
+        length[size] = distance
         count[row] = size + 1
         return 0
-    filled = 0
+    if together[row] > 0:
+        place, num_chosen = _place_of(rows, target, distance, link, length, together[row], size)
+        if place >= 0:
+            for k in range(size - 1, place, -1):
+                link[k] = link[k - 1]
+                length[k] = length[k - 1]
+            if place < size:
+                link[place] = target
+                length[place] = distance
+            together[row] = num_chosen
+            return 0
+    (ids, dists, settled), (out, away, marks), others = arrays
     for k in range(size + 1):
-        other = target if k == size else link[start + k]
-        away = distance if k == size else length[start + k]
-        at = filled
-        while at > 0 and dists[at - 1] > away:
+        added = distance if k == size else length[k]
+        at = k
+        while at > 0 and dists[at - 1] > added:
             dists[at] = dists[at - 1]
             ids[at] = ids[at - 1]
             settled[at] = settled[at - 1]
             at -= 1
-        dists[at] = away
+        dists[at] = added
+        ids[at] = target if k == size else link[k]
+        settled[at] = k < abs(together[row])
+    count[row], together[row] = _select(rows, ids, dists, settled, size + 1, cap, (out, away, marks), others)
+    for k in range(count[row]):
+        link[k] = out[k]
+        length[k] = away[k]
+    return 0
+
+
+@inlined
+def _corrected(rows, node, found, size, ef, wanted, scale):
+    """Puts exact distances in the place of those of codes and sorts nodes by them; returns whether the `wanted` nearest
+    are sure to be among them: all others are further by the codes, and so by three times the largest error seen.
+
+    Args:
+        scale: of distances of codes.
+    """
+    values, width, kind = rows
+    ids, dists = found
+    furthest = dists[size - 1] * scale
+    error = np.float32(0)
+    for k in range(size):
+        other = ids[k]
+        if k + _ROWS_AHEAD < size:
+            _ask_for(rows, ids[k + _ROWS_AHEAD])
+        distance = _distance(values, width, node, other, kind)
+        error = max(error, abs(distance - dists[k] * scale))
+        at = k
+        while at > 0 and dists[at - 1] > distance:
+            dists[at] = dists[at - 1]
+            ids[at] = ids[at - 1]
+            at -= 1
+        dists[at] = distance
         ids[at] = other
-        settled[at] = k < chosen_before[row]
-        filled += 1
-    kept, chosen_before[row] = _select(values, width, kind, ids, dists, settled, filled, cap, chosen, others)
-    for k in range(kept):
-        link[start + k] = out[k]
-        length[start + k] = apart[k]
-    count[row] = kept
+    return size < ef or dists[min(wanted, size) - 1] + _ERRORS * error <= furthest
+
+
+@inlined
+def _connect(rows, node, found, num_found, limit, level, lift, first_row, arrays):
+    """Links a node with some of those that a search has found, in both directions."""
+    ids, dists, settled = found
+    chosen, others, linking = arrays
+    together = level[4]
+    linked, apart = _select(rows, ids, dists, settled, num_found, limit, chosen, others)
+    row = np.int64(node) if lift < 0 else np.int64(first_row[node]) + lift
+    together[row] = -apart
+    for k in range(linked):
+        other, away = chosen[0][k], chosen[1][k]
+        there = np.int64(other) if lift < 0 else np.int64(first_row[other]) + lift
+        _link(rows, other, away, row, level, linking)
+        _link(rows, np.int32(node), away, there, level, linking)
     return 0
 
 
 @kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)",
+    "int64(int64, int64, int64, int64, int64, float64, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
+    " int64)",
     reassociate=True,
 )
 def build_graph(
@@ -215,6 +339,8 @@ def build_graph(
     num_nodes,
     width,
     kind,
+    codes,
+    scale,
     m,
     ef,
     levels,
@@ -225,77 +351,50 @@ def build_graph(
     up_links,
     up_lengths,
     up_counts,
-    stamps,
 ):
     """Fills the links of a graph; returns the entry point, a node of the highest level.
 
     Args:
         values: [n, width], of float32 or uint8.
         kind: one of the constants of this module.
+        codes: uint8[n, width]: by these nodes are searched for, and what is found is compared by the values; 0 if there
+            are none.
+        scale: squared l2 distances of codes multiplied by it are about those of values.
         levels: int32[n].
         upper: int32[n].
         links, lengths: int32 and float32[n, 2m]: neighbours on level 0 and their distances, written.
         counts: int32[n], zeros at first.
         up_links, up_lengths, up_counts: the same for rows above level 0, with m links.
-        stamps: int32[n] of -1, working space.
     """
     level_of, first_row = pointer_i32(levels), pointer_i32(upper)
-    stamp = np.int32(0)
-    size_of = max(ef, 2 * m + 1)
-    ids = np.empty(size_of + 1, np.int32)
-    dists = np.empty(size_of + 1, np.float32)
-    chosen = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
-    others = np.empty(2 * m + 2, np.int32)
+    rows = values, width, kind
+    walked = (codes, width, np.int64(CODES_SQUARED_L2)) if codes else rows
+    num_failed = 0
+    size_of = max(ef, 2 * m + 1) + 1
     # Of nodes that a search has found, none are settled.
-    settled = np.zeros(size_of + 1, np.uint8)
-    sorted_links = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
-    kept = np.empty(2 * m + 2, np.int32), np.empty(2 * m + 2, np.float32), np.empty(2 * m + 2, np.uint8)
-    arrays = sorted_links, kept, others
-    chosen_before = np.zeros(num_nodes, np.int32)
-    up_chosen_before = np.zeros(first_row[num_nodes - 1] + level_of[num_nodes - 1], np.int32)
+    ids, dists, settled = np.empty(size_of, np.int32), np.empty(size_of, np.float32), np.zeros(size_of, np.uint8)
+    others = np.empty(2 * m + 2, np.int32)
+    arrays = _room(2 * m + 2), others, (_room(2 * m + 2), _room(2 * m + 2), others)
+    seen, visited = np.zeros(num_nodes // 8 + 1, np.uint8), np.empty(num_nodes, np.int32)
+    lowest = links, lengths, counts, 2 * m, np.zeros(num_nodes, np.int32)
+    num_above = first_row[num_nodes - 1] + level_of[num_nodes - 1]
+    upper_levels = up_links, up_lengths, up_counts, m, np.zeros(num_above, np.int32)
     entry = np.int32(0)
-    top = level_of[0]
     for node in range(1, num_nodes):
-        own = level_of[node]
         nearest = entry
-        for level in range(top, -1, -1):
-            above = level > own
-            cap = 2 * m if level == 0 else m
-            lift = np.int64(level - 1)
-            here, apart, number = (links, lengths, counts) if level == 0 else (up_links, up_lengths, up_counts)
-            found = _search(
-                values,
-                width,
-                kind,
-                node,
-                nearest,
-                1 if above else ef,
-                here,
-                number,
-                upper,
-                lift,
-                cap,
-                stamps,
-                stamp,
-                ids,
-                dists,
-                others,
-            )
-            stamp += np.int32(1)
+        for number in range(level_of[entry], -1, -1):
+            level, lift = lowest if number == 0 else upper_levels, np.int64(number - 1)
+            is_own = number <= level_of[node]
+            kept = ef if is_own else 1
+            found = _search(walked, node, nearest, kept, level, lift, first_row, (ids, dists), seen, visited)
+            if is_own and walked[0] != values and not _corrected(rows, node, (ids, dists), found, ef, m, scale):
+                found = _search(rows, node, nearest, kept, level, lift, first_row, (ids, dists), seen, visited)
+                num_failed += 1
+                if num_failed > _MIN_FAILED + node // _FAILED_SHARE:
+                    walked = rows
             nearest = ids[0]
-            if above:
-                continue
-            linked, settled_together = _select(values, width, kind, ids, dists, settled, found, m, chosen, others)
-            together = chosen_before if level == 0 else up_chosen_before
-            row = np.int64(node) if level == 0 else np.int64(first_row[node]) + lift
-            together[row] = settled_together
-            for k in range(linked):
-                other, away = chosen[0][k], chosen[1][k]
-                there = np.int64(other) if level == 0 else np.int64(first_row[other]) + lift
-                _link(values, width, kind, other, away, row, cap, here, apart, number, together, arrays)
-                me = np.int32(node)
-                _link(values, width, kind, me, away, there, cap, here, apart, number, together, arrays)
-        if own > top:
-            top = own
+            if is_own:
+                _connect(rows, node, (ids, dists, settled), found, m, level, lift, first_row, arrays)
+        if level_of[node] > level_of[entry]:
             entry = np.int32(node)
     return np.int64(entry)

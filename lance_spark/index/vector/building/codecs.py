@@ -20,15 +20,13 @@ from lance_spark.index.vector.building.rabit import RabitCodec
 from lance_spark.index.vector.building.vectors import working_form
 from lance_spark.index.vector.metrics import Metric, Vectors, computed_type
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.vector.hnsw_build import MAX_CODES
 from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32, scalar_codes_f64
 
 Float32Array = npt.NDArray[np.float32]
 Int32Array = npt.NDArray[np.int32]
 
 _BLOCK_ROWS = 1 << 15
-
-_MAX_CODES = (2**31 - 1) // 255**2
-"""Squared differences of this many bytes have less than 32 bits together."""
 
 
 class FlatCodec(Codec):
@@ -68,7 +66,7 @@ class ScalarCodec(Codec):
     def compared(self, columns: Columns) -> tuple[Vectors, float]:
         low, high = self._bounds()
         step, codes = (high - low) / 255, columns["__sq_code"]
-        if self._model.metric is not Metric.DOT and codes.shape[1] <= _MAX_CODES:
+        if self._model.metric is not Metric.DOT and codes.shape[1] <= MAX_CODES:
             return codes, step * step
         return codes.astype(np.float32) * np.float32(step) + np.float32(low), 1.0
 

@@ -14,13 +14,17 @@ import pyarrow as pa
 
 from lance_spark.index.vector.building.model import GraphParameters
 from lance_spark.index.vector.metrics import Vectors
+from lance_spark.index.vector.stored.flat import LARGEST_CODE, row_codes
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.hnsw_build import CODES_SQUARED_L2, PRODUCT, SQUARED_L2, build_graph
+from lance_spark.kernels.vector.hnsw_build import CODES_SQUARED_L2, MAX_CODES, PRODUCT, SQUARED_L2, build_graph
 
 Float32Array = npt.NDArray[np.float32]
 
 _SEED = 42
 """Levels are drawn with a constant seed, so graphs of equal size have equal levels."""
+
+_MIN_CODED_BYTES = 4 << 20
+"""Fewer bytes of vectors stay in the caches of the processor, where codes gain nothing."""
 
 _FIELDS = (
     pa.field("__vector_id", pa.uint32()),
@@ -59,23 +63,35 @@ def graph_of(vectors: Vectors, parameters: GraphParameters, *, by_product: bool,
     lowest, above = _Links.none(len(levels), 2 * parameters.m), _Links.none(int(levels.sum()), parameters.m)
     values = np.ascontiguousarray(vectors)
     kind = CODES_SQUARED_L2 if values.dtype == np.uint8 else PRODUCT if by_product else SQUARED_L2
-    stamps = np.full(len(values), -1, np.int32)
+    codes, code_scale = _codes(values, kind)
     entry = build_graph(
         address_of(values),
         len(values),
         values.shape[1],
         kind,
+        address_of(codes) if codes.size else 0,
+        code_scale,
         parameters.m,
         parameters.ef_construction,
         address_of(levels),
         address_of(upper),
         *lowest.addresses(),
         *above.addresses(),
-        address_of(stamps),
     )
     for links in (lowest, above):
         np.multiply(links.distances, np.float32(scale), out=links.distances)
     return _graph(levels, upper, lowest, above, int(entry), parameters)
+
+
+def _codes(values: Vectors, kind: int) -> tuple[Vectors, float]:
+    """(uint8[n, w] of float32 vectors that are compared by squared l2, by which nodes are searched for; what squared l2
+    distances of codes are multiplied by); no codes where they gain nothing."""
+    if kind == SQUARED_L2 and values.shape[1] <= MAX_CODES and values.nbytes >= _MIN_CODED_BYTES:
+        copy = row_codes(values)
+        if copy.arrays:
+            codes, (low, high) = copy.arrays
+            return codes, float((high - low) / LARGEST_CODE) ** 2
+    return np.empty((0, 0), np.uint8), 0.0
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ _MIN_VALUES = 1 << 19
 _NEAR_SHARE = 0.1
 """If more of the rows are asked for, all are compared."""
 
-_LARGEST_CODE = 255
+LARGEST_CODE = 255
+"""Of the greatest value."""
 
 _ARRAYS_OF_COPY = 5
 
@@ -130,7 +131,7 @@ class _FlatScorer(Scorer):
             return None
         codes, (low, high) = copy.arrays
         # Codes are rounded down: a value lies half a step above its code in the mean.
-        step, width = (high - low) / _LARGEST_CODE, codes.shape[1]
+        step, width = (high - low) / LARGEST_CODE, codes.shape[1]
         middle = low + step / 2
         if self.storage.metric is Metric.DOT:
             offset = 1 - middle * float(self.query.sum())
