@@ -213,3 +213,24 @@ def test_where_codes_hide_the_nearest_nodes_vectors_are_walked(monkeypatch: pyte
         shared += len({*row["__neighbors"]} & {*exact["__neighbors"]})
         total += len(exact["__neighbors"])
     assert shared > 0.97 * total
+
+
+@pytest.mark.parametrize("by_product", [False, True])
+@pytest.mark.parametrize("copies", [60, 700])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_links_lead_to_all_nodes_where_many_are_equal(by_product: bool, copies: int, shuffled: bool) -> None:
+    random = np.random.default_rng(copies)
+    values = random.normal(size=(2100 // copies, 16)).astype(np.float32).repeat(copies, 0)
+    if shuffled:
+        values = values[random.permutation(len(values))]
+    parameters = GraphParameters()
+    built = graph_of(values, parameters, by_product=by_product)
+    description = json.loads(built.description)
+    lowest = built.rows["__neighbors"].to_pylist()[: len(values)]
+    reached, coming = {description["entry_point"]}, [description["entry_point"]]
+    while coming:
+        found = set(lowest[coming.pop()]) - reached
+        reached |= found
+        coming += found
+    assert len(reached) == len(values)
+    assert max(map(len, lowest)) <= 2 * parameters.m + 1

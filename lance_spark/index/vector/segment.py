@@ -253,16 +253,25 @@ class _PartitionSearch:
         if returned is not None and np.count_nonzero(returned) <= max(
             self._effort.nodes, _SCANNED_SHARE * len(row_ids)
         ):
-            estimates = self._scorer.distances(Parts.of([number], [rows]))
-            self._found.add_block(estimates[returned], row_ids[returned])
+            self._compare_all(number, rows, returned)
             return
         walk = _Walk(graphs, number, graphs.graph(number, len(row_ids)), self._effort.nodes, returned)
         if self._add_rounded(walk, rows):
             return
         estimates, places = walk.nearest(self._scorer.nodes(number, rows))
+        if len(places) < walk.effort:
+            # The links do not lead to all nodes.
+            self._compare_all(number, rows, returned)
+            return
         if self._opened.has_exact_distances:
             estimates = self._distances(rows, places)
         self._found.add_block(estimates, row_ids[places])
+
+    def _compare_all(self, number: int, rows: Partition, returned: npt.NDArray[np.bool_] | None) -> None:
+        estimates, row_ids = self._scorer.distances(Parts.of([number], [rows])), rows.row_ids
+        if returned is not None:
+            estimates, row_ids = estimates[returned], row_ids[returned]
+        self._found.add_block(estimates, row_ids)
 
     def _add_rounded(self, walk: _Walk, rows: Partition) -> bool:
         """Adds what a walk by rounded vectors finds, with exact distances; False if the vectors have to be walked."""
@@ -274,7 +283,7 @@ class _PartitionSearch:
             return False
         estimates, places = walk.nearest(rounded)
         distances = self._distances(rows, places)
-        if len(places) == walk.effort and not _is_settled(opened.storage.metric, estimates, distances, count):
+        if len(places) < walk.effort or not _is_settled(opened.storage.metric, estimates, distances, count):
             if np.isfinite(estimates).all():
                 opened.unrounded.add(walk.number)
             return False

@@ -127,14 +127,14 @@ def _search(rows, node, entry, ef, level, lift, first_row, found, seen, visited)
 
     Args:
         rows: what is compared: address, values of a row, kind.
-        level: links, their distances, and the number of each row's: node i has row ``first_row[i] + lift`` of `cap`
+        level: links, their distances, and the number of each row's: node i has row ``first_row[i] + lift`` of `stride`
             links (row i if lift < 0).
         found: results, ids and distances; ids of nodes whose links were followed are kept as ``~id`` meanwhile.
         seen: a bit for each node, all 0 before and after.
         visited: int32[n], working space.
     """
     values, width, kind = rows
-    links, _, counts, cap, _ = level
+    links, _, counts, _, _, stride = level
     ids, dists = found
     link = pointer_i32(links)
     count = pointer_i32(counts)
@@ -154,7 +154,7 @@ def _search(rows, node, entry, ef, level, lift, first_row, found, seen, visited)
         row = np.int64(current) if lift < 0 else np.int64(first_row[current]) + lift
         lowest = place + 1
         before = num_visited
-        num_visited = _unseen(link, row * cap, row * cap + count[row], seen, rows, visited, num_visited)
+        num_visited = _unseen(link, row * stride, row * stride + count[row], seen, rows, visited, num_visited)
         for at in range(before, num_visited):
             other = visited[at]
             distance = _distance(values, width, node, other, kind)
@@ -163,8 +163,8 @@ def _search(rows, node, entry, ef, level, lift, first_row, found, seen, visited)
             lowest = min(lowest, _insert(ids, dists, size, ef, other, distance))
             size = min(size + 1, ef)
             if lift < 0:
-                for line in range(0, 4 * cap, _LINE_BYTES):
-                    prefetch(links + np.int64(other) * 4 * cap + line)
+                for line in range(0, 4 * stride, _LINE_BYTES):
+                    prefetch(links + np.int64(other) * 4 * stride + line)
         place = lowest
     for k in range(size):
         ids[k] = ~ids[k]
@@ -177,6 +177,8 @@ def _search(rows, node, entry, ef, level, lift, first_row, found, seen, visited)
 def _select(rows, ids, dists, settled, size, limit, chosen, others):
     """Of nodes sorted by distance at most `limit`: first those that are nearer to the node than to all chosen before,
     then the nearest of the others. Returns how many there are, and how many of them are of the first sort.
+
+    Of equal nodes one is chosen: else they would leave no room for links to others.
 
     Two nodes that are both `settled` were chosen together before, so they need no comparison.
     """
@@ -191,7 +193,8 @@ def _select(rows, ids, dists, settled, size, limit, chosen, others):
         for c in range(found):
             if settled[k] and chosen_settled[c]:
                 continue
-            if _distance(values, width, ids[k], chosen_ids[c], kind) < dists[k]:
+            away = _distance(values, width, ids[k], chosen_ids[c], kind)
+            if away < dists[k] or away == dists[k] == chosen_dists[c]:
                 apart = False
                 break
         if apart:
@@ -223,7 +226,8 @@ def _place_of(rows, target, distance, link, length, num_chosen, size):
     values, width, kind = rows
     place = 0
     while place < num_chosen and length[place] <= distance:
-        if _distance(values, width, target, link[place], kind) < distance:
+        away = _distance(values, width, target, link[place], kind)
+        if away < distance or away == distance == length[place]:
             place = num_chosen
             while place < size and length[place] <= distance:
                 place += 1
@@ -241,12 +245,12 @@ def _link(rows, target, distance, row, level, arrays):
 
     Args:
         level: as of `_search`, and of each row how many links at its start were chosen together, negative or 0 if links
-            were added since then.
+            were added since then; and how many links fill a row.
         arrays: working space.
     """
-    links, lengths, counts, cap, together = level
-    link = pointer_i32(links + row * cap * 4)
-    length = pointer_f32(lengths + row * cap * 4)
+    links, lengths, counts, together, cap, stride = level
+    link = pointer_i32(links + row * stride * 4)
+    length = pointer_f32(lengths + row * stride * 4)
     count = pointer_i32(counts)
     size = count[row]
     if size < cap:
@@ -317,7 +321,7 @@ def _connect(rows, node, found, num_found, limit, level, lift, first_row, arrays
     """Links a node with some of those that a search has found, in both directions."""
     ids, dists, settled = found
     chosen, others, linking = arrays
-    together = level[4]
+    together = level[3]
     linked, apart = _select(rows, ids, dists, settled, num_found, limit, chosen, others)
     row = np.int64(node) if lift < 0 else np.int64(first_row[node]) + lift
     together[row] = -apart
@@ -326,6 +330,56 @@ def _connect(rows, node, found, num_found, limit, level, lift, first_row, arrays
         there = np.int64(other) if lift < 0 else np.int64(first_row[other]) + lift
         _link(rows, other, away, row, level, linking)
         _link(rows, np.int32(node), away, there, level, linking)
+    return 0
+
+
+@inlined
+def _mark(start, level, reached, stack):
+    """Sets `reached` of a node and of all that links of the lowest level lead to from it."""
+    links, _, counts, _, _, stride = level
+    link = pointer_i32(links)
+    count = pointer_i32(counts)
+    reached[start] = 1
+    stack[0] = start
+    size = 1
+    while size:
+        size -= 1
+        row = np.int64(stack[size])
+        for at in range(row * stride, row * stride + count[row]):
+            other = link[at]
+            if not reached[other]:
+                reached[other] = 1
+                stack[size] = other
+                size += 1
+    return 0
+
+
+@inlined
+def _join(rows, num_nodes, entry, ef, level, first_row, found, seen, visited):
+    """Adds links until all nodes of the lowest level can be reached from `entry`: of many equal nodes, rows that are
+    full keep the first.
+
+    A row has room for one more link than others fill it with. The next ones go to the node that this leads to.
+    """
+    values, width, kind = rows
+    links, lengths, counts, _, _, stride = level
+    link, length, count = pointer_i32(links), pointer_f32(lengths), pointer_i32(counts)
+    reached, last = np.zeros(num_nodes, np.uint8), np.empty(num_nodes, np.int32)
+    _mark(entry, level, reached, visited)
+    for node in range(num_nodes):
+        if reached[node]:
+            continue
+        _search(rows, node, entry, ef, level, np.int64(-1), first_row, found, seen, visited)
+        nearest = np.int64(found[0][0])
+        row = nearest
+        while count[row] == stride:
+            row = np.int64(last[row])
+        link[row * stride + count[row]] = node
+        length[row * stride + count[row]] = _distance(values, width, row, node, kind)
+        count[row] += 1
+        last[row] = node
+        last[nearest] = node
+        _mark(np.int32(node), level, reached, visited)
     return 0
 
 
@@ -362,7 +416,7 @@ def build_graph(
         scale: squared l2 distances of codes multiplied by it are about those of values.
         levels: int32[n].
         upper: int32[n].
-        links, lengths: int32 and float32[n, 2m]: neighbours on level 0 and their distances, written.
+        links, lengths: int32 and float32[n, 2m + 1]: neighbours on level 0 and their distances, written.
         counts: int32[n], zeros at first.
         up_links, up_lengths, up_counts: the same for rows above level 0, with m links.
     """
@@ -376,9 +430,9 @@ def build_graph(
     others = np.empty(2 * m + 2, np.int32)
     arrays = _room(2 * m + 2), others, (_room(2 * m + 2), _room(2 * m + 2), others)
     seen, visited = np.zeros(num_nodes // 8 + 1, np.uint8), np.empty(num_nodes, np.int32)
-    lowest = links, lengths, counts, 2 * m, np.zeros(num_nodes, np.int32)
+    lowest = links, lengths, counts, np.zeros(num_nodes, np.int32), 2 * m, 2 * m + 1
     num_above = first_row[num_nodes - 1] + level_of[num_nodes - 1]
-    upper_levels = up_links, up_lengths, up_counts, m, np.zeros(num_above, np.int32)
+    upper_levels = up_links, up_lengths, up_counts, np.zeros(num_above, np.int32), m, m
     entry = np.int32(0)
     for node in range(1, num_nodes):
         nearest = entry
@@ -397,4 +451,5 @@ def build_graph(
                 _connect(rows, node, (ids, dists, settled), found, m, level, lift, first_row, arrays)
         if level_of[node] > level_of[entry]:
             entry = np.int32(node)
+    _join(rows, num_nodes, entry, m, lowest, first_row, (ids, dists), seen, visited)
     return np.int64(entry)

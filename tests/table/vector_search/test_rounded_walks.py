@@ -127,3 +127,27 @@ def test_distances_that_overflow_are_infinite() -> None:
         walked = graph.nearest(nodes, 1, None)
     assert walked is not None
     assert walked[0].tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("kind", ["IVF_HNSW_FLAT", "IVF_HNSW_SQ"])
+@pytest.mark.parametrize("where", [None, "id % 3 = 1"])
+def test_rows_that_no_link_leads_to_are_found(
+    tmp_path: Path, kind: str, where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lance_spark.table.vector_search.indexed._MAX_FILTERED_ROWS", 10)
+    values = clustered(ROWS, 24, "f4")
+    uri = str(tmp_path / "t")
+    write(uri, vectors(values))
+    lance_spark.open(uri).create_index("v", kind, num_partitions=1)
+    nearest = Graph.nearest
+
+    def few(graph: Any, *arguments: Any) -> Any:
+        found = nearest(graph, *arguments)
+        assert found is not None
+        return found[0][:7], found[1][:7]
+
+    monkeypatch.setattr(Graph, "nearest", few)
+    dataset = lance_spark.open(uri)
+    for query in values[:6] * np.float32(1.01):
+        exact = found(dataset, query, filter=where, use_index=False)
+        assert [row for row, _ in found(dataset, query, filter=where)] == [row for row, _ in exact]

@@ -60,7 +60,7 @@ def graph_of(vectors: Vectors, parameters: GraphParameters, *, by_product: bool,
     levels = _levels(len(vectors), parameters)
     upper = np.zeros(len(levels), np.int32)
     np.cumsum(levels[:-1], out=upper[1:])
-    lowest, above = _Links.none(len(levels), 2 * parameters.m), _Links.none(int(levels.sum()), parameters.m)
+    lowest, above = _Links.none(len(levels), 2 * parameters.m + 1), _Links.none(int(levels.sum()), parameters.m)
     values = np.ascontiguousarray(vectors)
     kind = CODES_SQUARED_L2 if values.dtype == np.uint8 else PRODUCT if by_product else SQUARED_L2
     codes, code_scale = _codes(values, kind)
