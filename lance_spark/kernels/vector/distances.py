@@ -27,20 +27,33 @@ _AHEAD_BYTES = 2048
 """Distance in memory between the row that is compared and the one that is requested: rows that are in no near cache
 arrive in time. The machine's own prefetching keeps up less well."""
 
+_PARTS_AHEAD = 4
+"""How many parts before it is compared the first row of a part is requested."""
+
 
 @inlined
-def _ask_ahead(address, num_bytes):
-    """Requests the cache lines of `num_bytes` some rows behind `address`; they need not exist."""
-    for place in range(_AHEAD_BYTES, _AHEAD_BYTES + num_bytes, 64):
+def _ask_ahead(address, num_bytes, end):
+    """Requests the cache lines of `num_bytes` some rows behind `address` that are before `end`."""
+    for place in range(_AHEAD_BYTES, min(_AHEAD_BYTES + num_bytes, end - address), 64):
         prefetch(address + place)
+    return 0
+
+
+@inlined
+def _ask_for_part(block, part, num_parts, num_bytes):
+    """Requests the first row of a part, if there is one: parts can be single rows."""
+    if part < num_parts:
+        for place in range(0, min(num_bytes, _AHEAD_BYTES), 64):
+            prefetch(block[part] + place)
     return 0
 
 
 @inlined_sum
 def _squared_l2(values, address, size, num_rows, dimension, wanted, results, zero):
+    end = address + num_rows * dimension * size
     for i in range(num_rows):
         start = i * dimension
-        _ask_ahead(address + start * size, dimension * size)
+        _ask_ahead(address + start * size, dimension * size, end)
         total = zero
         for j in range(dimension):
             difference = values[start + j] - wanted[j]
@@ -51,9 +64,10 @@ def _squared_l2(values, address, size, num_rows, dimension, wanted, results, zer
 
 @inlined_sum
 def _dot(values, address, size, num_rows, dimension, wanted, results, zero):
+    end = address + num_rows * dimension * size
     for i in range(num_rows):
         start = i * dimension
-        _ask_ahead(address + start * size, dimension * size)
+        _ask_ahead(address + start * size, dimension * size, end)
         total = zero
         for j in range(dimension):
             total += values[start + j] * wanted[j]
@@ -66,9 +80,10 @@ def _cosine(values, address, size, num_rows, dimension, wanted, results, zero):
     norm = zero
     for j in range(dimension):
         norm += wanted[j] * wanted[j]
+    end = address + num_rows * dimension * size
     for i in range(num_rows):
         start = i * dimension
-        _ask_ahead(address + start * size, dimension * size)
+        _ask_ahead(address + start * size, dimension * size, end)
         product = zero
         square = zero
         for j in range(dimension):
@@ -85,6 +100,7 @@ def squared_l2_f32(parts, lengths, num_parts, dimension, query, out):
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, done = pointer_f32(query), 0
     for part in range(num_parts):
+        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 4)
         _squared_l2(
             pointer_f32(block[part]),
             block[part],
@@ -105,6 +121,7 @@ def squared_l2_f64(parts, lengths, num_parts, dimension, query, out):
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, done = pointer_f64(query), 0
     for part in range(num_parts):
+        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 8)
         _squared_l2(
             pointer_f64(block[part]),
             block[part],
@@ -125,6 +142,7 @@ def dot_f32(parts, lengths, num_parts, dimension, query, out):
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, done = pointer_f32(query), 0
     for part in range(num_parts):
+        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 4)
         _dot(
             pointer_f32(block[part]),
             block[part],
@@ -145,6 +163,7 @@ def dot_f64(parts, lengths, num_parts, dimension, query, out):
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, done = pointer_f64(query), 0
     for part in range(num_parts):
+        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 8)
         _dot(
             pointer_f64(block[part]),
             block[part],
@@ -165,6 +184,7 @@ def cosine_f32(parts, lengths, num_parts, dimension, query, out):
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, done = pointer_f32(query), 0
     for part in range(num_parts):
+        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 4)
         _cosine(
             pointer_f32(block[part]),
             block[part],
@@ -185,6 +205,7 @@ def cosine_f64(parts, lengths, num_parts, dimension, query, out):
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, done = pointer_f64(query), 0
     for part in range(num_parts):
+        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 8)
         _cosine(
             pointer_f64(block[part]),
             block[part],
