@@ -58,6 +58,7 @@ def named_addresses(filter: Expr, schema: LanceSchema, stable_row_ids: bool) -> 
     """
     names = (ROW_ADDRESS,) if stable_row_ids else (ROW_ADDRESS, ROW_ID)
     for term in filter.terms if isinstance(filter, And) else (filter,):
+        options: tuple[Expr, ...]
         if isinstance(term, Comparison) and term.op is ComparisonOp.EQ:
             column, options = term.left, (term.right,)
         elif isinstance(term, In):
@@ -67,13 +68,9 @@ def named_addresses(filter: Expr, schema: LanceSchema, stable_row_ids: bool) -> 
         values = [
             option.value for option in options if isinstance(option, Literal) and pa.types.is_integer(option.type)
         ]
-        if (
-            len(values) < len(options)
-            or not isinstance(column, Column)
-            or column.path not in ((name,) for name in names)
-        ):
+        if len(values) < len(options) or not isinstance(column, Column) or len(column.path) > 1:
             continue
-        if not any(field.name == column.path[0] for field in schema.fields):
+        if column.path[0] in names and not any(field.name == column.path[0] for field in schema.fields):
             return np.array(sorted({value for value in values if isinstance(value, int) and value >= 0}), np.uint64)
     return None
 
