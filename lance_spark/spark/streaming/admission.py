@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_spark.schema.field import LanceSchema
-from lance_spark.spark.streaming.history import Step, StreamFile, StreamHistory, VersionStamp
+from lance_spark.spark.streaming.history import OlderColumns, Step, StreamFile, StreamHistory, VersionStamp
 from lance_spark.spark.streaming.offsets import ALL_FILES, BEGINNING, Offset
 from lance_spark.spark.streaming.options import LATEST, SourceOptions
 from lance_spark.spark.streaming.schema_check import added_columns, difference
@@ -285,10 +285,12 @@ class StreamReader:
         """
         if start == end:
             return
+        older = OlderColumns(self.history, self.schema, self.planned_at)
         if start.snapshot:
             begin = 0 if start == BEGINNING else start.index
-            files = self.history.snapshot(end.version)
-            yield from files[begin : None if end.is_complete else end.index]
+            files = self.history.snapshot(end.version)[begin : None if end.is_complete else end.index]
+            columns = self._older(older, end.version)
+            yield from (replace(file, columns=columns) for file in files)
             return
         first = start.version if not start.is_complete else start.version + 1
         for step in self._available(range(first, end.version + 1)):
@@ -296,4 +298,11 @@ class StreamReader:
                 continue
             begin = start.index if step.version == start.version else 0
             stop = None if step.version != end.version or end.index == ALL_FILES else end.index
-            yield from step.files[begin:stop]
+            columns = self._older(older, step.version)
+            yield from (replace(file, columns=columns) for file in step.files[begin:stop])
+
+    def _older(self, older: OlderColumns, version: int) -> LanceSchema | None:
+        try:
+            return older.of(version)
+        except NotFoundError as error:
+            raise self._lost(version + 1, error) from error

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.change_feed import versions_between
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.streaming.schema_check import difference
+from lance_spark.table.change_feed.column_match import found_in, nullable
+from lance_spark.table.change_feed.version_diff import NEW_MEANING, same_field_ids
 from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, needs_predecessor, version_effect
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -19,10 +22,16 @@ from lance_spark.table.source import Split
 
 @dataclass(frozen=True, slots=True)
 class StreamFile:
-    """A fragment that a stream reads at once, and the split that has it."""
+    """A fragment that a stream reads at once.
+
+    Attributes:
+        split: the split that has it.
+        columns: the columns of the stream as the data files of its version have them; None if they are the same.
+    """
 
     split: Split
     fragment: DataFragment
+    columns: LanceSchema | None = None
 
     @property
     def num_rows(self) -> int:
@@ -110,6 +119,18 @@ class StreamHistory(ABC):
             NotFoundError: it, or one that it has to be compared with, was cleaned up.
         """
 
+    @abstractmethod
+    def columns(self, version: int) -> LanceSchema:
+        """The columns of a version.
+
+        Raises:
+            NotFoundError: it was cleaned up.
+        """
+
+    def keeps_field_ids(self, version: int) -> bool:
+        """Whether the ids of columns mean the same in a version and in the one before it. Raises as `columns`."""
+        return True
+
 
 class PlainHistory(StreamHistory):
     """The history of a plain table or a branch."""
@@ -136,6 +157,16 @@ class PlainHistory(StreamHistory):
             self._files(manifest, found.new),
             manifest.schema,
         )
+
+    def columns(self, version: int) -> LanceSchema:
+        return self.location.at(version).manifest.schema
+
+    def keeps_field_ids(self, version: int) -> bool:
+        file = self.location.at(version)
+        transaction = self.location.history.transaction(file)
+        if transaction is not None and transaction.operation.kind not in NEW_MEANING:
+            return True
+        return same_field_ids(self.location.at(version - 1).manifest, file.manifest)
 
     def _files(self, manifest: Manifest, fragments: Sequence[DataFragment] | None) -> tuple[StreamFile, ...]:
         chosen = manifest.fragments if fragments is None else fragments
@@ -175,6 +206,9 @@ class PartitionedHistory(StreamHistory):
         nanos = dataset.manifest.timestamp_nanos
         return Step(version, nanos, total, names[0], chosen, after.lance_schema)
 
+    def columns(self, version: int) -> LanceSchema:
+        return self._at(version).lance_schema
+
     def _at(self, version: int) -> PartitionedTable:
         manifest = self.location.at(version).manifest
         catalog = self._table.catalog
@@ -188,6 +222,53 @@ class PartitionedHistory(StreamHistory):
             return self._at(version - 1)
         except InvalidInputError:
             return None
+
+
+@dataclass(slots=True)
+class OlderColumns:
+    """The columns of a stream as versions before that of its DataFrame have them.
+
+    Versions are compared step by step, as a column that was dropped is not the one that has its name or id later.
+
+    Attributes:
+        planned: the columns, as the version `planned_at` has them.
+    """
+
+    history: StreamHistory
+    planned: LanceSchema
+    planned_at: int
+    _known: dict[int, LanceSchema] = field(default_factory=dict)
+
+    def of(self, version: int) -> LanceSchema | None:
+        """The names of the stream's columns with the ids and types that they have in data files of a version.
+
+        Returns:
+            None if they are those of the stream: only columns that may be NULL came since.
+
+        Raises:
+            NotFoundError: a version between was cleaned up.
+        """
+        if version >= self.planned_at or self._has_grown_only(self.history.columns(version)):
+            return None
+        if version not in self._known:
+            self._walk_to(version)
+        return self._known[version]
+
+    def _has_grown_only(self, there: LanceSchema) -> bool:
+        if difference(there, self.planned) is not None:
+            return False
+        ids = {item.id for item in there.walk()}
+        return all(item.nullable or item.id in ids for item in self.planned.walk())
+
+    def _walk_to(self, version: int) -> None:
+        last = min(self._known, default=self.planned_at)
+        here, wanted = self.history.columns(last), self._known.get(last)
+        if wanted is None:
+            wanted = LanceSchema(tuple(nullable(top) for top in self.planned.fields), self.planned.metadata)
+        for number in range(last, version, -1):
+            there = self.history.columns(number - 1)
+            wanted = found_in(wanted, here, there, by_id=self.history.keeps_field_ids(number))
+            self._known[number - 1], here = wanted, there
 
 
 def history_of(

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, StructType
 
-from lance_spark.errors import LanceError
+from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.blobs.columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
@@ -46,6 +47,7 @@ class SplitWork:
         key: of the split, None in a plain table.
         shown_as: what errors call the version.
         filter: of these rows, if it is not that of the scan of all tasks.
+        older: schema and projection of the split, if its columns have other ids or types than those of the scan.
     """
 
     uri: str
@@ -56,6 +58,7 @@ class SplitWork:
     key: str | None = None
     display_name: str | None = None
     filter: Expr | None = None
+    older: tuple[LanceSchema, LanceSchema] | None = None
 
     @classmethod
     def of(cls, split: Split, slices: FragmentSlices, filter: Expr | None = None) -> SplitWork:
@@ -70,7 +73,15 @@ class SplitWork:
         """`scan`, which belongs to no split, for this one."""
         bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name, self.key)
         condition = scan.filter if self.filter is None else self.filter
-        return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids, filter=condition)
+        schema, projection = self.older or (scan.schema, scan.projection)
+        return replace(
+            scan,
+            schema=schema,
+            projection=projection,
+            bases=bases,
+            stable_row_ids=self.stable_row_ids,
+            filter=condition,
+        )
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
@@ -140,7 +151,10 @@ class ReadTask:
                     return
 
     def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
-        return part.read(scan)
+        found = part.read(scan)
+        if part.older is None:
+            return found
+        return (in_newer_types(batch, self.scan.arrow_schema) for batch in found)
 
     def _with_key(self, batch: pa.RecordBatch, key: str | None) -> pa.RecordBatch:
         place = self.target.get_field_index(PARTITION_COLUMN)
@@ -150,6 +164,31 @@ class ReadTask:
         columns = [*batch.columns[:place], keys, *batch.columns[place:]]
         names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def in_newer_types(batch: pa.RecordBatch, newer: pa.Schema) -> pa.RecordBatch:
+    """A batch of columns as an older version has them, in the types of a newer one.
+
+    Raises:
+        InvalidInputError: a value does not fit.
+    """
+    arrays = []
+    for array, wanted in zip(batch.columns, newer, strict=True):
+        try:
+            array = array if array.type == wanted.type else array.cast(wanted.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidInputError(_older(wanted, f"its type was {array.type}: {error}")) from error
+        if array.null_count and not wanted.nullable:
+            raise InvalidInputError(_older(wanted, "it has a NULL there"))
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=newer)
+
+
+def _older(column: pa.Field, reason: str) -> str:
+    return (
+        f"column {column.name!r} is {column.type} now, and rows of an older version cannot be read so: {reason}. Leave "
+        "the version out with skipVersions, or the column with the option columns"
+    )
 
 
 def messages(results: Iterable[bytes]) -> pa.RecordBatch:

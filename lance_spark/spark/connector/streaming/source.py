@@ -15,6 +15,7 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.partitioned.change_feed import plan_range
 from lance_spark.partitioned.table import open_partitioned
+from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
@@ -316,8 +317,7 @@ def _scan(state: StreamState, options: SourceOptions, call: Call) -> Scan:
     """What tasks read of each split; it is bound to none."""
     request = state.request
     handle, read = request.handle, _read_options(request, options)
-    source = handle.source()
-    schema = with_blob_descriptors(schema_from_bytes(b64decode(state.schema)), source.file_version)
+    schema, projection = _projected(state, schema_from_bytes(b64decode(state.schema)))
     scan = Scan.of(
         schema,
         Bases(open_store(handle.uri, options_of(handle.storage_options)), (), handle.storage_options),
@@ -327,14 +327,21 @@ def _scan(state: StreamState, options: SourceOptions, call: Call) -> Scan:
         window_bytes=read.max_batch_bytes,
         time_zone=call.session.time_zone,
     )
-    projection = narrow(schema, request.columns, SYSTEM_FIELDS)
     return replace(scan, projection=projection, output=tuple(request.columns.fieldNames()), batch_bytes=BATCH_BYTES)
+
+
+def _projected(state: StreamState, columns: LanceSchema) -> tuple[LanceSchema, LanceSchema]:
+    """`columns` of the stream as they are in files, and those of them that it returns."""
+    request = state.request
+    schema = with_blob_descriptors(columns, request.handle.source().file_version)
+    return schema, narrow(schema, request.columns, SYSTEM_FIELDS)
 
 
 def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile], call: Call) -> list[ReadWork]:
     read = _read_options(state.request, options)
     scan = _scan(state, options, call)
     splits: list[SplitScan] = []
+    older: list[LanceSchema | None] = []
     places: dict[int, int] = {}
     selected: list[SelectedFragments] = []
     for file in files:
@@ -342,6 +349,7 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
         if place is None:
             place = places[id(file.split)] = len(splits)
             splits.append(SplitScan(file.split, _bound(scan, file.split)))
+            older.append(file.columns)
         fragments = file.split.manifest.fragments
         number = fragments.place_of(file.fragment.id)
         if selected and (selected[-1].split, selected[-1].stop) == (place, number):
@@ -351,7 +359,12 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
     pieces = list(pieces_of(selected, splits, ProjectedSizes(scan.schema, scan.projection)))
     target = task_bytes(read.target_partition_bytes, total_bytes(pieces), call.session.parallelism)
     parts = split_parts(pieces, target)
-    return [ReadWork(work_of([parts[number] for number in pack], splits)) for pack in coalesced(parts, target)]
+    packs = ([parts[number] for number in pack] for pack in coalesced(parts, target))
+    projected = {id(columns): _projected(state, columns) for columns in older if columns is not None}
+    return [
+        ReadWork(tuple(replace(work, older=projected.get(id(older[part.split]))) for part, work in pairs))
+        for pairs in (zip(pack, work_of(pack, splits), strict=True) for pack in packs)
+    ]
 
 
 def _bound(scan: Scan, split: Split) -> Scan:
