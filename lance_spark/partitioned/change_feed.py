@@ -23,11 +23,12 @@ from lance_spark.table.change_feed.change_feed import (
     ChangeTask,
     ChangeType,
     Commit,
+    FeedColumns,
     FeedView,
     RowsTask,
     VersionStep,
 )
-from lance_spark.table.change_feed.column_match import found_in, nullable
+from lance_spark.table.change_feed.column_match import found_in
 from lance_spark.table.change_feed.version_diff import RowSet
 from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, version_effect
 from lance_spark.table.change_feed.version_range import VersionRange
@@ -78,14 +79,23 @@ def plan_changes(
     return plan_range(table, numbers, columns)
 
 
-def plan_range(table: PartitionedTable, numbers: VersionRange, columns: Sequence[str] | None = None) -> ChangeFeed:
-    """The changes of some versions; what comes back and errors as `plan_changes`."""
+def plan_range(
+    table: PartitionedTable,
+    numbers: VersionRange,
+    columns: Sequence[str] | None = None,
+    fields: FeedColumns | None = None,
+) -> ChangeFeed:
+    """The changes of some versions; what comes back and errors as `plan_changes`.
+
+    Args:
+        fields: the columns of the feed; None for those of the last version.
+    """
     end = _at(table, max(numbers.last, 1))
-    fields = LanceSchema(tuple(nullable(field) for field in _columns(end).fields), end.lance_schema.metadata)
-    schema = _schema(end, fields, columns)
+    fields = fields or FeedColumns.of(_columns(end))
+    schema = _schema(end, fields.shown, columns)
     known = [_if_partitioned(table, number) for number in range(numbers.first - 1, numbers.last + 1)]
     # Step by step back, as a column that was dropped is not the one that was added under its name later.
-    wanted = {end.version: fields}
+    wanted = {end.version: fields.stored}
     for here, there in zip([end, *known[::-1]], known[::-1], strict=False):
         if here is not None and there is not None and there.version not in wanted:
             wanted[there.version] = found_in(wanted[here.version], _columns(here), _columns(there), by_id=True)

@@ -353,6 +353,42 @@ def test_rows_before_a_change_of_columns_come_as_the_new_dataframe_has_them(
     ]
 
 
+@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
+@pytest.mark.parametrize("in_snapshot", [False, True])
+def test_changes_before_a_change_of_columns_come_as_the_new_dataframe_has_them(
+    spark: SparkSession, tmp_path: Path, clause: str, in_snapshot: bool
+) -> None:
+    """In batches that end before the last change of columns."""
+    uri = str(tmp_path / "source")
+    name = f"lance.`{uri}`"
+    spark.sql(f"CREATE TABLE {name} (id INT, k INT, a STRING, b STRING) USING lance {clause}")
+    second = f"INSERT INTO {name} VALUES (2, 1, 'a2', 'b2')"
+    spark.sql(f"INSERT INTO {name} VALUES (1, 1, 'a1', 'b1')")
+    if in_snapshot:
+        spark.sql(second)
+
+    def run_once(most: int = 99) -> list[tuple[object, ...]]:
+        reader = spark.readStream.format("lance").option("readChangeFeed", "true").option("maxVersionsPerTrigger", 1)
+        frame = reader.option("maxFilesPerTrigger", 1).load(uri).where("_change_type IN ('insert', 'delete')")
+        columns = ("id", "a", "b", "_change_type")
+        return [tuple(row) for row in batches(frame.select(*columns), tmp_path / "c", most)]
+
+    assert run_once(1) == [(1, "a1", "b1", "insert")]
+    if not in_snapshot:
+        spark.sql(second)
+    spark.sql(f"INSERT INTO {name} VALUES (3, 1, 'a3', 'b3')")
+    for change in (
+        "ALTER COLUMN id TYPE BIGINT",
+        "RENAME COLUMN a TO c",
+        "RENAME COLUMN b TO a",
+        "RENAME COLUMN c TO b",
+    ):
+        spark.sql(f"ALTER TABLE {name} {change}")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN x INT")
+    spark.sql(f"DELETE FROM {name} WHERE id = 1")
+    assert run_once() == [(2, "b2", "a2", "insert"), (3, "b3", "a3", "insert"), (1, "b1", "a1", "delete")]
+
+
 def test_rows_before_a_replacement_of_the_table_are_matched_by_name(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.source")
     name = "lance.source.replaced"

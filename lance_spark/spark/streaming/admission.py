@@ -301,6 +301,10 @@ class StreamReader:
             columns = self._older(older, step.version)
             yield from (replace(file, columns=columns) for file in step.files[begin:stop])
 
+    def older_columns(self, version: int) -> LanceSchema | None:
+        """The columns of the stream as a version has them; None if they are the same. Raises as `files`."""
+        return self._older(OlderColumns(self.history, self.schema, self.planned_at), version)
+
     def _older(self, older: OlderColumns, version: int) -> LanceSchema | None:
         try:
             return older.of(version)

@@ -118,12 +118,36 @@ class ChangeFeed:
             yield from task.batches()
 
 
-def plan_changes(table: TableLocation, versions: VersionRange, columns: Sequence[str] | None = None) -> ChangeFeed:
+@dataclass(frozen=True, slots=True)
+class FeedColumns:
+    """The columns of a feed.
+
+    Attributes:
+        shown: their names and types in the feed.
+        stored: the same columns with the ids and types that they have in the last version of the range.
+    """
+
+    shown: LanceSchema
+    stored: LanceSchema
+
+    @classmethod
+    def of(cls, schema: LanceSchema) -> FeedColumns:
+        """Those of the last version."""
+        fields = LanceSchema(tuple(nullable(top) for top in schema.fields), schema.metadata)
+        return cls(fields, fields)
+
+
+def plan_changes(
+    table: TableLocation,
+    versions: VersionRange,
+    columns: Sequence[str] | None = None,
+    known: FeedColumns | None = None,
+) -> ChangeFeed:
     """The changes of the given versions of the branch `table`.
 
     Args:
-        columns: names and dotted paths as in the last version of the range, and ``_rowid`` or ``_rowaddr``; None for
-            all columns.
+        columns: names and dotted paths of `known`, and ``_rowid`` or ``_rowaddr``; None for all columns.
+        known: the columns of the feed; None for those of the last version of the range.
 
     Raises:
         NotFoundError: there is no such column, or a version of the range or its predecessor is missing, because it was
@@ -132,11 +156,11 @@ def plan_changes(table: TableLocation, versions: VersionRange, columns: Sequence
         CorruptFileError: a file violates the format.
         UnsupportedFeatureError: a version needs a feature that this release does not read.
     """
-    return _Planner(table, versions, columns).plan()
+    return _Planner(table, versions, columns, known).plan()
 
 
 def snapshot_as_inserts(
-    schema: LanceSchema,
+    known: FeedColumns,
     files: Sequence[tuple[Split, DataFragment]],
     columns: Sequence[str] | None,
     commit: Commit,
@@ -144,25 +168,31 @@ def snapshot_as_inserts(
     """All rows of some fragments as inserts of the version `commit`.
 
     Args:
-        schema: the columns of the feed.
-        columns: as in `plan_changes`.
+        known, columns: as in `plan_changes`.
     """
-    wanted = LanceSchema(tuple(nullable(top) for top in schema.fields), schema.metadata)
     tasks: list[ChangeTask] = []
     feed = pa.schema([])
     for split, fragment in files:
         stable = split.manifest.has_stable_row_ids
-        scan = Scan.of(wanted, split.bases, columns=columns, stable_row_ids=stable)
-        feed = pa.schema([*scan.arrow_schema, *CHANGE_FIELDS], metadata=scan.arrow_schema.metadata)
+        scan = Scan.of(known.stored, split.bases, columns=columns, stable_row_ids=stable)
+        shown = Scan.of(known.shown, split.bases, columns=columns, stable_row_ids=stable).arrow_schema
+        feed = pa.schema([*shown, *CHANGE_FIELDS], metadata=shown.metadata)
         tasks.append(RowsTask(feed, commit, ChangeType.INSERT, scan, RowSet(fragment)))
     return ChangeFeed(feed, tuple(tasks))
 
 
 class _Planner:
-    def __init__(self, table: TableLocation, versions: VersionRange, columns: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        table: TableLocation,
+        versions: VersionRange,
+        columns: Sequence[str] | None,
+        known: FeedColumns | None,
+    ) -> None:
         self._table = table
         self._range = versions
         self._columns = columns
+        self._known = known
         self._kept: dict[int, Manifest] = {}
         self._kinds: dict[int, OperationKind] = {}
         self._schemas: dict[int, LanceSchema] = {}
@@ -172,9 +202,9 @@ class _Planner:
         numbers = list(range(first, last + 1))
         self._look_at(numbers)
         end = self._manifest(max(last, 1))
-        fields = tuple(nullable(top) for top in _shown(end).fields)
-        wanted = {last: LanceSchema(fields, end.schema.metadata)}
-        schema = self._schema(wanted[last], end)
+        known = self._known or FeedColumns.of(_shown(end))
+        wanted = {last: known.stored}
+        schema = self._schema(known.shown, end)
         same_ids: dict[int, bool] = {}
         for number in reversed(numbers):
             wanted[number - 1], same_ids[number] = self._one_back(wanted[number], number)

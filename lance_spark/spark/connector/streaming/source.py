@@ -37,7 +37,7 @@ from lance_spark.spark.streaming.offsets import BEGINNING, Offset
 from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, plan_changes, snapshot_as_inserts
+from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, FeedColumns, plan_changes, snapshot_as_inserts
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
@@ -372,7 +372,7 @@ def _bound(scan: Scan, split: Split) -> Scan:
 
 
 def _changes(state: StreamState, reader: StreamReader, start: Offset, end: Offset) -> ChangeFeed:
-    handle, names = state.request.handle, state.request.columns.fieldNames()
+    names = state.request.columns.fieldNames()
     added = {item.name for item in CHANGE_COLUMNS}
     columns = [quote_name(name) for name in names if name not in added]
     if start == end:
@@ -381,10 +381,11 @@ def _changes(state: StreamState, reader: StreamReader, start: Offset, end: Offse
         begin = 0 if start == BEGINNING else start.index
         files = reader.history.snapshot(end.version)[begin : None if end.is_complete else end.index]
         pairs = [(file.split, file.fragment) for file in files]
-        schema = schema_from_bytes(b64decode(state.schema))
-        return snapshot_as_inserts(schema, pairs, columns, Commit(end.version, end.timestamp))
+        return snapshot_as_inserts(
+            _feed_columns(state, reader, end.version), pairs, columns, Commit(end.version, end.timestamp)
+        )
     feeds = [
-        _feed(handle, reader, versions, columns)
+        _feed(state, reader, versions, columns)
         for versions in _ranges(start.version + 1, end.version, reader.options.skip_versions)
     ]
     return ChangeFeed(pa.schema([]), tuple(task for feed in feeds for task in feed.tasks))
@@ -398,8 +399,19 @@ def _ranges(first: int, last: int, skipped: frozenset[int]) -> Iterator[VersionR
         first = stop + 1
 
 
-def _feed(handle: TableHandle, reader: StreamReader, versions: VersionRange, columns: Sequence[str]) -> ChangeFeed:
+def _feed(state: StreamState, reader: StreamReader, versions: VersionRange, columns: Sequence[str]) -> ChangeFeed:
+    handle = state.request.handle
+    # Columns that came later are not the stream's: it stops at versions that change those that it has.
+    known = _feed_columns(state, reader, versions.last)
     if not handle.partitioned:
-        return plan_changes(reader.history.location, versions, columns)
+        return plan_changes(reader.history.location, versions, columns, known)
     table = open_partitioned(handle.uri, version=versions.last, storage_options=handle.storage_options)
-    return plan_range(table, versions, columns)
+    return plan_range(table, versions, columns, known)
+
+
+def _feed_columns(state: StreamState, reader: StreamReader, version: int) -> FeedColumns:
+    """The columns of the stream, and those that they are in a version."""
+    file_version = state.request.handle.source().file_version
+    known = FeedColumns.of(with_blob_descriptors(reader.schema, file_version))
+    older = reader.older_columns(version)
+    return known if older is None else replace(known, stored=with_blob_descriptors(older, file_version))
