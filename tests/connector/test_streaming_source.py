@@ -402,6 +402,17 @@ def test_rows_before_a_replacement_of_the_table_are_matched_by_name(spark: Spark
     assert found == [Row(id=2, b="b2", a="a2"), Row(id=3, b="b3", a="a3")]
 
 
+def test_null_of_an_older_version_in_a_column_that_is_required_now(copy: Callable[..., Copy], uri: str) -> None:
+    """Spark would read the NULL as a value, because the DataFrame says that there is none."""
+    query = copy(ignoreDeletes=True)
+    query.run()
+    lance_spark.write(pa.table({"id": pa.array([10, 11], pa.int64()), "s": pa.array([None, "b"])}), uri, mode="append")
+    lance_spark.open(uri).delete("s IS NULL")
+    lance_spark.open(uri).alter_column("s", nullable=False)
+    with pytest.raises(StreamingQueryException, match=r"column 's' is string now, .* a NULL there.* skipVersions"):
+        query.run()
+
+
 def test_cleaned_up_versions_are_an_error_or_left_out(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     query.run()
