@@ -30,7 +30,7 @@ def test_the_quickstart(tmp_path: Path) -> None:
     assert "|1710|    7|      116|[0.0, 0.0, 0.1875...|" in result.stdout
     dataset = lance.dataset(str(tmp_path / "digits.lance"))
     if "Without SQL statements" not in result.stdout:
-        assert "BatchScan" in result.stdout
+        assert "filters=[label IS NOT NULL AND id IS NOT NULL AND label = 7 AND id >= 1700]" in result.stdout
         assert dataset.version == 4
         assert dataset.count_rows("label = 0") == 0
         assert dataset.count_rows("label = -9") == 180
