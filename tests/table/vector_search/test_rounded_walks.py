@@ -120,7 +120,7 @@ def test_values_without_bounds_have_no_codes(value: float) -> None:
 
 def test_distances_that_overflow_are_infinite() -> None:
     """Codes of a damaged file can have any scale."""
-    graph = Graph(np.zeros(1, np.uint32), np.array([0, 1]), np.zeros(1, np.int64), np.zeros(0, np.uint32), 0)
+    graph = Graph(np.zeros(1, np.uint32), np.array([0, 1]), np.zeros(2, np.int64), np.zeros(0, np.uint32), 0)
     nodes = GraphNodes(SQUARED_L2, np.full((1, 1), 1e15, np.float32), 1, np.zeros(1, np.float32), scale=1e20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
