@@ -184,15 +184,18 @@ def index_plan(scan: Scan, manifest: Manifest) -> Plan:
 
 
 def _named_rows(addresses: UInt64Array, fragments: FragmentList) -> Answer | None:
-    """The rows at some addresses, as a superset of what a filter keeps; None if not all fragments say how many rows
-    they have, or two have one id, which old releases wrote."""
+    """The rows at some addresses, which ascend, as a superset of what a filter keeps.
+
+    None if not all fragments say how many rows they have, or two have one id, which old releases wrote.
+    """
     ids, offsets = split_addresses(addresses)
     touched = list(fragments.with_ids(pyroaring.BitMap(ids.astype(np.uint32)) & fragments.ids))
     if len(fragments.ids) < len(fragments) or any(fragment.physical_rows is None for fragment in touched):
         return None
     rows = {}
     for fragment in touched:
-        found = offsets[ids == fragment.id]
+        first, stop = ids.searchsorted(fragment.id), ids.searchsorted(fragment.id, side="right")
+        found = offsets[first:stop]
         rows[fragment.id] = pyroaring.BitMap(found[found < (fragment.physical_rows or 0)].astype(np.uint32))
     return Answer(fragments.ids, fragments.ids, {id_: found for id_, found in rows.items() if found})
 
