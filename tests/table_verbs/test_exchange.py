@@ -69,6 +69,8 @@ def test_sample_returns_different_rows(dataset: Any) -> None:
     assert dataset.sample(0).num_rows == 0
     with pytest.raises(InvalidInputError, match="0 or more"):
         dataset.sample(-1)
+    with pytest.raises(InvalidInputError, match="seed"):
+        dataset.sample(1, seed=-1)
     with pytest.raises(NotFoundError, match="nothing"):
         dataset.sample(1, ["nothing"])
 

@@ -199,7 +199,7 @@ class _Planner:
 
     def plan(self) -> ChangeFeed:
         first, last = self._range.first, self._range.last
-        numbers = list(range(first, last + 1))
+        numbers = range(first, last + 1)
         self._look_at(numbers)
         end = self._manifest(max(last, 1))
         known = self._known or FeedColumns.of(_shown(end))
@@ -219,7 +219,8 @@ class _Planner:
     def _look_at(self, numbers: Sequence[int]) -> None:
         """Reads operations and schemas of the versions; keeps their manifests if there are only a few."""
         num_fragments = 0
-        for start in range(0, len(numbers), _NUM_THREADS):
+        # The last ones first: a number far beyond the newest version is refused at once.
+        for start in reversed(range(0, len(numbers), _NUM_THREADS)):
             chunk = numbers[start : start + _NUM_THREADS]
             for number, (manifest, kind) in zip(chunk, overlapped(self._fact, chunk, _NUM_THREADS), strict=True):
                 self._kinds[number] = kind

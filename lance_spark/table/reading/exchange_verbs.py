@@ -130,11 +130,13 @@ class ExchangeVerbs(ReadVerbs):
             in_order: in the order of the table instead of a random one.
 
         Raises:
-            InvalidInputError: a negative number of rows.
+            InvalidInputError: a negative number of rows, or a negative seed.
             NotFoundError: no such column.
         """
         if num_rows < 0:
             raise InvalidInputError(f"a sample of {num_rows} rows; ask for 0 or more")
+        if seed is not None and seed < 0:
+            raise InvalidInputError(f"a seed of {seed}; give 0 or more")
         total = self.count_rows()
         drawn = np.random.default_rng(seed).choice(total, min(num_rows, total), replace=False)
         return self.take((np.sort(drawn) if in_order else drawn).tolist(), columns)

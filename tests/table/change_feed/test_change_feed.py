@@ -261,6 +261,8 @@ def test_ranges(uri: str) -> None:
             dataset.plan_changes(start, end)
     with pytest.raises(NotFoundError, match="version 5"):
         dataset.plan_changes(2, 5)
+    with pytest.raises(NotFoundError, match=str(1 << 40)):  # and takes no memory for the versions between
+        dataset.plan_changes(2, 1 << 40)
 
 
 def test_ranges_by_time(uri: str) -> None:
