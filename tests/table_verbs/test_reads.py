@@ -74,10 +74,15 @@ def test_limit_and_offset(dataset: Any, filter: str | None, offset: int | None, 
     assert [value for batch in batches for value in batch.column(0).to_pylist()] == expected
 
 
-def test_negative_limit_is_refused(dataset: Any) -> None:
+def test_limits_that_are_negative_or_too_large_are_refused(dataset: Any) -> None:
     for wrong in ({"limit": -1}, {"offset": -2}):
         with pytest.raises(InvalidInputError, match="cannot be negative"):
             dataset.scan(**wrong)
+    for most in (1 << 40, (1 << 63) - 1):
+        assert len(ids(dataset.to_table(limit=most))) == 5
+        assert ids(dataset.to_table(offset=most, limit=most)) == []
+    with pytest.raises(InvalidInputError, match="cannot be above"):
+        dataset.to_table(limit=1 << 63)
 
 
 def test_scan_with_row_ids_and_addresses(dataset: Any) -> None:

@@ -6,6 +6,7 @@ that can create an object only if absent; `external_manifests.ExternalManifests`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -231,7 +232,7 @@ def _found(named: ManifestLocation, entry: ObjectInfo) -> ManifestLocation:
 
 def _enough(listing: Iterable[ManifestLocation], count: int) -> list[ManifestLocation]:
     rest = iter(listing)
-    first = list(islice(rest, count))
+    first = list(islice(rest, min(count, sys.maxsize)))
     if len(first) == count and all(location.naming is ManifestNaming.V2 for location in first):
         return first
     return [*first, *rest]

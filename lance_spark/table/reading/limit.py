@@ -30,7 +30,7 @@ def limited(
         candidates: reads the fragments instead of `scan`, which has a filter, and gives the same rows.
 
     Raises:
-        InvalidInputError: a negative number.
+        InvalidInputError: a negative number, or one of more than 63 bits.
     """
     _check_range(limit, offset)
     if limit is None and not offset:
@@ -74,9 +74,14 @@ def _of_splits(
                 return
 
 
+_MOST_ROWS = (1 << 63) - 1
+
+
 def _check_range(limit: int | None, offset: int | None) -> None:
-    if (limit is not None and limit < 0) or (offset is not None and offset < 0):
+    if min(limit or 0, offset or 0) < 0:
         raise InvalidInputError("limit and offset cannot be negative")
+    if max(limit or 0, offset or 0) > _MOST_ROWS:
+        raise InvalidInputError(f"limit and offset cannot be above {_MOST_ROWS}")
 
 
 def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -102,7 +102,7 @@ def test_versions_that_are_gone(uri: str) -> None:
     assert [entry.difference is None for entry in versions] == [False, False, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3, 7, 8, 100])
+@pytest.mark.parametrize("limit", [0, 1, 3, 7, 8, 100, (1 << 63) - 1])
 def test_limit_returns_the_newest_versions_and_reads_one_manifest_more(uri: str, limit: int) -> None:
     store = CountingStore(TableLocation(uri).store)
     expected = version_summaries(History(store))
