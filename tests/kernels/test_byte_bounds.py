@@ -92,6 +92,15 @@ def test_a_query_without_a_distance_leaves_all_vectors() -> None:
             assert near([vectors], [vectors[1].copy()], query, is_dot=is_dot, count=5)[0] == list(range(300))
 
 
+@pytest.mark.parametrize("distance", [1e3, 1e9, 1e15, 1e17])
+def test_equal_vectors_far_from_a_query_are_found(distance: float) -> None:
+    # All of them are the center, so that the step between codes is the least one.
+    equal, others = np.full((40, 8), 5, np.float32), np.linspace(1e18, 2e18, 2400, dtype=np.float32).reshape(300, 8)
+    query = equal[0].copy()
+    query[5] += np.float32(distance)
+    assert require_nearest([others, equal], [others[0].copy(), equal[0].copy()], query, is_dot=False, count=3) == 40
+
+
 VALUES = st.one_of(
     st.sampled_from(
         [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-38, 1e19, -3e38, 3.4e38, np.inf, -np.inf, np.nan, 1000.0, 1000.001]

@@ -31,8 +31,9 @@ from lance_spark.kernels.vector.vector_codes import offer_least
 PANEL_ROWS = 16
 """Rows whose codes lie side by side, in pairs of values."""
 _BLOCK_ROWS = 256
-_LEAST_STEP = np.float32(1e-30)
-"""Between two codes; quotients by it are finite."""
+_LEAST_STEP = np.float32(1e-19)
+"""Between two codes; less than the error of any vector. Roots of distances up to `_LARGEST_ROOT` are finite in steps of
+it too, as float32."""
 _INFINITY = 0x7F800000
 """Its bits as a float32; those of NaN are greater."""
 _LARGEST_ROOT = np.float32(1e19)
