@@ -151,8 +151,16 @@ class IndexFile:
 
         Raises:
             CorruptFileError: a column is missing or of another type, or its bytes contradict the format.
+            UnsupportedFeatureError: its values do not fit into one array.
         """
-        return [_combined(column) for column in self.columns_in_chunks(types, rows)]
+        columns = self.columns_in_chunks(types, rows)
+        try:
+            return [_combined(column) for column in columns]
+        except pa.ArrowInvalid as error:
+            raise UnsupportedFeatureError(
+                f"the index file {self._reader.path} has more values in a column than an Arrow array holds: {error}",
+                feature="large index files",
+            ) from error
 
     def columns_in_chunks(
         self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None

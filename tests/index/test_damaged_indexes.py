@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from lance.indices import IndexConfig
 
 import lance_spark
+from lance_spark.index.files import IndexFile
 from lance_spark.storage.cache import shared
 from tests.index.comparisons import ID, ids, repeated, write
 
@@ -58,6 +60,22 @@ def test_missing_files_cost_a_warning(tmp_path: Path, index_type: str, warnings:
     assert len(warnings) == served[index_type]
     assert "index damaged " in warnings[0]
     assert folder.name in warnings[0]
+
+
+def test_keys_that_fit_into_no_array_cost_a_warning(
+    tmp_path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = write(str(tmp_path), {"s": pa.array([f"word{number % 7}" for number in range(400)])})
+    dataset.create_scalar_index("s", "BITMAP", name="damaged")
+    # Not touched, so that they take no memory.
+    size = 1_200_000_000
+    half = pa.StringArray.from_buffers(
+        1, pa.py_buffer(np.array([0, size], np.int32)), pa.py_buffer(np.zeros(size, "u1"))
+    )
+    monkeypatch.setattr(IndexFile, "columns_in_chunks", lambda *_: [pa.chunked_array([half, half])])
+    found = lance_spark.open(tmp_path).to_table(filter="s = 'word5'", columns=[ID])
+    assert ids(found) == list(range(5, 400, 7))
+    assert len(warnings) == 1
 
 
 @pytest.mark.parametrize("index_type", TYPES)
