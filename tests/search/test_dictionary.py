@@ -91,6 +91,15 @@ def test_damaged_transducer_is_refused() -> None:
             continue
 
 
+@pytest.mark.parametrize("count", [5, 1 << 40, 1 << 62, (1 << 63) + 1, (1 << 64) - 1])
+def test_claimed_number_of_terms_is_refused_before_room_is_made(count: int) -> None:
+    data = encoded(Dictionary.of_terms(["", "a", "b", "c"]))
+    assert data is not None
+    assert len(stored(data, 3)) == 4
+    with pytest.raises(CorruptFileError, match=f"claims {count} terms"):
+        stored(checked(data[:-20] + count.to_bytes(8, "little") + data[-12:]), 3)
+
+
 def test_terms_within_a_distance() -> None:
     words = ["apple", "aple", "apples", "maple", "ape", "日本語", "日本"]
     dictionary = Dictionary.of_terms(words)

@@ -41,16 +41,16 @@ class Transducer:
         Raises:
             CorruptFileError: not a transducer with terms of this size, or not the bytes that were written.
         """
-        found = cls(data, total_bytes)
-        size = len(data)
-        if size < 16 + _FOOTER or len(found) > size * 256 + total_bytes or not 0 <= total_bytes < _MAX_BYTES:
-            raise CorruptFileError(f"a token dictionary of {size} bytes claims {len(found)} terms")
+        size, count = len(data), _count(data)
+        # All but one of distinct terms have a byte.
+        if size < 16 + _FOOTER or count > total_bytes + 1 or not 0 <= total_bytes < _MAX_BYTES:
+            raise CorruptFileError(f"a token dictionary of {size} bytes claims {count} terms of {total_bytes} bytes")
         if _checksum(data[:-_CHECKSUM]) != bytes(data[-_CHECKSUM:]):
-            raise CorruptFileError(f"the checksum of a token dictionary of {len(found)} terms is wrong")
-        return found
+            raise CorruptFileError(f"the checksum of a token dictionary of {count} terms is wrong")
+        return cls(data, total_bytes)
 
     def __len__(self) -> int:
-        return int.from_bytes(self.data[-_FOOTER : -_FOOTER + 8], "little")
+        return _count(self.data)
 
     @property
     def nbytes(self) -> int:
@@ -119,6 +119,10 @@ def encoded(dictionary: Dictionary) -> bytes | None:
     if size < 0:
         return None
     return out[:size].tobytes() + _checksum(out[:size])
+
+
+def _count(data: npt.NDArray[np.uint8]) -> int:
+    return int.from_bytes(data[-_FOOTER : -_FOOTER + 8], "little")
 
 
 def _checksum(data: npt.NDArray[np.uint8]) -> bytes:
