@@ -9,6 +9,7 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+import pyroaring
 import pytest
 from lance.indices import IndexConfig
 
@@ -221,6 +222,14 @@ def changed_metadata(uri: str, change: Callable[[table_pb2.IndexMetadata], None]
     return type(dataset)(dataset.location, replace(dataset.manifest, index_section=section.SerializeToString()))
 
 
+def all_numbers() -> bytes:
+    """A bitmap of all numbers of 32 bits, in some runs."""
+    bitmap = pyroaring.BitMap(range(1 << 32))
+    bitmap.run_optimize()
+    data: bytes = bitmap.serialize()
+    return data
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -229,11 +238,22 @@ def changed_metadata(uri: str, change: Callable[[table_pb2.IndexMetadata], None]
         lambda message: message.ClearField("index_details"),
         lambda message: message.ClearField("fragment_bitmap"),
         lambda message: setattr(message, "fragment_bitmap", b"no bitmap"),
+        lambda message: setattr(message, "fragment_bitmap", all_numbers()),
         lambda message: setattr(message, "base_id", 77),
         lambda message: message.fields.append(0),
         lambda message: message.files.clear() or message.files.add(path="page_data.lance", size_bytes=7),
     ],
-    ids=["version", "type", "no_type", "no_bitmap", "bad_bitmap", "unknown_base", "two_fields", "wrong_size"],
+    ids=[
+        "version",
+        "type",
+        "no_type",
+        "no_bitmap",
+        "bad_bitmap",
+        "large_bitmap",
+        "unknown_base",
+        "two_fields",
+        "wrong_size",
+    ],
 )
 def test_indexes_that_are_not_understood_are_not_used(
     tmp_path: Path, change: Callable[[table_pb2.IndexMetadata], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.storage.cache import shared
+from lance_spark.table.operations.column_rewrite import with_rewritten_columns
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 from tests.support.manifest_surgery import edit_manifest
 
 ROWS = 200
@@ -107,6 +109,20 @@ def test_impossible_counts_are_refused_in_fragments_of_tasks(table: Path, counts
     claims(**counts)(manifest)
     with pytest.raises(CorruptFileError):
         DataFragment.from_bytes(manifest.fragments[0].SerializeToString())
+
+
+@pytest.mark.parametrize(("versions", "offsets"), [(5, range(1 << 32)), (5, [5]), (6, [1]), (1 << 31, [1])])
+def test_rows_that_an_update_claims_are_refused_before_they_are_listed(versions: int, offsets: Iterable[int]) -> None:
+    bitmap = pyroaring.BitMap(offsets)
+    bitmap.run_optimize()
+    before = table_pb2.DataFragment(id=0, physical_rows=5)
+    before.files.add(path="old.lance", fields=[0], column_indices=[0], file_major_version=2, file_minor_version=1)
+    before.inline_last_updated_at_versions = RowDatasetVersionSequence.uniform(versions, 1).to_bytes()
+    after = table_pb2.DataFragment.FromString(before.SerializeToString())
+    after.files[0].path = "new.lance"
+    updated = [DataFragment.from_proto(after)]
+    with pytest.raises(CorruptFileError, match=r"has changed row|row versions"):
+        with_rewritten_columns(FragmentList([before]), updated, {FragmentId(0): bitmap.serialize()}, {0}, 9)
 
 
 # Deletion files

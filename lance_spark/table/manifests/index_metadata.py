@@ -27,6 +27,9 @@ _SYSTEM_PREFIX = "__lance"
 _FRAGMENT_REUSE = "__lance_frag_reuse"
 _UUID_BYTES = 16
 
+_MAX_FRAGMENTS = 1 << 22
+"""More than any table has. A bitmap of a few bytes can have 2**32."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexMetadata:
@@ -113,14 +116,17 @@ class IndexMetadata:
         """The covered fragments, as a new bitmap; empty if the index has none.
 
         Raises:
-            CorruptFileError: not a Roaring bitmap.
+            CorruptFileError: not a Roaring bitmap, or too many fragments.
         """
         if not self.message.fragment_bitmap:
             return pyroaring.BitMap()
         try:
-            return pyroaring.BitMap.deserialize(self.message.fragment_bitmap)
+            ids = pyroaring.BitMap.deserialize(self.message.fragment_bitmap)
         except ValueError as error:
             raise CorruptFileError(f"the fragments of index {self.name!r} are not a Roaring bitmap: {error}") from error
+        if len(ids) > _MAX_FRAGMENTS:
+            raise CorruptFileError(f"index {self.name!r} claims to cover {len(ids)} fragments")
+        return ids
 
     def covers_fields(self, field_ids: Collection[int]) -> bool:
         """True if one of `field_ids` is in the index."""

@@ -34,7 +34,7 @@ def with_rewritten_columns(
 
     Raises:
         InvalidInputError: a fragment has no new file.
-        CorruptFileError: `offsets` are not valid bitmaps.
+        CorruptFileError: `offsets` are not valid bitmaps, or the row versions of a fragment do not fit it.
     """
     by_id = {int(fragment.id): fragment for fragment in updated}
     return FragmentList(
@@ -64,7 +64,9 @@ def _rewritten(
             feature="column rewrites beside spilled row versions",
         )
     if changed.HasField("inline_last_updated_at_versions"):
-        sequence = RowDatasetVersionSequence.from_bytes(changed.inline_last_updated_at_versions)
+        sequence = RowDatasetVersionSequence.from_bytes(
+            changed.inline_last_updated_at_versions, changed.physical_rows or None
+        )
         versions = sequence.at(np.arange(sequence.num_rows))
         versions[_rows(offsets, sequence.num_rows)] = version
         changed.inline_last_updated_at_versions = RowDatasetVersionSequence.of_versions(versions).to_bytes()
@@ -75,9 +77,10 @@ def _rows(offsets: bytes | None, num_rows: int) -> np.typing.NDArray[np.int64]:
     if offsets is None:
         return np.arange(num_rows)
     try:
-        rows = np.array(pyroaring.BitMap.deserialize(offsets), np.int64)
+        rows = pyroaring.BitMap.deserialize(offsets)
     except ValueError as error:
         raise CorruptFileError(f"the rows that an update has changed are not a Roaring bitmap: {error}") from error
-    if len(rows) and int(rows[-1]) >= num_rows:
-        raise CorruptFileError(f"an update has changed row {int(rows[-1])} of a fragment of {num_rows} rows")
-    return rows
+    # A few bytes of runs can stand for 2**32 rows: looked at before they are listed.
+    if rows and rows.max() >= num_rows:
+        raise CorruptFileError(f"an update has changed row {rows.max()} of a fragment of {num_rows} rows")
+    return np.array(rows.to_array(), np.int64)
