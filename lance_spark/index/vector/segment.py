@@ -34,6 +34,9 @@ _SCANNED_SHARE = 0.1
 _ERRORS = 3
 """How many times the largest error of the nodes that were kept the error of another one can be."""
 
+_NEAR_NODES = 3
+"""Nodes that a walk by rounded vectors found are compared by their vectors, first so many for each candidate."""
+
 _BATCH_BYTES = 64 << 20
 """About how many bytes of vectors or codes are in memory at a time beside those that are cached."""
 
@@ -282,13 +285,16 @@ class _PartitionSearch:
         if rounded is None:
             return False
         estimates, places = walk.nearest(rounded)
-        distances = self._distances(rows, places)
-        if len(places) < walk.effort or not _is_settled(opened.storage.metric, estimates, distances, count):
-            if np.isfinite(estimates).all():
-                opened.unrounded.add(walk.number)
-            return False
-        self._found.add_block(distances, rows.row_ids[places])
-        return True
+        if len(places) == walk.effort:
+            for number in sorted({min(_NEAR_NODES * count, walk.effort), walk.effort}):
+                near = estimates.argpartition(number - 1)[:number]
+                distances = self._distances(rows, places[near])
+                if _is_settled(opened.storage.metric, estimates[near], distances, count):
+                    self._found.add_block(distances, rows.row_ids[places[near]])
+                    return True
+        if np.isfinite(estimates).all():
+            opened.unrounded.add(walk.number)
+        return False
 
     def _distances(self, rows: Partition, places: Int64Array) -> Float32Array:
         """float32[n]: of the vectors at some places of a partition."""
@@ -356,10 +362,10 @@ class _Walk:
 
 
 def _is_settled(metric: Metric, estimates: Float32Array, distances: Float32Array, count: int) -> bool:
-    """Whether the `count` nearest of the nodes that a walk has found are the nearest of all that it has seen.
+    """Whether the `count` nearest of some nodes that a walk has found are the nearest of all that it has seen.
 
-    Those that it has not kept have estimates above all that were kept. They can be as wrong as these are, and more: the
-    `count`-th distance has to be less than the greatest estimate by several times the largest error.
+    The others have estimates above all of these. They can be as wrong as these are, and more: the `count`-th distance
+    has to be less than the greatest estimate by several times the largest error.
     """
     are_squares = metric is not Metric.DOT
     unseen = least_unseen(address_of(estimates), address_of(distances), len(estimates), are_squares, _ERRORS)

@@ -16,6 +16,10 @@ query in the same ways, or numbers of codewords, one byte a sub-vector, into a t
 _EDGES_AT_ONCE = 32
 _LINE_BYTES = 64
 
+_AHEAD_BYTES = 1536
+"""About how many bytes of nodes are requested before they are compared. More of them wait for each other, and nothing
+is compared meanwhile."""
+
 
 def _node_distance(kind, nodes, width, query, node):
     wanted = pointer_f32(query)
@@ -132,9 +136,16 @@ def _descended(
 
 
 @inlined
-def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, coming):
-    """Puts the nodes that some edges lead to and that were not seen before into `coming`, asks for their values, and
-    returns how many they are; -1 if an edge leaves the graph."""
+def _ask_for_row(address, num_bytes):
+    for place in range(0, num_bytes, _LINE_BYTES):
+        prefetch(address + place)
+    return 0
+
+
+@inlined
+def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, ahead, coming):
+    """Puts the nodes that some edges lead to and that were not seen before into `coming`, asks for the values of the
+    first `ahead`, and returns how many they are; -1 if an edge leaves the graph."""
     count = 0
     for edge in range(start, stop):
         target = np.int64(targets[edge])
@@ -143,10 +154,10 @@ def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, coming):
         bit = np.uint8(1 << (target & 7))
         if seen[target >> 3] & bit == 0:
             seen[target >> 3] |= bit
+            if count < ahead:
+                _ask_for_row(nodes + target * row_bytes, row_bytes)
             coming[count] = target
             count += 1
-            for place in range(0, row_bytes, _LINE_BYTES):
-                prefetch(nodes + target * row_bytes + place)
     return count
 
 
@@ -216,6 +227,7 @@ def nearest_nodes(
     num_open = _push(next_keys, next_nodes, 0, best, node, np.float32(1))
     num_found = 0
     row_bytes = width * (4 if kind in (SQUARED_L2, DOT) else 1)
+    ahead = max(2, _AHEAD_BYTES // max(row_bytes, 1))
     coming = np.empty(_EDGES_AT_ONCE, np.int64)
     seen[node >> 3] |= np.uint8(1 << (node & 7))
     if returned == 0 or wanted[node] == 1:
@@ -235,12 +247,14 @@ def nearest_nodes(
             return -1
         for first in range(start, stop, _EDGES_AT_ONCE):
             count = _unseen(
-                targets, first, min(first + _EDGES_AT_ONCE, stop), num_nodes, seen, nodes, row_bytes, coming
+                targets, first, min(first + _EDGES_AT_ONCE, stop), num_nodes, seen, nodes, row_bytes, ahead, coming
             )
             if count < 0:
                 return -1
             for place in range(count):
                 target = coming[place]
+                if place + ahead < count:
+                    _ask_for_row(nodes + coming[place + ahead] * row_bytes, row_bytes)
                 distance = _distance(kind, nodes, width, query, target)
                 if num_found < effort or distance < keys[0]:
                     prefetch(edge_ends + 8 * target)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lance_spark
+from lance_spark.index.vector import segment
 from lance_spark.index.vector.storage import GraphNodes
 from lance_spark.index.vector.stored.flat import row_codes
 from lance_spark.index.vector.stored.graph import Graph
@@ -67,6 +68,24 @@ def test_rows_and_distances_are_those_of_the_vectors(
     assert sum(len(rows.keys() & of_all.keys()) for rows, of_all in zip(results, exact, strict=True)) >= 190
     for rows, of_all in zip(results, exact, strict=True):
         assert all(distance == of_all[row] for row, distance in rows.items() if row in of_all)
+
+
+@pytest.mark.parametrize("settled", [[True], [False, True]])
+def test_vectors_of_the_nearest_nodes_are_compared_and_of_all_if_need_be(
+    tmp_path: Path, settled: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, query = indexed(tmp_path, np.random.default_rng(1).normal(size=(ROWS, 24)).astype("f4")), np.ones(24, "f4")
+    expected = found(dataset, query)
+    assert found(dataset, query) == expected
+    compared = []
+
+    def is_settled(metric: Any, estimates: Any, distances: Any, count: int) -> bool:
+        compared.append(len(distances))
+        return settled[len(compared) - 1]
+
+    monkeypatch.setattr(segment, "_is_settled", is_settled)
+    assert found(dataset, query) == expected
+    assert compared == [30, 50][: len(settled)]
 
 
 def test_the_first_walk_makes_no_codes(tmp_path: Path, walks: list[bool]) -> None:
