@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,7 @@ import numpy.typing as npt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.distances import (
-    cosine_f32,
-    cosine_f64,
-    dot_f32,
-    dot_f64,
-    hamming_u8,
-    squared_l2_f32,
-    squared_l2_f64,
-)
+from lance_spark.kernels.vector.distances import COSINE, DOT, SQUARED_L2, distances_f32, distances_f64, hamming_u8
 
 Vectors = npt.NDArray[Any]
 Float32Array = npt.NDArray[np.float32]
@@ -61,14 +55,7 @@ class Metric(str, Enum):
         return cls.L2 if folded == "euclidean" else next((metric for metric in cls if metric.value == folded), None)
 
 
-_KERNELS = {
-    (Metric.L2, 4): squared_l2_f32,
-    (Metric.L2, 8): squared_l2_f64,
-    (Metric.DOT, 4): dot_f32,
-    (Metric.DOT, 8): dot_f64,
-    (Metric.COSINE, 4): cosine_f32,
-    (Metric.COSINE, 8): cosine_f64,
-}
+_KINDS = {Metric.L2: SQUARED_L2, Metric.DOT: DOT, Metric.COSINE: COSINE}
 
 
 def distances(metric: Metric, vectors: Vectors, query: Vectors) -> Float32Array:
@@ -113,7 +100,7 @@ def distances_of_parts(metric: Metric, parts: Int64Array, lengths: Int64Array, q
     """
     wanted = np.ascontiguousarray(query)
     out = _empty(metric, int(np.add.reduce(lengths)), wanted.dtype)
-    run = hamming_u8 if metric is Metric.HAMMING else _KERNELS[metric, wanted.dtype.itemsize]
+    run = _kernel(metric, wanted.dtype)
     run(address_of(parts), address_of(lengths), len(parts), len(wanted), address_of(wanted), address_of(out))
     return _distances(metric, out)
 
@@ -128,7 +115,7 @@ def distances_to_each(metric: Metric, vectors: Vectors, counts: Int64Array, quer
     rows = np.ascontiguousarray(vectors, computed_type(vectors.dtype))
     wanted = np.ascontiguousarray(queries, rows.dtype)
     out = _empty(metric, len(rows), rows.dtype)
-    run = hamming_u8 if metric is Metric.HAMMING else _KERNELS[metric, rows.dtype.itemsize]
+    run = _kernel(metric, rows.dtype)
     starts = np.cumsum(counts) - counts
     parts, lengths = address_of(rows) + starts * rows.strides[0], np.ascontiguousarray(counts)
     places = zip(
@@ -141,6 +128,13 @@ def distances_to_each(metric: Metric, vectors: Vectors, counts: Int64Array, quer
     for part, length, query, target in places:
         run(part, length, 1, rows.shape[1], query, target)
     return _distances(metric, out)
+
+
+def _kernel(metric: Metric, dtype: np.dtype[Any]) -> Callable[..., object]:
+    """The kernel for vectors of a type that `computed_type` returns."""
+    if metric is Metric.HAMMING:
+        return hamming_u8
+    return partial(distances_f64 if dtype.itemsize == 8 else distances_f32, _KINDS[metric])
 
 
 def _empty(metric: Metric, num_rows: int, dtype: npt.DTypeLike) -> Vectors:

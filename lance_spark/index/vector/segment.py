@@ -35,7 +35,7 @@ _ERRORS = 3
 """How many times the largest error of the nodes that were kept the error of another one can be."""
 
 _NEAR_NODES = 3
-"""Nodes that a walk by rounded vectors found are compared by their vectors, first so many for each candidate."""
+"""How many nodes for each candidate are compared by their vectors first, of those that a walk by rounded ones found."""
 
 _BATCH_BYTES = 64 << 20
 """About how many bytes of vectors or codes are in memory at a time beside those that are cached."""

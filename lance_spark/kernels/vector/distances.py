@@ -23,6 +23,9 @@ from lance_spark.kernels.jit import (
     prefetch,
 )
 
+SQUARED_L2, DOT, COSINE = range(3)
+"""What is computed."""
+
 _AHEAD_BYTES = 2048
 """Distance in memory between the row that is compared and the one that is requested: rows that are in no near cache
 arrive in time. The machine's own prefetching keeps up less well."""
@@ -94,128 +97,40 @@ def _cosine(values, address, size, num_rows, dimension, wanted, results, zero):
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def squared_l2_f32(parts, lengths, num_parts, dimension, query, out):
-    """out[i] = sum over j of (vectors[i, j] - query[j]) ** 2"""
+@inlined
+def _of_rows(kind, values, address, size, num_rows, dimension, wanted, results, zero):
+    if kind == SQUARED_L2:
+        _squared_l2(values, address, size, num_rows, dimension, wanted, results, zero)
+    elif kind == DOT:
+        _dot(values, address, size, num_rows, dimension, wanted, results, zero)
+    else:
+        _cosine(values, address, size, num_rows, dimension, wanted, results, zero)
+    return 0
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def distances_f32(kind, parts, lengths, num_parts, dimension, query, out):
+    """out[i] = by `kind`: the sum over j of ``(vectors[i, j] - query[j]) ** 2``, the sum of
+    ``vectors[i, j] * query[j]``, or the cosine of the angle between both, NaN if one of them is zero."""
     block, length = pointer_i64(parts), pointer_i64(lengths)
-    wanted, done = pointer_f32(query), 0
+    wanted, zero, done = pointer_f32(query), np.float32(0), 0
     for part in range(num_parts):
         _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 4)
-        _squared_l2(
-            pointer_f32(block[part]),
-            block[part],
-            4,
-            length[part],
-            dimension,
-            wanted,
-            pointer_f32(out + done * 4),
-            np.float32(0),
-        )
+        address, results = block[part], pointer_f32(out + done * 4)
+        _of_rows(kind, pointer_f32(address), address, 4, length[part], dimension, wanted, results, zero)
         done += length[part]
     return 0
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def squared_l2_f64(parts, lengths, num_parts, dimension, query, out):
-    """As `squared_l2_f32`."""
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
+def distances_f64(kind, parts, lengths, num_parts, dimension, query, out):
+    """As `distances_f32`."""
     block, length = pointer_i64(parts), pointer_i64(lengths)
-    wanted, done = pointer_f64(query), 0
+    wanted, zero, done = pointer_f64(query), np.float64(0), 0
     for part in range(num_parts):
         _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 8)
-        _squared_l2(
-            pointer_f64(block[part]),
-            block[part],
-            8,
-            length[part],
-            dimension,
-            wanted,
-            pointer_f64(out + done * 8),
-            np.float64(0),
-        )
-        done += length[part]
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def dot_f32(parts, lengths, num_parts, dimension, query, out):
-    """out[i] = sum over j of vectors[i, j] * query[j]"""
-    block, length = pointer_i64(parts), pointer_i64(lengths)
-    wanted, done = pointer_f32(query), 0
-    for part in range(num_parts):
-        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 4)
-        _dot(
-            pointer_f32(block[part]),
-            block[part],
-            4,
-            length[part],
-            dimension,
-            wanted,
-            pointer_f32(out + done * 4),
-            np.float32(0),
-        )
-        done += length[part]
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def dot_f64(parts, lengths, num_parts, dimension, query, out):
-    """As `dot_f32`."""
-    block, length = pointer_i64(parts), pointer_i64(lengths)
-    wanted, done = pointer_f64(query), 0
-    for part in range(num_parts):
-        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 8)
-        _dot(
-            pointer_f64(block[part]),
-            block[part],
-            8,
-            length[part],
-            dimension,
-            wanted,
-            pointer_f64(out + done * 8),
-            np.float64(0),
-        )
-        done += length[part]
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def cosine_f32(parts, lengths, num_parts, dimension, query, out):
-    """out[i] = the cosine of the angle between vectors[i] and query, NaN if one of them is zero."""
-    block, length = pointer_i64(parts), pointer_i64(lengths)
-    wanted, done = pointer_f32(query), 0
-    for part in range(num_parts):
-        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 4)
-        _cosine(
-            pointer_f32(block[part]),
-            block[part],
-            4,
-            length[part],
-            dimension,
-            wanted,
-            pointer_f32(out + done * 4),
-            np.float32(0),
-        )
-        done += length[part]
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def cosine_f64(parts, lengths, num_parts, dimension, query, out):
-    """As `cosine_f32`."""
-    block, length = pointer_i64(parts), pointer_i64(lengths)
-    wanted, done = pointer_f64(query), 0
-    for part in range(num_parts):
-        _ask_for_part(block, part + _PARTS_AHEAD, num_parts, dimension * 8)
-        _cosine(
-            pointer_f64(block[part]),
-            block[part],
-            8,
-            length[part],
-            dimension,
-            wanted,
-            pointer_f64(out + done * 8),
-            np.float64(0),
-        )
+        address, results = block[part], pointer_f64(out + done * 8)
+        _of_rows(kind, pointer_f64(address), address, 8, length[part], dimension, wanted, results, zero)
         done += length[part]
     return 0
 
