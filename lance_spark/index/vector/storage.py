@@ -28,6 +28,9 @@ UInt64Array = npt.NDArray[np.uint64]
 
 _ID_BYTES = 8
 
+_IDS_AT_ONCE = 1 << 22
+"""About how many row ids are read at a time."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -212,6 +215,14 @@ class VectorStorage(ABC):
             return [(partition, partition.num_bytes) for partition in self._read(missing)]
 
         return cached_parts(self._owner, "rows", numbers, make)
+
+    def row_ids(self) -> Iterator[UInt64Array]:
+        """The row ids of all partitions, those of some at a time."""
+        filled = np.flatnonzero(self.partitions.lengths)
+        groups = self.partitions.lengths[filled].cumsum() // _IDS_AT_ONCE
+        for numbers in np.split(filled, np.flatnonzero(np.diff(groups)) + 1):
+            for (ids,) in self._values(numbers.tolist(), {}) if len(numbers) else ():
+                yield ids
 
     def _read(self, numbers: Sequence[int]) -> list[Partition]:
         """Some partitions, by one read: it costs as much for one as for many."""

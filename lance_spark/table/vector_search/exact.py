@@ -82,6 +82,11 @@ class ExactSearch:
             self._compare_stored(group, stored.read(group), ids[start:stop], addresses[start:stop])
             start = stop
 
+    def read_matching_rows(self, manifest: Manifest, addresses: UInt64Array) -> None:
+        """Compares those of the rows at `addresses` (uint64[n], ascending, distinct) for which the filter is true."""
+        rows = by_fragment(addresses)
+        self._scan_rows([(manifest.fragments.with_id(number), offsets) for number, offsets in rows])
+
     def offer_candidates(self, manifest: Manifest, found: Sequence[Hits]) -> bool:
         """Compares the candidates of a single query where their vectors are; False if they have to be read.
 
@@ -145,7 +150,7 @@ class ExactSearch:
         self.num_rows += batch.num_rows
         addresses = batch.column(ROW_ADDRESS).to_numpy()
         row_ids = batch.column(ROW_ID).to_numpy() if ROW_ID in batch.schema.names else addresses
-        column = _innermost(batch.column(0))
+        column = innermost(batch.column(0))
         if self._query.column.is_multivector:
             for vectors, collector in zip(self._query.queries, self._collectors, strict=True):
                 collector.offer(_least_sums(column, vectors, self._query), row_ids, addresses)
@@ -189,8 +194,8 @@ class ExactSearch:
             NearestRows.offer_to_each(chosen, counts, found, row_ids[rows], addresses[rows])
 
 
-def _innermost(column: pa.Array) -> pa.Array:
-    """The vectors, which can be a field of structs."""
+def innermost(column: pa.Array) -> pa.Array:
+    """The vectors of a column, which can be a field of structs."""
     while pa.types.is_struct(column.type):
         column = pc.struct_field(column, 0)
     return column

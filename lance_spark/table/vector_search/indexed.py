@@ -32,7 +32,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.vector_search.exact import ExactSearch
-from lance_spark.table.vector_search.live_rows import live_rows
+from lance_spark.table.vector_search.live_rows import infinite_rows, live_rows
 from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.segments import chosen_segments
 
@@ -113,7 +113,9 @@ def nearest_hits(
         if not ids and its_ids:
             continue
         try:
-            found = _SegmentSearch(scan, manifest, query, use, ids, use_scalar_index).found(segment)
+            segment_search = _SegmentSearch(scan, manifest, query, use, ids, use_scalar_index)
+            found = segment_search.found(segment)
+            infinite = segment_search.infinite_rows(segment, found)
         except LanceError as error:
             warn_unused(segment.name, segment.uuid, error)
             continue
@@ -124,6 +126,8 @@ def nearest_hits(
         elif not search.offer_candidates(manifest, found.hits):
             rows = _Rows.of(found.hits)
             search.read_rows(manifest, rows.addresses, rows.row_ids)
+        if len(infinite):
+            search.read_matching_rows(manifest, infinite)
         covered |= ids
         use.probed.segments += 1
         if segment.name not in use.probed.indexes:
@@ -208,6 +212,23 @@ class _SegmentSearch:
             return self._rows_of_vectors(opened, live)
         found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
         return found if opened.has_exact_distances else _Candidates(found)
+
+    def infinite_rows(self, segment: VectorSegment, found: list[Hits] | _Rows | _Candidates) -> UInt64Array:
+        """uint64[n], ascending: rows that can be among the nearest beside those that were found. No index has vectors
+        with an infinity: by dot they can come first, by l2 they come last, by cosine they have no distance.
+
+        Raises:
+            LanceError: a file is missing or broken.
+        """
+        query = self.query
+        is_wanted = query.metric is Metric.DOT
+        if query.metric is Metric.L2 and query.within.upper is None and self.use.probing.maximum is None:
+            hits = found.hits if isinstance(found, _Candidates) else found if isinstance(found, list) else []
+            is_wanted = any(len(some.distances) < query.k for some in hits)
+        # Of the rows that a filter leaves all are compared where they are few.
+        if not is_wanted or isinstance(found, _Rows) or self.use.fast_search:
+            return np.empty(0, np.uint64)
+        return infinite_rows(self.manifest, self.fragment_ids, segment, self.scan)
 
     def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _Rows:
         """Candidates for a query of several vectors: the rows that have one of the nearest vectors to one of them.

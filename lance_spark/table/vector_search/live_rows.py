@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +20,12 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, row_addresses
 from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.vector_search.exact import innermost, values_of
 from lance_spark.table.vector_search.segments import fragment_reuse_of
 
 Int64Array = npt.NDArray[np.int64]
@@ -43,12 +48,46 @@ def live_rows(
         CorruptFileError: a fragment does not say its row ids.
     """
 
+    live = _live_rows(manifest, fragment_ids, segment, scan)
+    return live if allowed is None else _AllowedRows(live, allowed)
+
+
+def infinite_rows(
+    manifest: Manifest, fragment_ids: pyroaring.BitMap, segment: VectorSegment, scan: Scan
+) -> UInt64Array:
+    """uint64[n], ascending: the addresses of the rows of these fragments whose vectors have an infinity and are not in
+    the segment. What is compared for that, the row ids of the index and the vectors of the rows that it does not have,
+    is read once.
+
+    Raises:
+        LanceError: a file is missing or broken.
+    """
+    live, opened = _live_rows(manifest, fragment_ids, segment, scan), segment.opened()
+    if live.are_those_of(segment) and int(opened.storage.partitions.lengths.sum()) >= int(live.num_rows.sum()):
+        return np.empty(0, np.uint64)
+
+    def make() -> tuple[UInt64Array, int]:
+        found = [np.empty(0, np.uint64)]
+        plan = replace(scan, filter=None).with_addresses
+        rows = by_fragment(live.without(opened.storage.row_ids()))
+        for batch in plan.read_offsets([(manifest.fragments.with_id(number), offsets) for number, offsets in rows]):
+            vectors = innermost(batch.column(0))
+            values = values_of(vectors, vectors.type.list_size)
+            has_infinity = np.isinf(values).any(axis=1) & vectors.is_valid().to_numpy(zero_copy_only=False)
+            found.append(batch.column(ROW_ADDRESS).to_numpy()[has_infinity])
+        joined = np.concatenate(found)
+        return joined, joined.nbytes + len(fragment_ids)
+
+    # The same in all versions in which the same rows are deleted.
+    return cached_part(opened, ("infinite rows", fragment_ids.serialize(), live.deletions), make)
+
+
+def _live_rows(manifest: Manifest, fragment_ids: pyroaring.BitMap, segment: VectorSegment, scan: Scan) -> _LiveRows:
     def make() -> tuple[_LiveRows, int]:
         found = _LiveRows.of(manifest, [*manifest.fragments.with_ids(fragment_ids)], segment, scan)
         return found, found.num_bytes
 
-    live = cached_part(manifest, ("live rows", segment.uuid, fragment_ids.serialize()), make)
-    return live if allowed is None else _AllowedRows(live, allowed)
+    return cached_part(manifest, ("live rows", segment.uuid, fragment_ids.serialize()), make)
 
 
 @dataclass(frozen=True)
@@ -82,6 +121,27 @@ class _LiveRows:
         may_exclude |= len(rows) != len(segment.fragment_ids)
         num_rows = np.array([rows[id_] for id_ in ids.tolist()], np.int64)
         return cls(ids, num_rows, deleted, row_ids, reuse, may_exclude)
+
+    @cached_property
+    def deletions(self) -> bytes:
+        """Tells whether the same rows are deleted."""
+        return hashlib.sha256(self.deleted.tobytes()).digest()
+
+    def are_those_of(self, segment: VectorSegment) -> bool:
+        """Whether the fragments are those that a segment was built for."""
+        return np.array_equal(self.ids, segment.fragment_ids.to_array())
+
+    def without(self, row_ids: Iterable[UInt64Array]) -> UInt64Array:
+        """uint64[n], ascending: the addresses of the rows that are not deleted and that no row id leads to."""
+        starts, lengths = self._spans
+        firsts = lengths.cumsum() - lengths
+        is_known = np.zeros(int(lengths.sum()), np.bool_)
+        for addresses in chain([self.deleted], (where[known] for where, known in map(self, row_ids))):
+            places = starts.searchsorted(addresses, side="right") - 1
+            is_known[firsts[places] + addresses - starts[places]] = True
+        (others,) = (~is_known).nonzero()
+        places = firsts.searchsorted(others, side="right") - 1
+        return starts[places] + others.astype(np.uint64) - firsts[places]
 
     @cached_property
     def _spans(self) -> tuple[UInt64Array, UInt64Array]:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, tensor
 from lance_spark.index.vector.metrics import Float32Array, Metric
-from lance_spark.index.vector.storage import Partition
+from lance_spark.index.vector.storage import Partition, UInt64Array
 from lance_spark.index.vector.stored.product import ProductStorage, codebook_shape
 
 _TRAILER = struct.Struct("<QHH4s")
@@ -49,6 +49,10 @@ class LegacyStorage(ProductStorage):
 
     def _read(self, numbers: Sequence[int]) -> list[Partition]:
         return [self._in_content(number) for number in numbers]
+
+    def row_ids(self) -> Iterator[UInt64Array]:
+        for number in range(len(self.partitions.lengths)):
+            yield self._in_content(number).row_ids
 
     def _in_content(self, number: int) -> Partition:
         start, num_rows = int(self.partitions.offsets[number]), int(self.partitions.lengths[number])
