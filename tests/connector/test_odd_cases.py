@@ -80,3 +80,12 @@ def test_cached_frames_are_used_and_never_stale(spark: SparkSession, uri: str) -
     assert spark.table(name).where("id > 1").count() == 3
     assert spark.sql(f"SELECT max(id) AS m FROM {name} WHERE id > 1").first().m == 4
     frame.unpersist()
+
+
+def test_nulls_among_the_values_of_a_map(spark: SparkSession, uri: str) -> None:
+    """Functions of functions read a value before they ask whether it is null."""
+    rows = "VALUES (1, map('a', 1L, 'b', NULL)), (2, map('a', NULL)), (3, map()), (4, NULL)"
+    spark.sql(f"CREATE TABLE lance.`{uri}` AS SELECT id, m, array(named_struct('m', m)) AS l FROM {rows} AS t(id, m)")
+    any_above = "exists(map_values(m), x -> x > 0), exists(map_values(l[0].m), x -> x > 0)"
+    found = [tuple(row) for row in spark.sql(f"SELECT {any_above}, m['b'] FROM lance.`{uri}` ORDER BY id").collect()]
+    assert found == [(True, True, None), (None, None, None), (False, False, None), (None, None, None)]

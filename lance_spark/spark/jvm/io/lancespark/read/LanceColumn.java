@@ -10,6 +10,7 @@ import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -49,13 +50,22 @@ public final class LanceColumn extends ColumnVector {
     boolean empty = arrow.getValueCount() == 0;
     boolean fixed = arrow instanceof BaseFixedWidthVector && !empty;
     boolean text = arrow instanceof VarCharVector && !empty;
-    boolean list = arrow instanceof ListVector && !(arrow instanceof MapVector) && !empty;
+    boolean list = arrow instanceof ListVector && !empty;
     boolean direct = fixed || text || list;
     this.validity = direct && numNulls > 0 ? arrow.getValidityBuffer().memoryAddress() : 0;
     this.values = fixed || text ? arrow.getDataBuffer().memoryAddress() : 0;
     this.offsets = text || list ? arrow.getOffsetBuffer().memoryAddress() : 0;
     this.longs = arrow instanceof BigIntVector;
-    if (list) {
+    if (list && arrow instanceof MapVector map) {
+      // Not by Spark's own column: that one fails where code reads a value before it asks whether it is null.
+      StructVector pairs = (StructVector) map.getDataVector();
+      MapType types = (MapType) dataType();
+      this.children =
+          new LanceColumn[] {
+            new LanceColumn(pairs.getVectorById(0), types.keyType()),
+            new LanceColumn(pairs.getVectorById(1), types.valueType())
+          };
+    } else if (list) {
       this.children = new LanceColumn[] {new LanceColumn(((ListVector) arrow).getDataVector(), ((ArrayType) dataType()).elementType())};
     } else if (arrow instanceof StructVector struct && dataType() instanceof StructType types) {
       this.children = new LanceColumn[struct.size()];
@@ -142,7 +152,11 @@ public final class LanceColumn extends ColumnVector {
 
   @Override
   public ColumnarMap getMap(int row) {
-    return vector.getMap(row);
+    if (offsets == 0) {
+      return vector.getMap(row);
+    }
+    int start = offset(row);
+    return new ColumnarMap(children[0], children[1], start, offset(row + 1) - start);
   }
 
   @Override
