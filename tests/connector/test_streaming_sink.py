@@ -238,6 +238,41 @@ def test_merge_schema_brings_new_columns(spark: SparkSession, source: str, tmp_p
     assert [tuple(row) for row in found] == [(9, "n9", None), (10, "n10", 20), (11, "n11", 22)]
 
 
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (id)"], ids=["plain", "partitioned"])
+def test_merge_schema_of_a_table_by_name_goes_on(spark: SparkSession, source: str, tmp_path: Path, parts: str) -> None:
+    add(spark, source, 10, 12)
+    target = source + "_grown"
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, twice BIGINT) USING lance {parts}")
+    rows = spark.readStream.option("maxFilesPerTrigger", 1).table(source)
+    # Each epoch looks up the table that it writes to: no row of it comes twice.
+    known = spark.table(target).select("id")
+    frame = rows.join(known, "id", "left_anti").selectExpr("id", "id * 2 AS twice", "s")
+    query = run(frame, target, tmp_path / "c", mergeSchema="true")
+    assert len([item for item in query.recentProgress if item["numInputRows"]]) > 1
+    found = spark.table(target).orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(n, 2 * n, f"n{n}") for n in range(12)]
+
+
+def test_query_by_name_goes_on_after_others_added_columns(spark: SparkSession, source: str, tmp_path: Path) -> None:
+    target = source + "_copy"
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance")
+    writer = stream(spark, source).writeStream.option("checkpointLocation", str(tmp_path / "c"))
+    query = writer.toTable(target)
+    try:
+        query.processAllAvailable()
+        spark.sql(f"ALTER TABLE {target} ADD COLUMN more INT")
+        add(spark, source, 10, 12)
+        query.processAllAvailable()
+        assert ids(spark, target) == list(range(12))
+        spark.sql(f"ALTER TABLE {target} DROP COLUMN s")
+        add(spark, source, 12, 13)
+        with pytest.raises(StreamingQueryException, match="`s` STRING has been removed"):
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert ids(spark, target) == list(range(12))
+
+
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_auto_compact_joins_small_files_and_keeps_rows_and_mark(
     spark: SparkSession, source: str, tmp_path: Path, partitioned: bool

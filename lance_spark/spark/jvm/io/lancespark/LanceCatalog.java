@@ -178,7 +178,7 @@ public class LanceCatalog
     if (table == null) {
       throw new NoSuchTableException(identifier);
     }
-    return table;
+    return evolving != null && table instanceof LanceTable found ? found.inEpoch(this, identifier) : table;
   }
 
   @Override

@@ -7,6 +7,7 @@ import io.lancespark.python.LanceException;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
 import io.lancespark.streaming.LanceEpochWriteBuilder;
+import io.lancespark.streaming.LanceSinkColumns;
 import io.lancespark.streaming.LanceStreams;
 import io.lancespark.write.LanceRowLevelOperation;
 import io.lancespark.write.LanceWriteBuilder;
@@ -16,7 +17,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
@@ -99,6 +102,11 @@ public class LanceTable
       described.set("version", reply.get("version"));
     }
     return LancePartitionedTable.of(described);
+  }
+
+  /** This version, as the streaming query of this thread may see it while it writes to {@code identifier}. */
+  public final LanceTable inEpoch(CatalogPlugin catalog, Identifier identifier) {
+    return LancePartitionedTable.of(LanceSinkColumns.hideAdded(description, catalog, identifier));
   }
 
   /** Whether both are versions of the same branch of the same table. */

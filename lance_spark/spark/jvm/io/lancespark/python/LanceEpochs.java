@@ -1,6 +1,7 @@
 package io.lancespark.python;
 
 import java.util.UUID;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
@@ -15,12 +16,22 @@ public final class LanceEpochs {
    * null if Spark does not know.
    */
   public static Long planned(String query, long epoch) {
-    StreamExecution running =
-        ((SparkSession) org.apache.spark.sql.SparkSession.active()).sharedState().activeStreamingQueries().get(UUID.fromString(query));
+    StreamExecution running = running(query);
     if (running == null) {
       return null;
     }
     Option<OffsetSeqMetadataBase> logged = running.offsetLog().offsetSeqMetadataForBatchId(epoch);
     return logged.isEmpty() ? null : (Long) logged.get().batchTimestampMs();
+  }
+
+  /** The plan that a query runs in each epoch; null if no such query runs. */
+  public static LogicalPlan plan(String query) {
+    StreamExecution running = query == null ? null : running(query);
+    return running == null ? null : running.logicalPlan();
+  }
+
+  private static StreamExecution running(String query) {
+    SparkSession session = (SparkSession) org.apache.spark.sql.SparkSession.active();
+    return session.sharedState().activeStreamingQueries().get(UUID.fromString(query));
   }
 }

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.StructType;
 
 /** The write of one epoch of a streaming query; Spark makes one for each epoch. */
 public class LanceEpochWriteBuilder implements SupportsTruncate {
-  private static final String QUERY_ID = "sql.streaming.queryId";
+  static final String QUERY_ID = "sql.streaming.queryId";
   private static final String EPOCH = "streaming.sql.batchId";
   private static final String CONTINUOUS = "__is_continuous_processing";
 

@@ -1,0 +1,70 @@
+package io.lancespark.streaming;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.python.Json;
+import io.lancespark.python.LanceEpochs;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.analysis.V2TableReference;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.types.StructType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The columns that the sink of a streaming query had when the query started. For each epoch Spark loads the sink's table
+ * by name, and ends the query if it has other columns. Epochs look at the newest columns themselves, so columns that were
+ * added meanwhile are hidden from that comparison.
+ */
+public final class LanceSinkColumns {
+  private LanceSinkColumns() {}
+
+  /** {@code description} of a table, without columns that were added to the sink of this thread's query. */
+  public static JsonNode hideAdded(JsonNode description, CatalogPlugin catalog, Identifier identifier) {
+    LogicalPlan plan = LanceEpochs.plan(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
+    if (!(plan instanceof WriteToMicroBatchDataSource write)
+        || !(write.relation() instanceof V2TableReference sink)
+        || !sink.catalog().equals(catalog)
+        || !sink.identifier().equals(identifier)) {
+      return description;
+    }
+    StructType started = new StructType();
+    for (Column column : CollectionConverters.asJava(sink.info().columns())) {
+      started = started.add(column.name(), column.dataType(), column.nullable());
+    }
+    ObjectNode hidden = description.deepCopy();
+    hidden.set("schema", narrowed(description.get("schema"), Json.type(started)));
+    return hidden;
+  }
+
+  /** A type without the members of structs that {@code known} does not have. */
+  private static JsonNode narrowed(JsonNode type, JsonNode known) {
+    if (!type.isObject() || !known.isObject() || !type.path("type").equals(known.path("type"))) {
+      return type;
+    }
+    ObjectNode found = type.deepCopy();
+    for (String part : new String[] {"elementType", "keyType", "valueType"}) {
+      if (type.has(part)) {
+        found.set(part, narrowed(type.get(part), known.get(part)));
+      }
+    }
+    if (type.has("fields")) {
+      Map<String, JsonNode> types = new HashMap<>();
+      known.get("fields").forEach(field -> types.put(field.get("name").asText(), field.get("type")));
+      ArrayNode fields = found.putArray("fields");
+      for (JsonNode field : type.get("fields")) {
+        JsonNode other = types.get(field.get("name").asText());
+        if (other != null) {
+          fields.add(((ObjectNode) field.deepCopy()).set("type", narrowed(field.get("type"), other)));
+        }
+      }
+    }
+    return found;
+  }
+}
