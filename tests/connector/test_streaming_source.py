@@ -284,7 +284,7 @@ def test_new_dataframe_reads_the_new_column(copy: Callable[..., Copy], uri: str)
     frame = query.frame(startingVersion=2)
     query.run(frame)
     found = query.spark.read.format("lance").load(query.target).orderBy("id").collect()
-    assert [(row.id, row.twice) for row in found] == [*((number, None) for number in range(5, 10)), (12, 24)]
+    assert [(row.id, row.twice) for row in found] == [*((number, 2 * number) for number in range(5, 10)), (12, 24)]
 
 
 def test_dropped_and_renamed_columns_stop_the_stream(copy: Callable[..., Copy], uri: str) -> None:
@@ -400,6 +400,24 @@ def test_rows_before_a_replacement_of_the_table_are_matched_by_name(spark: Spark
     spark.sql(f"INSERT INTO {name} VALUES (3, 'b3', 'a3')")
     found = batches(spark.readStream.option("skipChangeCommits", "true").table(name), tmp_path / "c")
     assert found == [Row(id=2, b="b2", a="a2"), Row(id=3, b="b3", a="a3")]
+
+
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def test_rows_before_a_default_have_it(spark: SparkSession, tmp_path: Path, parts: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
+    name = f"lance.db.defaults{'_parts' if parts else ''}"
+    spark.sql(f"CREATE TABLE {name} (id INT, p INT) USING lance {parts}")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    assert len(batches(spark.readStream.table(name), tmp_path / "c")) == 2
+    spark.sql(f"INSERT INTO {name} VALUES (3, 1), (4, 2)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN n INT")
+    spark.sql(f"INSERT INTO {name} VALUES (5, 2, 50)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN d STRING DEFAULT 'x'")
+    spark.sql(f"INSERT INTO {name} VALUES (6, 1, 60, 'y')")
+    spark.sql(f"DELETE FROM {name} WHERE id = 4")
+    stream = spark.readStream.option("ignoreDeletes", "true").table(name)
+    found = sorted(map(tuple, batches(stream, tmp_path / "c")))
+    assert found == [(3, 1, None, "x"), (4, 2, None, "x"), (5, 2, 50, "x"), (6, 1, 60, "y")]
 
 
 def test_null_of_an_older_version_in_a_column_that_is_required_now(copy: Callable[..., Copy], uri: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.streaming.history import OlderColumns, Step, StreamFile, StreamHistory, VersionStamp
+from lance_spark.spark.streaming.later_columns import LaterColumns
 from lance_spark.spark.streaming.offsets import ALL_FILES, BEGINNING, Offset
 from lance_spark.spark.streaming.options import LATEST, SourceOptions
 from lance_spark.spark.streaming.schema_check import added_columns, difference
@@ -286,11 +287,11 @@ class StreamReader:
         if start == end:
             return
         older = OlderColumns(self.history, self.schema, self.planned_at)
+        later = LaterColumns(self.history, self.schema, self.planned_at)
         if start.snapshot:
             begin = 0 if start == BEGINNING else start.index
             files = self.history.snapshot(end.version)[begin : None if end.is_complete else end.index]
-            columns = self._older(older, end.version)
-            yield from (replace(file, columns=columns) for file in files)
+            yield from self._as_planned(files, end.version, older, later)
             return
         first = start.version if not start.is_complete else start.version + 1
         for step in self._available(range(first, end.version + 1)):
@@ -298,8 +299,17 @@ class StreamReader:
                 continue
             begin = start.index if step.version == start.version else 0
             stop = None if step.version != end.version or end.index == ALL_FILES else end.index
-            columns = self._older(older, step.version)
-            yield from (replace(file, columns=columns) for file in step.files[begin:stop])
+            yield from self._as_planned(step.files[begin:stop], step.version, older, later)
+
+    def _as_planned(
+        self, files: Sequence[StreamFile], version: int, older: OlderColumns, later: LaterColumns
+    ) -> Iterator[StreamFile]:
+        """The files of a version, for reading the columns of the stream."""
+        columns = self._older(older, version)
+        if columns is None:
+            yield from later.added_to(files, version)
+        else:
+            yield from (replace(file, columns=columns) for file in files)
 
     def older_columns(self, version: int) -> LanceSchema | None:
         """The columns of the stream as a version has them; None if they are the same. Raises as `files`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.change_feed import versions_between
@@ -127,6 +127,10 @@ class StreamHistory(ABC):
             NotFoundError: it was cleaned up.
         """
 
+    @abstractmethod
+    def split(self, version: int, known: Split) -> Split | None:
+        """The split of a version that is a split of another one; None if it is not there. Raises as `columns`."""
+
     def keeps_field_ids(self, version: int) -> bool:
         """Whether the ids of columns mean the same in a version and in the one before it. Raises as `columns`."""
         return True
@@ -160,6 +164,9 @@ class PlainHistory(StreamHistory):
 
     def columns(self, version: int) -> LanceSchema:
         return self.location.at(version).manifest.schema
+
+    def split(self, version: int, known: Split) -> Split | None:
+        return replace(known, manifest=self.location.at(version).manifest)
 
     def keeps_field_ids(self, version: int) -> bool:
         file = self.location.at(version)
@@ -208,6 +215,11 @@ class PartitionedHistory(StreamHistory):
 
     def columns(self, version: int) -> LanceSchema:
         return self._at(version).lance_schema
+
+    def split(self, version: int, known: Split) -> Split | None:
+        table = self._at(version)
+        found = next((item for item in table.index.partitions if item.object_id == known.key), None)
+        return None if found is None else table.open(found)
 
     def _at(self, version: int) -> PartitionedTable:
         manifest = self.location.at(version).manifest
