@@ -31,6 +31,12 @@ BARE = 4
 RUNS = 5
 """Mini-block chunks of runs."""
 
+NULLS = 6
+"""Nulls only, without bytes."""
+
+CONSTANT = 7
+"""One value of up to 8 bytes, which is in the table of pages."""
+
 NO_LEVELS = -1
 
 NO_VALIDITY = -1
@@ -111,6 +117,20 @@ def _bare_value(source, place, width, valid_bits, values, target):
     else:
         copy_bytes(target, source + place * width, width)
     return np.int64(1) - np.int64(_bit_at(valid_bits, place)) if valid_bits else np.int64(0)
+
+
+@inlined
+def _constant_value(kind, value, width, values, target):
+    """Writes the value of a page without bytes, as `_chunk_value`; returns its level."""
+    if kind == CONSTANT:
+        if width > 0:
+            write_word(target, width, np.uint64(value))
+        elif value:
+            pointer_u8(values)[target >> 3] |= np.uint8(1 << (target & 7))
+        return np.int64(0)
+    for byte in range(width):
+        pointer_u8(target)[byte] = np.uint8(0)
+    return np.int64(1)
 
 
 @inlined
@@ -196,13 +216,13 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
     Args:
         data: the file.
         pages: ``int64[3, num_pages]``: the kind of each page; bytes of the sizes in its chunks (2 or 4), or of its
-            control words (up to 4), or where the bits of valid values begin, or `NO_VALIDITY`; the bits of a definition
-            level in its chunks, `NO_LEVELS` or `PACKED_LEVELS`.
+            control words (up to 4), or where the bits of valid values begin, or `NO_VALIDITY`, or its one value; the
+            bits of a definition level in its chunks, `NO_LEVELS` or `PACKED_LEVELS`.
         chunks: ``int64[4, num_chunks]``: the page of each chunk, its start in the file and its size, which are within
             the file, and the rows up to its end, ascending. A page of other kinds is one chunk, with all of its rows.
         rows: int64[num_rows], in any order.
         targets: int64[num_rows]: the place of each row in `values`; 0 for the order of `rows`.
-        width: bytes of a value: 1, 2, 4 or 8 if pages are packed or have runs; 0 for bits.
+        width: bytes of a value: 1, 2, 4 or 8 if pages are packed or have runs or one value; 0 for bits.
         values: where the values go; bits must be 0 before.
         validity: a bit for each value, all 0 before; those of values that are not null are set. 0 if no page has
             levels or bits of valid values.
@@ -236,6 +256,8 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
         elif kind == BARE:
             valid_bits = np.int64(0) if size_bytes == NO_VALIDITY else data + size_bytes
             level = _bare_value(start, row - first, width, valid_bits, values, target)
+        elif kind in (NULLS, CONSTANT):
+            level = _constant_value(kind, size_bytes, width, values, target)
         else:
             count = ends[chunk] - first
             level_bits = of_page[2 * num_pages + page]

@@ -76,7 +76,7 @@ class DictionaryRows:
         """What is copied for a value."""
         return self.indices.values
 
-    def taken(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+    def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """The values of `rows` (int64[n], in any order); None as `SingleRows.taken`."""
         num_rows = len(rows)
         copied = self.indices.copied([RowsOfColumn(self.indices, data, rows)], num_rows)

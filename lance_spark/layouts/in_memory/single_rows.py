@@ -1,8 +1,8 @@
 """Values of single rows of a column, copied from a file in memory by one call of a kernel.
 
 That is possible for values of fixed width in mini-block chunks, flat, packed or in runs, in full-zip pages of vectors,
-and in flat pages of version 2.0, with or without nulls. The chunks of all pages are listed once; what a chunk says
-about itself is checked at each read.
+in flat pages of version 2.0, with or without nulls, and in pages of one value or of nulls only. The chunks of all pages
+are listed once; what a chunk says about itself is checked at each read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
 from lance_spark.kernels.layouts.single_rows import (
     BARE,
     BITS,
+    CONSTANT,
     FLAT,
     NO_LEVELS,
     NO_VALIDITY,
+    NULLS,
     PACKED,
     PACKED_LEVELS,
     RUNS,
@@ -40,8 +42,10 @@ from lance_spark.kernels.layouts.single_rows import (
     copy_values,
 )
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, PageLayout
+from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.leaf.values import EMPTY
 from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
@@ -53,6 +57,13 @@ _WORDS, _DATA = 0, 1
 _NUM_BUFFERS = 2
 _SMALL_SIZES, _LARGE_SIZES = 2, 4
 """Bytes of the sizes in a chunk."""
+
+_WORD_SIZES = (1, 2, 4, 8)
+_BOOLEANS = (b"\x00", b"\x01")
+"""What the one value of a page can be."""
+
+_MAX_NULL_BITS = 1 << 17
+"""Of a null without bytes in the file: room for a few thousand of them is allocated."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class SingleRows:
             if pa.types.is_fixed_size_list(data_type) and isinstance(layouts[0], FullZipLayout):
                 found = _zipped(values, pages, layouts, data)
             else:
-                found = cls.of_mini_blocks(values, pages, layouts, data)
+                found = _of_constants_and_chunks(values, pages, layouts, data)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
         return found if found is not None and int(found.chunks[3, -1]) == column.num_rows else None
@@ -117,11 +128,18 @@ class SingleRows:
         """A column of such pages of the file `data`; None if one of them is not inside of it."""
         if not all(page.is_inside(values, data.size) for page in pages):
             return None
+        kinds = [NULLS if page.values is None else BARE for page in pages]
         valid = [NO_VALIDITY if page.validity is None else page.validity.position for page in pages]
-        of_pages = np.array([[BARE] * len(pages), valid, [NO_LEVELS] * len(pages)], np.int64)
-        starts, sizes = zip(*[page.values for page in pages], strict=True)
+        of_pages = np.array([kinds, valid, [NO_LEVELS] * len(pages)], np.int64)
+        starts, sizes = zip(*[page.values or (0, 0) for page in pages], strict=True)
         ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
         return cls(values, data.size, of_pages, np.array([range(len(pages)), starts, sizes, ends], np.int64))
+
+    @classmethod
+    def of_nulls(cls, data_type: pa.DataType, num_rows: int) -> SingleRows | None:
+        """A column that its file does not have; None if values of the type are of other kinds."""
+        values = FixedWidth.of_type(data_type)
+        return None if values is None else cls.of_bare_pages(values, [BarePage(None, None, num_rows)], EMPTY)
 
     @property
     def num_bytes(self) -> int:
@@ -140,6 +158,10 @@ class SingleRows:
             return None if copied is None else self.values.array(copied[0], num_rows, copied[1])
         except CorruptFileError:
             return None
+
+    def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """`taken` of this column alone."""
+        return self.taken([RowsOfColumn(self, data, rows)], len(rows))
 
     def copied(self, parts: Sequence[RowsOfColumn], num_rows: int) -> tuple[pa.Buffer, pa.Buffer | None] | None:
         """The values of `taken` side by side, and the bits of those that are not null; None if there is no null."""
@@ -184,7 +206,7 @@ class SingleRows:
     def _may_be_null(self) -> bool:
         kind, second, level_bits = self.pages
         is_bare = kind == BARE
-        has_levels = np.where(kind == ZIPPED, second > 0, level_bits != NO_LEVELS)
+        has_levels = np.where(kind == ZIPPED, second > 0, (level_bits != NO_LEVELS) | (kind == NULLS))
         return bool(np.any(np.where(is_bare, second != NO_VALIDITY, has_levels)))
 
 
@@ -192,12 +214,12 @@ class BarePage(NamedTuple):
     """A page of values side by side, without chunks and levels.
 
     Attributes:
-        values: where they are in the file.
+        values: where they are in the file; None if all are null.
         validity: where the bits are that say which of them are valid; None if all are.
         num_rows: of the page.
     """
 
-    values: EncodedBuffer
+    values: EncodedBuffer | None
     validity: EncodedBuffer | None
     num_rows: int
 
@@ -212,10 +234,14 @@ class BarePage(NamedTuple):
 
     def is_inside(self, values: FixedWidth, file_size: int) -> bool:
         """Whether a file of that size has all values and bits, and their buffers are as long as they have to be."""
-        held = [(self.values, self.num_bytes(values))]
-        if self.validity is not None:
-            held.append((self.validity, self.num_valid_bytes))
-        return all(0 <= start <= file_size - size and needed <= size for (start, size), needed in held)
+        held = [(self.values, self.num_bytes(values)), (self.validity, self.num_valid_bytes)]
+        if self.values is None and values.value_bits > _MAX_NULL_BITS:
+            return False
+        return all(
+            0 <= buffer.position <= file_size - buffer.size and needed <= buffer.size
+            for buffer, needed in held
+            if buffer is not None
+        )
 
 
 class RowsOfColumn(NamedTuple):
@@ -292,6 +318,50 @@ def _zipped(
     starts, sizes = zip(*[page.buffers[0] for page in pages], strict=True)
     ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
     return SingleRows(values, data.size, of_pages, np.array([range(count), starts, sizes, ends], np.int64))
+
+
+def _of_constants_and_chunks(
+    values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], data: pa.Buffer
+) -> SingleRows | None:
+    """A column of mini-block pages and pages of one value; None if one of them is of another kind.
+
+    Raises:
+        CorruptFileError: a page contradicts the format.
+    """
+    forms = [_constant_form(values, page, layout) for page, layout in zip(pages, layouts, strict=True)]
+    others = [number for number, form in enumerate(forms) if form is None]
+    part = None
+    if others:
+        part = SingleRows.of_mini_blocks(
+            values, [pages[place] for place in others], [layouts[place] for place in others], data
+        )
+        if part is None or len(others) == len(pages):
+            return part
+    of_pages = np.array([form or (0, 0, 0) for form in forms], np.int64).T.copy()
+    chunks = np.array([(place, 0, 0, pages[place].num_rows) for place, form in enumerate(forms) if form], np.int64).T
+    if part is not None:
+        of_pages[:, others] = part.pages
+        owners, starts, sizes, ends = part.chunks
+        counts = np.diff(ends, prepend=0)
+        chunks = np.concatenate([chunks, [np.array(others)[owners], starts, sizes, counts]], axis=1)
+        chunks = chunks[:, chunks[0].argsort(kind="stable")]
+    chunks = np.ascontiguousarray(chunks)
+    np.cumsum(chunks[3], out=chunks[3])
+    return SingleRows(values, data.size, of_pages, chunks)
+
+
+def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
+    """The column of the table of pages for a page of one value, or of nulls only; None for others."""
+    if not isinstance(layout, ConstantLayout) or page.buffers or len(layout.layers) != 1 or layout.layers[0].is_list:
+        return None
+    value = layout.inline_value
+    if value is None:
+        may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM and values.value_bits <= _MAX_NULL_BITS
+        return (NULLS, 0, NO_LEVELS) if may_be_null else None
+    size = (values.value_bits + 7) // 8
+    if size not in _WORD_SIZES or len(value) != size or (values.bits == 1 and value not in _BOOLEANS):
+        return None
+    return CONSTANT, int.from_bytes(value, "little", signed=True), NO_LEVELS
 
 
 def _form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:

@@ -15,7 +15,7 @@ from lance_spark.layouts.v2_0.base import ArrayEncoding, PageBuffers
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.fixed_size_list import FixedSizeList
 from lance_spark.layouts.v2_0.flat import Flat
-from lance_spark.layouts.v2_0.nullable import NoNull, Nullable, SomeNull
+from lance_spark.layouts.v2_0.nullable import AllNull, NoNull, Nullable, SomeNull
 
 _ALIGNMENT = 8
 
@@ -52,6 +52,8 @@ class FlatColumn(InMemoryColumn):
         """Views of the file."""
         arrays, num_read = [], 0
         for page in self._pages:
+            if page.values is None:
+                return None
             start, num_bytes, num_valid = page.values.position, page.num_bytes(self._values), page.num_valid_bytes
             if not page.is_inside(self._values, data.size) or (data.address + start) % _ALIGNMENT:
                 return None
@@ -65,8 +67,8 @@ def _page(values: FixedWidth, encoding: ArrayEncoding, buffers: PageBuffers, num
     """A page of `num_rows` rows, if it holds `values`."""
     valid = None
     nullability = encoding.nullability if isinstance(encoding, Nullable) else NoNull(encoding)
-    if not isinstance(nullability, NoNull | SomeNull):
-        return None
+    if isinstance(nullability, AllNull):
+        return BarePage(None, None, num_rows)
     if isinstance(nullability, SomeNull):
         validity = nullability.validity
         if not isinstance(validity, Flat) or validity.width != 1 or validity.scheme != "none":

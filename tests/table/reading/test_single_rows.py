@@ -154,7 +154,42 @@ def test_fragments_of_several_versions_and_without_the_column(tmp_path: Path, ta
     for indices in ([5, 2999, 3000, 3499], [1, 0], [3001]):
         for columns in (["a"], ["b"], ["a", "b"]):
             assert dataset.take(indices, columns).equals(reference.take(indices, columns))
-    assert taken.columns > 0
+    assert taken.columns == 12
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_nulls_and_equal_values(tmp_path: Path, dtype: pa.DataType, writer: str, version: Any, taken: Taken) -> None:
+    uri, values = str(tmp_path / "t"), column(dtype, rows=3000)
+    equal = pa.concat_arrays([values.slice(7, 1)] * 3000) if pa.types.is_fixed_size_list(dtype) else None
+    equal = equal or pa.repeat(values[7], 3000)
+    parts = [pa.table({"c": part}) for part in (values, pa.nulls(3000, dtype), equal, values)]
+    for number, part in enumerate(parts):
+        mode: Any = "append" if number else "create"
+        if writer == "reference":
+            lance.write_dataset(part, uri, data_storage_version=version, mode=mode)
+        else:
+            lance_spark.write(part, uri, file_format_version=version, mode=mode)
+    dataset, table = opened(uri), pa.concat_tables(parts)
+    for indices in ([3001, 5999], [6000, 8999, 3000], [11_999, 3, 8000, 4000, 4000, 2999]):
+        found = dataset.take(indices)
+        found.validate(full=True)
+        assert found.equals(table.take(indices))
+    assert taken.columns == 3
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_pages_of_nulls_among_others(tmp_path: Path, version: Any, taken: Taken) -> None:
+    page = 1 << 20
+    numbers, places = np.random.default_rng(3).integers(0, 1 << 62, 3 * page), np.arange(3 * page) // page
+    table = pa.table({"x": pa.array(numbers, mask=places == 1)})
+    lance_spark.write(table, str(tmp_path / "t"), file_format_version=version, max_rows_per_file=3 * page)
+    found, _ = encoded(str(tmp_path / "t"))
+    assert [len(page.buffers) for page in found.pages] == [2, 0, 2]
+    indices = np.random.default_rng(4).integers(0, len(table), 900)
+    assert opened(str(tmp_path / "t")).take(indices).equals(table.take(indices))
+    assert taken.columns == 1
 
 
 OTHERS = {

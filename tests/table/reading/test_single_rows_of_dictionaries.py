@@ -44,15 +44,15 @@ def column(dtype: pa.DataType, nulls: str, rows: int = ROWS) -> pa.Array:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each column that was copied."""
     found: list[int] = []
-    for kind in (SingleRows, DictionaryRows):
-        plain = kind.taken
+    for kind, name in ((SingleRows, "taken"), (DictionaryRows, "of_rows")):
+        plain = getattr(kind, name)
 
         def counted(self: Any, *arguments: Any, plain: Any = plain) -> pa.Array | None:
             values = plain(self, *arguments)
             found.extend([] if values is None else [len(values)])
             return values
 
-        monkeypatch.setattr(kind, "taken", counted)
+        monkeypatch.setattr(kind, name, counted)
     return found
 
 
@@ -109,6 +109,8 @@ def test_several_pages_and_fragments(tmp_path: Path, taken: list[int]) -> None:
     dataset.append(table.slice(0, 1000))
     for indices in ([5, 3, rows + 7], [rows + 999, 0]):
         assert opened(uri).take(indices)["x"].to_pylist() == [table["x"][row % rows].as_py() for row in indices]
+    # Dictionaries of both fragments.
+    assert len(taken) == 5
 
 
 @pytest.mark.parametrize("place", ["words", "index", "dictionary"])
@@ -149,7 +151,7 @@ def test_damaged_pages(tmp_path: Path, kind: str, nulls: str) -> None:
             plain = SingleRows.of(found, values.type, data)
             return None if plain is None else plain.taken([RowsOfColumn(plain, data, wanted)], len(wanted))
         coded = DictionaryRows.of(found, values.type, data)
-        return None if coded is None else coded.taken(data, wanted)
+        return None if coded is None else coded.of_rows(data, wanted)
 
     whole = read(content[:last], wanted)
     assert whole is not None

@@ -17,11 +17,12 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
+from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
-from lance_spark.layouts.leaf.values import is_variable
+from lance_spark.layouts.leaf.values import EMPTY, is_variable
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId
@@ -169,8 +170,11 @@ class SingleRowColumns:
         return cached_part(fragment, ("single rows", field.id, field.logical_type), find)[0]
 
     def _found(self, fragment: DataFragment, field: Field) -> _Column | None:
-        """A column in the one file that has it; None if there is no such file, or it is of another kind."""
+        """A column in the one file that has it, nulls if there is none; None if it is of another kind."""
         files = [file for file in fragment.files if field.id in file.fields]
+        if not files and field.nullable and fragment.physical_rows:
+            nulls = SingleRows.of_nulls(to_arrow_type(field), fragment.physical_rows)
+            return None if nulls is None else (nulls, EMPTY)
         if len(files) != 1 or files[0].version is FileVersion.V0_1:
             return None
         number = files[0].columns().get(field.id, -1)
@@ -183,13 +187,26 @@ class SingleRowColumns:
 
 
 def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_rows: int) -> pa.Array | None:
-    """A column of rows of some fragments; None as `SingleRows.taken`, and for dictionaries of several fragments."""
-    parts: list[RowsOfColumn] = []
+    """A column of rows of some fragments; None as `SingleRows.taken`, and for several Arrow dictionaries."""
+    parts = [
+        RowsOfColumn(column, data, part.offsets, part.places)
+        for (column, data), part in zip(columns, wanted, strict=True)
+        if isinstance(column, SingleRows)
+    ]
+    if len(parts) == len(columns):
+        return parts[0].column.taken(parts, num_rows)
+    arrays: list[pa.Array] = []
     for (column, data), part in zip(columns, wanted, strict=True):
-        if isinstance(column, DictionaryRows):
-            return column.taken(data, part.offsets) if len(columns) == 1 and part.places is None else None
-        parts.append(RowsOfColumn(column, data, part.offsets, part.places))
-    return parts[0].column.taken(parts, num_rows)
+        array = column.of_rows(data, part.offsets)
+        if array is None or (len(columns) > 1 and pa.types.is_dictionary(array.type)):
+            return None
+        arrays.append(array)
+    places = [part.places for part in wanted if part.places is not None]
+    if not places:
+        return arrays[0]
+    order: Int64Array = np.empty(num_rows, np.int64)
+    order[np.concatenate(places)] = np.arange(num_rows)
+    return take(arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), order)
 
 
 def _single_rows(reader: FileReader, field: Field, number: int, data: pa.Buffer) -> SingleRows | DictionaryRows | None:
