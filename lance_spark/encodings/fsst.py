@@ -44,7 +44,7 @@ _TABLE_BYTES = _HEADER_BYTES + 256 * (MAX_SYMBOL_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Symbols:
+class Symbols:
     """Symbols as u64[256] (little-endian) and their lengths as u8[256], 0 for codes without a symbol."""
 
     symbols: np.ndarray[Any, np.dtype[np.uint64]]
@@ -63,7 +63,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
     @classmethod
     def from_proto(cls, message: Any, role: type[CompressiveEncoding]) -> Self:
         codec = cls(message.symbol_table, parse(message.values, Variable))
-        _symbols(codec.symbol_table)
+        symbols_of(codec.symbol_table)
         return codec
 
     def to_proto(self) -> Any:
@@ -102,7 +102,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         return self._decoded(self.values.decode_values(block))
 
     def _decoded(self, block: VariableWidthBlock) -> VariableWidthBlock:
-        symbols = _symbols(self.symbol_table)
+        symbols = symbols_of(self.symbol_table)
         if symbols is None:
             return block
         data = pa.allocate_buffer(_expected_bytes(block.data, symbols), resizable=True)
@@ -139,7 +139,7 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
 
 
 @lru_cache(maxsize=64)
-def _symbols(table: bytes) -> _Symbols | None:
+def symbols_of(table: bytes) -> Symbols | None:
     """The symbols of a table of the wire format; None if the data is not compressed. The last tables are kept.
 
     Raises:
@@ -159,7 +159,7 @@ def _symbols(table: bytes) -> _Symbols | None:
     lengths[:count] = np.frombuffer(table, np.uint8, count, _HEADER_BYTES + count * MAX_SYMBOL_BYTES)
     if count and (int(lengths[:count].min()) < 1 or int(lengths.max()) > MAX_SYMBOL_BYTES):
         raise CorruptFileError("fsst: a symbol has not 1 to 8 bytes")
-    return _Symbols(symbols, lengths)
+    return Symbols(symbols, lengths)
 
 
 def _table(matcher: Matcher) -> bytes:
@@ -170,7 +170,7 @@ def _table(matcher: Matcher) -> bytes:
     return table.ljust(_TABLE_BYTES, b"\0")
 
 
-def _expected_bytes(codes: pa.Buffer, symbols: _Symbols) -> int:
+def _expected_bytes(codes: pa.Buffer, symbols: Symbols) -> int:
     """Estimated decoded size of `codes`, from a sample; the buffer grows if it is too small."""
     if codes.size <= _FEW_CODES:
         return int(codes.size) * MAX_SYMBOL_BYTES + SLACK_BYTES

@@ -12,10 +12,11 @@ import pyarrow as pa
 from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import levels as kernels
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, SCRATCH_LEVELS, pick_levels
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUNS, SCRATCH_LEVELS, pick_levels
 from lance_spark.layouts.arrow_take import filter_array, take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf.arrays import Leaf, check_count
@@ -156,11 +157,7 @@ class PickedRows(NamedTuple):
         Raises:
             CorruptFileError: a row is not in its chunk, or a chunk is too short for its levels.
         """
-        widths = [
-            each.bit_width
-            for each in encodings
-            if isinstance(each, OutOfLineBitpacking) and each.uncompressed_bits_per_value == LEVEL_BITS
-        ]
+        widths = [width for each in encodings if (width := _width_of_levels(each)) is not None]
         if len(widths) < len(encodings):
             return None
         num_slots = parts[0].num_values
@@ -184,6 +181,13 @@ class PickedRows(NamedTuple):
         repetition, *definition = picked[:, :count]
         found = SlotLevels(repetition, definition[0] if definition else None, count)
         return cls(found, RowRanges(values[:, 0], values[:, 1]))
+
+
+def _width_of_levels(encoding: BlockEncoding) -> int | None:
+    """The width of levels for `pick_levels`; None if it does not unpack them."""
+    if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
+        return encoding.bit_width
+    return RUNS if isinstance(encoding, Rle) and encoding.bits_per_value == LEVEL_BITS else None
 
 
 def places_of_values(values: RowRanges, first_values: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -78,7 +78,7 @@ def _decode_codes(source, num_codes, symbols, lengths, target, places):
 
 
 @inlined
-def _decode_value(source, stop, symbols, lengths, target):
+def decode_value(source, stop, symbols, lengths, target):
     """Decodes one value; returns the bytes written, -1 for an invalid code."""
     symbol = pointer_u64(symbols)
     length = pointer_u8(lengths)
@@ -166,7 +166,7 @@ def decode_symbols(
             for i in range(first, stop):
                 source = data + offset_at(offsets, offset_bytes, i)
                 source_stop = data + offset_at(offsets, offset_bytes, i + 1)
-                written = _decode_value(source, source_stop, symbols, lengths, target + at)
+                written = decode_value(source, source_stop, symbols, lengths, target + at)
                 if written < 0:
                     return ~i
                 at += written

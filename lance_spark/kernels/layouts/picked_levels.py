@@ -9,8 +9,9 @@ import numpy as np
 
 from lance_spark.kernels.bitpack import unpack_chunk
 from lance_spark.kernels.bits import num_ones
-from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u16
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u16
 from lance_spark.kernels.layouts.levels import BLOCK, count_equal, count_up_to
+from lance_spark.kernels.words import read_word
 
 LEVEL_BITS = 16
 
@@ -21,6 +22,9 @@ SCRATCH_LEVELS = MAX_CHUNK_LEVELS + 1024
 """Levels that `pick_levels` needs room for, of each kind: a block of 1024 is unpacked completely."""
 
 _NO_LEVEL = 0xFFFF
+
+RUNS = -1
+"""In place of a width: levels in a block of runs."""
 
 
 @inlined
@@ -40,12 +44,36 @@ def _bits_up_to(levels, bound):
 
 
 @inlined
+def _unpack_runs(source, size, count, scratch):
+    """Writes the levels of a block of runs (size of levels, levels, lengths); False if they are not `count`."""
+    num_bytes = np.int64(read_word(source, 8)) if size >= 8 else np.int64(-1)
+    num_runs = size - 8 - num_bytes
+    if num_bytes < 0 or num_runs < 0 or 2 * num_runs != num_bytes:
+        return False
+    level = pointer_u16(source + 8)
+    length = pointer_u8(source + 8 + num_bytes)
+    out = pointer_u16(scratch)
+    done = np.int64(0)
+    for run in range(num_runs):
+        if length[run] > count - done:
+            return False
+        for k in range(np.int64(length[run])):
+            out[done + k] = level[run]
+        done += np.int64(length[run])
+    return done == count
+
+
+@inlined
 def _unpack_levels(data, chunks, num_chunks, chunk, count, width, scratch):
     """Unpacks the levels of a chunk, and ends them by a block of levels that none has; False if it is too short."""
     if count < 0 or count >= MAX_CHUNK_LEVELS:
         return False
     table = pointer_i64(chunks)
-    if not unpack_chunk(data + table[chunk], table[num_chunks + chunk], count, LEVEL_BITS, width, scratch):
+    source, size = data + table[chunk], table[num_chunks + chunk]
+    if width == RUNS:
+        if not _unpack_runs(source, size, count, scratch):
+            return False
+    elif not unpack_chunk(source, size, count, LEVEL_BITS, width, scratch):
         return False
     after = pointer_u16(scratch + 2 * count)
     for k in range(BLOCK):
@@ -76,7 +104,7 @@ def pick_levels(
     Args:
         data: the bytes of the chunks.
         repetition, definition: ``int64[2, num_chunks]``: start in `data` and size of the levels of each chunk, packed
-            out of line to `rep_width` and `def_width` bits; `definition` = 0: all slots have values.
+            out of line to `rep_width` and `def_width` bits, or in `RUNS`; `definition` = 0: all slots have values.
         num_slots: ``int64[num_chunks]``.
         first_values: ``int64[num_chunks + 1]``: the values before each chunk, and before the end.
         chunks, ordinals: ``int64[num_bounds]``, as for `find_rows`: a start and an end of each range of rows.

@@ -44,9 +44,12 @@ NO_VALIDITY = -1
 PACKED_LEVELS = -2
 """Levels in one block of inline bit packing; more than that have a width of their own."""
 
+RUN_LEVELS = -3
+"""Levels in a block of runs."""
+
 
 @inlined
-def _chunk_of(ends, num_chunks, row, near):
+def chunk_of(ends, num_chunks, row, near):
     """The first chunk that ends behind a row, which is in one; found at once if it is `near` or one of the next."""
     low = np.int64(0)
     high = num_chunks - 1
@@ -156,31 +159,70 @@ def _run_at(lengths, num_runs, place):
 
 
 @inlined
-def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits, values, target):
-    """Copies value `place` of `count` in a mini-block chunk; returns its level, -1 if the chunk contradicts itself.
+def _level_of_run(source, num_bytes, place):
+    """(level, 1) number `place` of a block of runs (size of levels, levels, lengths); (0, 0) if it is broken."""
+    size = np.int64(read_word(source, 8)) if num_bytes >= 8 else np.int64(-1)
+    num_runs = num_bytes - 8 - size
+    if size < 0 or num_runs < 0 or num_runs * (LEVEL_BITS // 8) != size:
+        return np.uint64(0), np.int64(0)
+    run = _run_at(source + 8 + size, num_runs, place)
+    if run == num_runs:
+        return np.uint64(0), np.int64(0)
+    return read_word(source + 8 + run * (LEVEL_BITS // 8), LEVEL_BITS // 8), np.int64(1)
 
-    A bit goes to bit `target` of `values`, any other value to the address `target`.
+
+@inlined
+def chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits):
+    """The level of value `place` of `count` in a mini-block chunk, and where its values are.
+
+    Args:
+        num_sizes: how many buffers of values the chunk has; it begins with their sizes.
+
+    Returns:
+        (level, where the sizes are, where the first buffer begins in the chunk); the level is -1 if the chunk
+        contradicts itself. Whether the buffers end in the chunk is not checked.
     """
     has_levels = level_bits != NO_LEVELS
-    header = 2 + (2 if has_levels else 0) + (2 * size_bytes if kind == RUNS else size_bytes)
+    header = 2 + (2 if has_levels else 0) + num_sizes * size_bytes
     if size < header:
-        return np.int64(-1)
+        return np.int64(-1), chunk, np.int64(0)
     at = chunk + 2
     position = (header + 7) // 8 * 8
     level = np.uint64(0)
     if has_levels:
         num_bytes = np.int64(read_word(at, 2))
         if np.int64(read_word(chunk, 2)) != count or position + num_bytes > size:
-            return np.int64(-1)
+            return np.int64(-1), chunk, np.int64(0)
         if level_bits == PACKED_LEVELS:
             level, is_valid = _packed(chunk + position, num_bytes, place, LEVEL_BITS // 8)
+        elif level_bits == RUN_LEVELS:
+            level, is_valid = _level_of_run(chunk + position, num_bytes, place)
         else:
             level, is_valid = out_of_line_value(chunk + position, num_bytes, count, place, LEVEL_BITS, level_bits)
         if not is_valid:
-            return np.int64(-1)
+            return np.int64(-1), chunk, np.int64(0)
         at += 2
         position += (num_bytes + 7) // 8 * 8
-    num_bytes = np.int64(read_word(at, 2)) if size_bytes == 2 else np.int64(read_word(at, 4))
+    return np.int64(level), at, position
+
+
+@inlined
+def size_of_values(at, size_bytes):
+    """The size of the first buffer of values of a chunk, which is at `at`."""
+    return np.int64(read_word(at, 2)) if size_bytes == 2 else np.int64(read_word(at, 4))
+
+
+@inlined
+def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits, values, target):
+    """Copies value `place` of `count` in a mini-block chunk; returns its level, -1 if the chunk contradicts itself.
+
+    A bit goes to bit `target` of `values`, any other value to the address `target`.
+    """
+    num_sizes = 2 if kind == RUNS else 1
+    level, at, position = chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits)
+    if level < 0:
+        return level
+    num_bytes = size_of_values(at, size_bytes)
     source = chunk + position
     if position + num_bytes > size:
         return np.int64(-1)
@@ -206,7 +248,7 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
         if not is_valid:
             return np.int64(-1)
         write_word(target, width, value)
-    return np.int64(level)
+    return level
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
@@ -217,7 +259,7 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
         data: the file.
         pages: ``int64[3, num_pages]``: the kind of each page; bytes of the sizes in its chunks (2 or 4), or of its
             control words (up to 4), or where the bits of valid values begin, or `NO_VALIDITY`, or its one value; the
-            bits of a definition level in its chunks, `NO_LEVELS` or `PACKED_LEVELS`.
+            bits of a definition level in its chunks, `NO_LEVELS`, `PACKED_LEVELS` or `RUN_LEVELS`.
         chunks: ``int64[4, num_chunks]``: the page of each chunk, its start in the file and its size, which are within
             the file, and the rows up to its end, ascending. A page of other kinds is one chunk, with all of its rows.
         rows: int64[num_rows], in any order.
@@ -242,7 +284,7 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
         row = wanted[i]
         if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
             return ~np.int64(i)
-        chunk = _chunk_of(ends, num_chunks, row, chunk)
+        chunk = chunk_of(ends, num_chunks, row, chunk)
         first = ends[chunk - 1] if chunk > 0 else np.int64(0)
         page = of_chunk[chunk]
         start = data + of_chunk[num_chunks + chunk]
@@ -314,7 +356,7 @@ def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, widt
     ends = pointer_i64(chunks + 24 * num_chunks)
     if first < 0 or num_rows < 1 or num_chunks == 0 or num_rows > ends[num_chunks - 1] - first:
         return np.int64(-1)
-    chunk = _chunk_of(ends, num_chunks, first, np.int64(0))
+    chunk = chunk_of(ends, num_chunks, first, np.int64(0))
     taken = np.int64(0)
     while taken < num_rows:
         start_row = ends[chunk - 1] if chunk > 0 else np.int64(0)

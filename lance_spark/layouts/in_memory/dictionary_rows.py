@@ -72,6 +72,11 @@ class DictionaryRows:
         return self.indices.num_bytes + int(self.dictionary.values.nbytes)
 
     @property
+    def value_bits(self) -> int:
+        """The bits of what is copied for a value."""
+        return self.indices.value_bits
+
+    @property
     def values(self) -> FixedWidth:
         """What is copied for a value."""
         return self.indices.values

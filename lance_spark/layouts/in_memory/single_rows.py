@@ -15,17 +15,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
+from lance_spark.encodings.base import MiniBlockEncoding
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
-from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.bitpack import BLOCK_VALUES
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
 from lance_spark.kernels.layouts.single_rows import (
     BARE,
     BITS,
@@ -35,7 +33,6 @@ from lance_spark.kernels.layouts.single_rows import (
     NO_VALIDITY,
     NULLS,
     PACKED,
-    PACKED_LEVELS,
     RUNS,
     ZIPPED,
     copy_range,
@@ -45,18 +42,10 @@ from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, 
 from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.page_tables import chunks_of_pages, form_of_page, table_of_forms
 from lance_spark.layouts.leaf.values import EMPTY
-from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
-from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
-
-_WORDS, _DATA = 0, 1
-"""The buffers of a mini-block page."""
-
-_NUM_BUFFERS = 2
-_SMALL_SIZES, _LARGE_SIZES = 2, 4
-"""Bytes of the sizes in a chunk."""
 
 _WORD_SIZES = (1, 2, 4, 8)
 _BOOLEANS = (b"\x00", b"\x01")
@@ -97,7 +86,7 @@ class SingleRows:
             if pa.types.is_fixed_size_list(data_type) and isinstance(layouts[0], FullZipLayout):
                 found = _zipped(values, pages, layouts, data)
             else:
-                found = _of_constants_and_chunks(values, pages, layouts, data)
+                found = cls.of_mini_blocks(values, pages, layouts, data)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
         return found if found is not None and int(found.chunks[3, -1]) == column.num_rows else None
@@ -106,22 +95,18 @@ class SingleRows:
     def of_mini_blocks(
         cls, values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], data: pa.Buffer
     ) -> SingleRows | None:
-        """A column of mini-block pages of the file `data`; None if one of them is of another kind.
+        """A column of mini-block pages and pages of one value in the file `data`; None if one is of another kind.
 
         Raises:
             CorruptFileError: a page contradicts the format.
         """
-        forms = forms_of_pages(values, pages, layouts)
-        if forms is None or not _are_inside(pages, data.size):
-            return None
-        words = [page.buffers[_WORDS] for page in pages]
-        around = BufferOfPages([data.address + start for start, _ in words], [size for _, size in words], data)
-        sizes = [page.buffers[_DATA].size for page in pages]
-        is_large = bool(forms[1, 0] == _LARGE_SIZES)
-        table = ChunkTable.parse(around, sizes, [page.num_rows for page in pages], large_chunks=is_large)
-        starts = np.array([page.buffers[_DATA].position for page in pages], np.int64)
-        chunks = np.array([table.pages, table.starts + starts[table.pages], table.sizes, table.ends], np.int64)
-        return cls(values, data.size, forms, chunks)
+        forms = [
+            _constant_form(values, page, layout) or _form(values, page, layout)
+            for page, layout in zip(pages, layouts, strict=True)
+        ]
+        table = table_of_forms(forms)
+        chunks = None if table is None else chunks_of_pages(pages, table, data)
+        return None if table is None or chunks is None else cls(values, data.size, table, chunks)
 
     @classmethod
     def of_bare_pages(cls, values: FixedWidth, pages: Sequence[BarePage], data: pa.Buffer) -> SingleRows | None:
@@ -145,6 +130,11 @@ class SingleRows:
     def num_bytes(self) -> int:
         """What the tables take in memory."""
         return self.pages.nbytes + self.chunks.nbytes
+
+    @property
+    def value_bits(self) -> int:
+        """The bits of a value."""
+        return self.values.value_bits
 
     def taken(self, parts: Sequence[RowsOfColumn], num_rows: int) -> pa.Array | None:
         """The values of some rows; None if the pages contradict themselves, or there is no such row.
@@ -290,16 +280,7 @@ def forms_of_pages(
 
     None if a page is of another kind, or holds other values than `values`.
     """
-    found = [_form(values, page, layout) for page, layout in zip(pages, layouts, strict=True)]
-    known = [form for form in found if form is not None]
-    if len(known) < len(found) or len({form[1] for form in known}) != 1:
-        return None
-    return np.ascontiguousarray(np.array(known, np.int64).T)
-
-
-def _are_inside(pages: Sequence[EncodedPage], size: int) -> bool:
-    buffers = [buffer for page in pages for buffer in page.buffers]
-    return all(start >= 0 and length >= 0 and start + length <= size for start, length in buffers)
+    return table_of_forms([_form(values, page, layout) for page, layout in zip(pages, layouts, strict=True)])
 
 
 def _zipped(
@@ -311,43 +292,9 @@ def _zipped(
     # Of the levels of a vector alone, 1 is a null; a struct around it has others.
     if len(known) < len(controls) or any(len(getattr(layout, "layers", ())) != 1 for layout in layouts):
         return None
-    if not _are_inside(pages, data.size):
-        return None
-    count = len(pages)
-    of_pages = np.array([[ZIPPED] * count, known, [NO_LEVELS] * count], np.int64)
-    starts, sizes = zip(*[page.buffers[0] for page in pages], strict=True)
-    ends = np.cumsum([page.num_rows for page in pages], dtype=np.int64)
-    return SingleRows(values, data.size, of_pages, np.array([range(count), starts, sizes, ends], np.int64))
-
-
-def _of_constants_and_chunks(
-    values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], data: pa.Buffer
-) -> SingleRows | None:
-    """A column of mini-block pages and pages of one value; None if one of them is of another kind.
-
-    Raises:
-        CorruptFileError: a page contradicts the format.
-    """
-    forms = [_constant_form(values, page, layout) for page, layout in zip(pages, layouts, strict=True)]
-    others = [number for number, form in enumerate(forms) if form is None]
-    part = None
-    if others:
-        part = SingleRows.of_mini_blocks(
-            values, [pages[place] for place in others], [layouts[place] for place in others], data
-        )
-        if part is None or len(others) == len(pages):
-            return part
-    of_pages = np.array([form or (0, 0, 0) for form in forms], np.int64).T.copy()
-    chunks = np.array([(place, 0, 0, pages[place].num_rows) for place, form in enumerate(forms) if form], np.int64).T
-    if part is not None:
-        of_pages[:, others] = part.pages
-        owners, starts, sizes, ends = part.chunks
-        counts = np.diff(ends, prepend=0)
-        chunks = np.concatenate([chunks, [np.array(others)[owners], starts, sizes, counts]], axis=1)
-        chunks = chunks[:, chunks[0].argsort(kind="stable")]
-    chunks = np.ascontiguousarray(chunks)
-    np.cumsum(chunks[3], out=chunks[3])
-    return SingleRows(values, data.size, of_pages, chunks)
+    of_pages = np.array([(ZIPPED, control, NO_LEVELS) for control in known], np.int64).T.copy()
+    chunks = chunks_of_pages(pages, of_pages, data)
+    return None if chunks is None else SingleRows(values, data.size, of_pages, chunks)
 
 
 def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
@@ -365,15 +312,7 @@ def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) ->
 
 
 def _form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
-    if not isinstance(layout, MiniBlockLayout) or layout.rep_compression or layout.dictionary:
-        return None
-    if len(layout.layers) != 1 or layout.layers[0].is_list or len(page.buffers) != _NUM_BUFFERS:
-        return None
-    kind, bits = _kind(layout.value_compression, values), _level_bits(layout.def_compression)
-    may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
-    if kind is None or bits is None or (bits != NO_LEVELS and not may_be_null) or layout.num_items != page.num_rows:
-        return None
-    return kind, _LARGE_SIZES if layout.has_large_chunk else _SMALL_SIZES, bits
+    return form_of_page(page, layout, lambda encoding: _kind(encoding, values))
 
 
 def _kind(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
@@ -389,12 +328,3 @@ def _kind(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
         return RUNS if encoding.bits_per_value == values.bits else None
     packs = isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == values.bits
     return PACKED if packs else None
-
-
-def _level_bits(encoding: BlockEncoding | None) -> int | None:
-    if encoding is None:
-        return NO_LEVELS
-    if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
-        return encoding.bit_width
-    packs = isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS
-    return PACKED_LEVELS if packs else None

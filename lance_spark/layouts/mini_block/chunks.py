@@ -164,6 +164,22 @@ def moved_ranges(rows: RowRanges, firsts: Int64Array, moves: Int64Array) -> RowR
     return RowRanges(*moved)
 
 
+class ValuesInChunks(NamedTuple):
+    """Single values of some chunks of pages without lists.
+
+    Attributes:
+        chunks: int64[n], index of the chunk of each value among these chunks.
+        places: int64[n], place of each value in its chunk.
+        pages, sizes, num_values: int64[m], of each chunk its page, its bytes and its number of values.
+    """
+
+    chunks: Int64Array
+    places: Int64Array
+    pages: Int64Array
+    sizes: Int64Array
+    num_values: Int64Array
+
+
 class Places(NamedTuple):
     """Where single values of pages without lists are.
 
@@ -215,6 +231,11 @@ class Places(NamedTuple):
         rows = found[:-3].reshape(10, count)
         of_chunks, of_spans = rows[2:7, :num_chunks], rows[7:, :num_spans]
         return cls(total, *rows[:2], *of_chunks, *of_spans)
+
+    @property
+    def values_in_chunks(self) -> ValuesInChunks:
+        """The values without the spans."""
+        return ValuesInChunks(self.chunks, self.places, self.pages, self.sizes, self.num_values)
 
     def slices(self, buffer: int) -> list[PageRequest]:
         """The request of the spans, in a buffer of their pages."""

@@ -44,6 +44,7 @@ from lance_spark.layouts.mini_block.chunks import (
     ChunkTable,
     Places,
     RowIndex,
+    ValuesInChunks,
     moved_ranges,
     touched_by_values,
 )
@@ -67,7 +68,7 @@ SMALL_BYTES = 64 * 1024
 _SMALL_PAGE_ITEMS = 4096
 """Up to this many values, and dictionary items, pages with dictionaries are read together."""
 
-_FEW_VALUES = 8
+FEW_VALUES = 8
 """Values are taken one by one if at most one value in this many is wanted from the chunks."""
 
 _KEPT_BYTES = 16384
@@ -192,14 +193,14 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0].located(), others[0].sizes, leaf_type)
     chunk_words = words, [page.size_of(_DATA) for page in pages], [each.num_items for each in layouts]
     is_scattered = rows.num_rows < LONG_RANGE * len(rows.starts)
-    if layout.can_take and not every_chunk and is_scattered and rows.num_rows * _FEW_VALUES < num_rows:
+    if layout.can_take and not every_chunk and is_scattered and rows.num_rows * FEW_VALUES < num_rows:
         found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
-        if rows.num_rows * _FEW_VALUES < found.total_values:
+        if rows.num_rows * FEW_VALUES < found.total_values:
             [pieces] = (yield found.slices(_DATA)) if data is None else [_pieces(data, found)]
             starts = ChunkStarts(pieces.data, pieces.starts, found.spans, found.starts)
-            return _taken(layout, path, found, dictionary, starts)
+            return taken_values(layout, path, found.values_in_chunks, dictionary, starts)
     table = ChunkTable.parse(*chunk_words, large_chunks=layout.has_large_chunk)
-    decoder = _Decoder(layout, path, num_rows, table, dictionary)
+    decoder = Decoder(layout, path, num_rows, table, dictionary)
     if every_chunk:
         assert data is not None
         decoded = decoder.decode(None, ChunkStarts(*data.located(), table.pages, table.starts))
@@ -227,14 +228,18 @@ def _pieces(data: BufferOfPages, found: Places) -> Located:
     return Located(around, bases[found.span_pages] + found.span_starts)
 
 
-def _taken(
+def taken_values(
     layout: MiniBlockLayout,
     path: LeafPath,
-    found: Places,
+    found: ValuesInChunks,
     dictionary: PageDictionary | None,
     starts: ChunkStarts,
 ) -> pa.Array:
-    """Few values of pages without lists, without decoding their chunks."""
+    """Few values of pages without lists, without decoding their chunks, which begin at `starts`.
+
+    Raises:
+        CorruptFileError: the bytes are inconsistent with the layout.
+    """
     parts = _parts(layout, starts, found.sizes, found.num_values)
     values = layout.value_compression.take_mini_blocks(parts.values, found.chunks, found.places)
     if dictionary is not None and dictionary.is_joined:
@@ -293,7 +298,7 @@ def _together(pages: Sequence[Page], numbers: Sequence[int]) -> Reads[list[Buffe
 
 
 @dataclass(frozen=True, slots=True)
-class _Decoder:
+class Decoder:
     """Decodes the chunks of a run."""
 
     layout: MiniBlockLayout
@@ -320,20 +325,20 @@ class _Decoder:
             encodings = [each for each in (layout.rep_compression, layout.def_compression) if each is not None]
             bounds = first_values, rows.bound_chunks, rows.ordinals
             picked = PickedRows.unpacked(scheme, encodings, parts.levels, *bounds)
-            if picked is not None and picked.values.num_rows * _FEW_VALUES < first_values[-1]:
+            if picked is not None and picked.values.num_rows * FEW_VALUES < first_values[-1]:
                 return self._taken(picked, parts, first_values, pages)
         levels = self._levels(parts, num_values)
         found = FoundRows.find(
             scheme, levels, _before(parts.num_levels), first_values, rows.bound_chunks, rows.ordinals
         )
-        if not layout.value_compression.can_take or found.values.num_rows * _FEW_VALUES >= first_values[-1]:
+        if not layout.value_compression.can_take or found.values.num_rows * FEW_VALUES >= first_values[-1]:
             leaf = self.leaf(self._values(parts, pages))
             return found.array(self.path, scheme, levels, leaf(*visible_validity(scheme, levels)))
         return self._taken(PickedRows(found.picked(levels), found.values), parts, first_values, pages)
 
     def _are_few(self, rows: ChunksOfRows) -> bool:
         """Whether the chunks have many more rows, as it seems."""
-        return rows.num_rows * _FEW_VALUES * len(self.table) < len(rows.chosen) * self.num_rows
+        return rows.num_rows * FEW_VALUES * len(self.table) < len(rows.chosen) * self.num_rows
 
     def _taken(self, rows: PickedRows, parts: ChunkParts, first_values: Int64Array, pages: Int64Array) -> pa.Array:
         """Rows whose values are taken one by one out of their chunks, which are of `pages`."""
@@ -380,7 +385,7 @@ class _Decoded:
     `values` are indices into the dictionary, if there is one.
     """
 
-    decoder: _Decoder
+    decoder: Decoder
     chosen: Int64Array | None
     levels: SlotLevels
     num_values: Int64Array

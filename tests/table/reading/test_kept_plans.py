@@ -17,6 +17,7 @@ from lance_spark.layouts.page_runs import Leaf
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.meter import READS
 from lance_spark.table.reading import fragment_reader
+from lance_spark.table.reading.decoding import single_rows
 from lance_spark.table.reading.fragment_reader import FragmentReader
 
 
@@ -65,6 +66,8 @@ def test_a_file_prepares_columns_once(uri: str, monkeypatch: pytest.MonkeyPatch)
         init(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Leaf, "__init__", counted)
+    # Few rows are copied one by one.
+    monkeypatch.setattr(single_rows, "MOST_ROWS", 0)
     dataset = lance_spark.open(uri)
     first = dataset.take([1, 2600])
     num_made = len(made)

@@ -15,6 +15,7 @@ import lance_spark
 from lance_spark.errors import CorruptFileError
 from lance_spark.file import joined_reader
 from lance_spark.storage.meter import READS
+from lance_spark.table.reading.decoding import single_rows
 from lance_spark.table.reading.fragment_group import FragmentGroup
 from tests.table.reading.test_fragment_groups import VERSIONS, table_of
 
@@ -90,7 +91,8 @@ def test_rows_found_by_an_index_equal_those_of_a_scan(uri: str, condition: str) 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_few_rows_of_large_files_are_read_as_one(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "t")
-    # Numbers would be copied one by one.
+    # Few rows are copied one by one.
+    monkeypatch.setattr(single_rows, "MOST_ROWS", 0)
     values = np.random.default_rng(0).integers(0, 1 << 62, 600_000).astype(str)
     lance.write_dataset(pa.table({"v": values}), path, max_rows_per_file=200_000, data_storage_version=version)
     for file in Path(path, "data").iterdir():

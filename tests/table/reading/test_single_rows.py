@@ -179,6 +179,16 @@ def test_nulls_and_equal_values(tmp_path: Path, dtype: pa.DataType, writer: str,
     assert taken.columns == 3
 
 
+def test_levels_in_runs(tmp_path: Path, taken: Taken) -> None:
+    mask = np.arange(ROWS) // 900 % 2 == 1
+    table = pa.table({"x": pa.array(np.arange(ROWS), mask=mask), "v": column(pa.list_(pa.float32(), 4), "late")})
+    lance_spark.write(table, str(tmp_path / "t"), file_format_version="2.2")
+    found, _ = encoded(str(tmp_path / "t"))
+    assert "Rle" in str(page_runs.parse_page(found.pages[0].type_url, found.pages[0].message))
+    assert opened(str(tmp_path / "t")).take(INDICES).equals(table.take(INDICES))
+    assert taken.columns == 2
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_pages_of_nulls_among_others(tmp_path: Path, version: Any, taken: Taken) -> None:
     page = 1 << 20

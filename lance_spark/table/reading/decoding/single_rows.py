@@ -6,7 +6,7 @@ calls, most of which find out again what the last ones have found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -20,11 +20,13 @@ from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
+from lance_spark.layouts.in_memory.field_rows import FieldRows
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
-from lance_spark.layouts.leaf.values import EMPTY, is_variable
+from lance_spark.layouts.in_memory.string_rows import StringRows
+from lance_spark.layouts.leaf.values import EMPTY
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.columns import is_blob
+from lance_spark.schema.columns import is_blob, paths
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
@@ -44,7 +46,8 @@ _KEPT_BYTES = 1 << 14
 """What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
 
 
-_Column = tuple[SingleRows | DictionaryRows, pa.Buffer]
+_Rows = SingleRows | DictionaryRows | StringRows | FieldRows
+_Column = tuple[_Rows, pa.Buffer]
 """A column, and its file in memory."""
 
 _KEPT_TABLES = 64 << 20
@@ -145,7 +148,7 @@ class SingleRowColumns:
                 # The general way says which page is broken.
                 return None
             arrays.append(array)
-            row_bits += columns[0][0].values.value_bits
+            row_bits += columns[0][0].value_bits
         # Nobody waits for memory.
         READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
@@ -167,22 +170,28 @@ class SingleRowColumns:
                 found = self._found(fragment, field)
             return (found,), _KEPT_BYTES + (0 if found is None else found[0].num_bytes)
 
-        return cached_part(fragment, ("single rows", field.id, field.logical_type), find)[0]
+        # Structs can have some of their members.
+        part = "single rows", *[(below.id, below.logical_type) for below in field.walk()]
+        return cached_part(fragment, part, find)[0]
 
     def _found(self, fragment: DataFragment, field: Field) -> _Column | None:
         """A column in the one file that has it, nulls if there is none; None if it is of another kind."""
-        files = [file for file in fragment.files if field.id in file.fields]
+        leaves = {path[-1].id for path in paths(field)}
+        files = [file for file in fragment.files if not leaves.isdisjoint(file.fields)]
         if not files and field.nullable and fragment.physical_rows:
-            nulls = SingleRows.of_nulls(to_arrow_type(field), fragment.physical_rows)
+            missing = to_arrow_type(field), fragment.physical_rows
+            nulls = SingleRows.of_nulls(*missing) or StringRows.of_nulls(*missing)
             return None if nulls is None else (nulls, EMPTY)
         if len(files) != 1 or files[0].version is FileVersion.V0_1:
             return None
-        number = files[0].columns().get(field.id, -1)
-        data = whole_file(*self.bases.data_file(files[0])) if number >= 0 else None
+        columns = files[0].columns()
+        if not leaves <= columns.keys():
+            return None
+        data = whole_file(*self.bases.data_file(files[0]))
         reader = None if data is None else self.opened(fragment).open_file(files[0])
         if not isinstance(reader, FileReader):
             return None
-        found = _single_rows(reader, field, number, data)
+        found = _single_rows(reader, field, {leaf: columns[leaf] for leaf in leaves}, data)
         return None if found is None else (found, data)
 
 
@@ -198,7 +207,7 @@ def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_ro
     arrays: list[pa.Array] = []
     for (column, data), part in zip(columns, wanted, strict=True):
         array = column.of_rows(data, part.offsets)
-        if array is None or (len(columns) > 1 and pa.types.is_dictionary(array.type)):
+        if array is None or (len(columns) > 1 and _has_dictionary(array.type)):
             return None
         arrays.append(array)
     places = [part.places for part in wanted if part.places is not None]
@@ -209,14 +218,21 @@ def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_ro
     return take(arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), order)
 
 
-def _single_rows(reader: FileReader, field: Field, number: int, data: pa.Buffer) -> SingleRows | DictionaryRows | None:
-    if reader.version is not FileVersion.V2_0:
-        (column,) = reader.encoded_columns_at([number])
-        of_column = column, to_arrow_type(field), data
-        return SingleRows.of(*of_column) or DictionaryRows.of(*of_column)
-    fields = reader.prepared([field], {field.id: number})
-    columns = fields.in_memory if isinstance(fields, InMemoryFields) else None
-    return columns[0].single_rows(data) if columns and columns[0] else None
+def _single_rows(reader: FileReader, field: Field, numbers: Mapping[FieldId, int], data: pa.Buffer) -> _Rows | None:
+    """The rows of a field whose leaves are the columns `numbers` of a file."""
+    if reader.version is FileVersion.V2_0:
+        if field.children:
+            return None
+        fields = reader.prepared([field], numbers)
+        columns = fields.in_memory if isinstance(fields, InMemoryFields) else None
+        return columns[0].single_rows(data) if columns and columns[0] else None
+    encoded = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
+    if not field.children:
+        of_column = encoded[field.id], to_arrow_type(field), data
+        found = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
+        if found is not None:
+            return found
+    return FieldRows.of(field, encoded, data)
 
 
 def _has_fixed_width(field: Field) -> bool:
@@ -224,7 +240,10 @@ def _has_fixed_width(field: Field) -> bool:
 
 
 def _can_be_copied(field: Field) -> bool:
-    if field.children or is_blob(field):
-        return False
-    dtype = to_arrow_type(field)
-    return _has_fixed_width(field) or is_variable(dtype) or pa.types.is_dictionary(dtype)
+    return not any(is_blob(below) for below in field.walk())
+
+
+def _has_dictionary(data_type: pa.DataType) -> bool:
+    if pa.types.is_dictionary(data_type):
+        return True
+    return any(_has_dictionary(data_type.field(number).type) for number in range(data_type.num_fields))

@@ -1,0 +1,144 @@
+"""Byte strings of some rows of a column without lists, from a file in memory: found and checked, then copied.
+
+`lance_spark.layouts.in_memory.string_rows` makes the tables of pages and chunks that the kernels read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES, decode_value
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
+from lance_spark.kernels.layouts.single_rows import NULLS, ZIPPED, chunk_of, chunk_values, size_of_values
+from lance_spark.kernels.words import read_word, write_offset
+
+SYMBOLS_BYTES = 256 * (MAX_SYMBOL_BYTES + 1)
+"""Of a table of symbols: u64[256], their bytes, and u8[256], their lengths, 0 for codes without a symbol."""
+
+
+@inlined
+def _string_at(chunk, size, count, place, size_bytes, level_bits, offset_bytes):
+    """(level, start in the chunk, length) of string `place` of `count`; the level is -1 if the chunk is broken."""
+    level, at, position = chunk_values(chunk, size, count, place, 1, size_bytes, level_bits)
+    if level < 0:
+        return level, np.int64(0), np.int64(0)
+    num_bytes = size_of_values(at, size_bytes)
+    if position + num_bytes > size or (place + 2) * offset_bytes > num_bytes:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    entry = chunk + position + place * offset_bytes
+    low = np.int64(read_word(entry, offset_bytes))
+    high = np.int64(read_word(entry + offset_bytes, offset_bytes))
+    if low < 0 or low > high or high > num_bytes:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    return level, position + low, high - low
+
+
+@inlined
+def _zipped_string_at(slots, size, place, control, index, index_bytes, length_bytes):
+    """As `_string_at`, of a full-zip page: (level, start in the page, length)."""
+    low = np.int64(read_word(index + place * index_bytes, index_bytes))
+    high = np.int64(read_word(index + (place + 1) * index_bytes, index_bytes))
+    if low < 0 or high > size or high - low < control:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    level = np.int64(read_word(slots + low, control)) if control > 0 else np.int64(0)
+    head = control + (length_bytes if level == 0 else 0)
+    if high - low < head:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    length = np.int64(read_word(slots + low + control, length_bytes)) if level == 0 else np.int64(0)
+    if length != high - low - head:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    return level, low + head, length
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, validity, found):
+    """Finds the byte strings of some rows.
+
+    Args:
+        data: the file.
+        pages: ``int64[6, num_pages]``: the kind of each page: `NULLS`, `ZIPPED`, or any other for mini-blocks; bytes of
+            the sizes in its chunks, or of its control words; the bits of a level as for `single_rows.copy_values`, or
+            where the index of its rows begins; bytes of an offset or length (4 or 8); where the symbols are in memory
+            (`SYMBOLS_BYTES`), 0 if the strings are not compressed; bytes of an entry of the index, which is within the
+            file and has one more than the page has rows.
+        chunks: as for `single_rows.copy_values`.
+        rows: int64[num_rows], in any order.
+        validity: as for `single_rows.copy_values`.
+        found: ``int64[3, num_rows]``, gets where each string is in memory, its bytes, and where its symbols are. Nulls
+            have no bytes.
+
+    Returns:
+        The most bytes that the strings can have, or ``~i`` for the first row that is in no chunk, or whose chunk
+        contradicts itself.
+    """
+    of_page = pointer_i64(pages)
+    of_chunk = pointer_i64(chunks)
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    wanted = pointer_i64(rows)
+    bits = pointer_u8(validity)
+    out = pointer_i64(found)
+    most = np.int64(0)
+    chunk = np.int64(0)
+    for i in range(num_rows):
+        row = wanted[i]
+        if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
+            return ~np.int64(i)
+        chunk = chunk_of(ends, num_chunks, row, chunk)
+        first = ends[chunk - 1] if chunk > 0 else np.int64(0)
+        page = of_chunk[chunk]
+        level = np.int64(1)
+        start = length = np.int64(0)
+        at = data + of_chunk[num_chunks + chunk]
+        size = of_chunk[2 * num_chunks + chunk]
+        size_bytes, level_bits, offset_bytes = (
+            of_page[num_pages + page], of_page[2 * num_pages + page], of_page[3 * num_pages + page],
+        )  # fmt: skip
+        if of_page[page] == ZIPPED:
+            index_bytes = of_page[5 * num_pages + page]
+            level, start, length = _zipped_string_at(
+                at, size, row - first, size_bytes, data + level_bits, index_bytes, offset_bytes
+            )  # fmt: skip
+        elif of_page[page] != NULLS:
+            level, start, length = _string_at(
+                at, size, ends[chunk] - first, row - first, size_bytes, level_bits, offset_bytes
+            )  # fmt: skip
+        if level < 0 or level > 1:
+            return ~np.int64(i)
+        if level == 1:
+            length = np.int64(0)
+        elif validity:
+            bits[i >> 3] |= np.uint8(1 << (i & 7))
+        symbols = of_page[4 * num_pages + page]
+        out[i] = at + start
+        out[num_rows + i] = length
+        out[2 * num_rows + i] = symbols
+        most += length * MAX_SYMBOL_BYTES if symbols else length
+    return most
+
+
+@kernel("int64(int64, int64, int64, int64, int64)")
+def copy_strings(found, num_rows, offset_bytes, offsets, target):
+    """Copies the strings that `locate_strings` found.
+
+    Args:
+        offset_bytes: 4 or 8; 4 only if their most bytes are less than 2 GiB.
+        offsets: num_rows + 1 offsets, gets 0 and the end of each string.
+        target: room for their most bytes, and for `lance_spark.kernels.compression.fsst.SLACK_BYTES`.
+
+    Returns:
+        The bytes of all strings, or ``~i`` for the first one with a code without a symbol.
+    """
+    table = pointer_i64(found)
+    at = np.int64(0)
+    write_offset(offsets, offset_bytes, 0, at)
+    for i in range(num_rows):
+        source, length, symbols = table[i], table[num_rows + i], table[2 * num_rows + i]
+        if symbols:
+            length = decode_value(source, source + length, symbols, symbols + 256 * MAX_SYMBOL_BYTES, target + at)
+            if length < 0:
+                return ~np.int64(i)
+        else:
+            copy_bytes(target + at, source, length)
+        at += length
+        write_offset(offsets, offset_bytes, i + 1, at)
+    return at

@@ -1,0 +1,109 @@
+"""The tables of pages and chunks that kernels for single rows read: see `kernels.layouts.single_rows.copy_values`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.encodings.inline_bitpacking import InlineBitpacking
+from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
+from lance_spark.encodings.rle import Rle
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
+from lance_spark.kernels.layouts.single_rows import CONSTANT, NO_LEVELS, NULLS, PACKED_LEVELS, RUN_LEVELS, ZIPPED
+from lance_spark.layouts.base import EncodedPage, PageLayout
+from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
+from lance_spark.layouts.repdef import RepDefLayer
+
+Form = tuple[int, ...]
+"""The column of a page in the table of pages."""
+
+_WORDS, _DATA = 0, 1
+"""The buffers of a mini-block page."""
+
+_NUM_BUFFERS = 2
+_SMALL_SIZES, _LARGE_SIZES = 2, 4
+"""Bytes of the sizes in a chunk."""
+
+
+def form_of_page(
+    page: EncodedPage, layout: PageLayout, kind_of: Callable[[MiniBlockEncoding], int | None]
+) -> tuple[int, int, int] | None:
+    """The kind of a mini-block page of leaves, the bytes of sizes in its chunks, and the bits of a level.
+
+    None for pages with lists, structs and dictionaries, of other layouts, and those for which `kind_of` returns None.
+    """
+    if not isinstance(layout, MiniBlockLayout) or layout.rep_compression or layout.dictionary:
+        return None
+    if len(layout.layers) != 1 or layout.layers[0].is_list or len(page.buffers) != _NUM_BUFFERS:
+        return None
+    kind, bits = kind_of(layout.value_compression), _level_bits(layout.def_compression)
+    may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
+    if kind is None or bits is None or (bits != NO_LEVELS and not may_be_null) or layout.num_items != page.num_rows:
+        return None
+    return kind, _LARGE_SIZES if layout.has_large_chunk else _SMALL_SIZES, bits
+
+
+def table_of_forms(forms: Sequence[Form | None]) -> Int64Array | None:
+    """The table of pages; None if a page has no form, or those of chunks have sizes of several widths."""
+    known = [form for form in forms if form is not None]
+    if len(known) < len(forms) or len({form[1] for form in known if has_chunks(form[0])}) > 1:
+        return None
+    return np.ascontiguousarray(np.array(known, np.int64).T)
+
+
+def has_chunks(kind: int) -> bool:
+    """Whether pages of a kind have chunks; others are one chunk with all of their rows."""
+    return kind not in (NULLS, CONSTANT, ZIPPED)
+
+
+def chunks_of_pages(pages: Sequence[EncodedPage], table: Int64Array, data: pa.Buffer) -> Int64Array | None:
+    """The table of chunks of mini-block pages, and others; None if one is not inside of the file `data`.
+
+    Raises:
+        CorruptFileError: a page contradicts the format.
+    """
+    if not are_inside(pages, data.size):
+        return None
+    numbers = [number for number, kind in enumerate(table[0].tolist()) if has_chunks(kind)]
+    others = [
+        (number, *(page.buffers[0] if page.buffers else (0, 0)), page.num_rows)
+        for number, page in enumerate(pages)
+        if number not in numbers
+    ]
+    chunks = np.array(others, np.int64).reshape(-1, 4).T
+    if numbers:
+        encoded = [pages[number] for number in numbers]
+        words = [page.buffers[_WORDS] for page in encoded]
+        around = BufferOfPages([data.address + start for start, _ in words], [size for _, size in words], data)
+        sizes = [page.buffers[_DATA].size for page in encoded]
+        is_large = bool(table[1, numbers[0]] == _LARGE_SIZES)
+        found = ChunkTable.parse(around, sizes, [page.num_rows for page in encoded], large_chunks=is_large)
+        starts = np.array([page.buffers[_DATA].position for page in encoded], np.int64)
+        owners, places = np.array(numbers, np.int64)[found.pages], found.starts + starts[found.pages]
+        chunks = np.concatenate([chunks, [owners, places, found.sizes, found.num_values]], axis=1)
+        if others:
+            chunks = chunks[:, chunks[0].argsort(kind="stable")]
+    chunks = np.ascontiguousarray(chunks)
+    np.cumsum(chunks[3], out=chunks[3])
+    return chunks
+
+
+def are_inside(pages: Sequence[EncodedPage], size: int) -> bool:
+    """Whether a file of `size` bytes has all buffers."""
+    buffers = [buffer for page in pages for buffer in page.buffers]
+    return all(start >= 0 and length >= 0 and start + length <= size for start, length in buffers)
+
+
+def _level_bits(encoding: BlockEncoding | None) -> int | None:
+    if encoding is None:
+        return NO_LEVELS
+    if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
+        return encoding.bit_width
+    if isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
+        return PACKED_LEVELS
+    return RUN_LEVELS if isinstance(encoding, Rle) and encoding.bits_per_value == LEVEL_BITS else None

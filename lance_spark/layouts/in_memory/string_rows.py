@@ -1,0 +1,199 @@
+"""Byte strings of single rows of a column, copied from a file in memory by two calls of kernels.
+
+That is possible for strings and binaries in mini-block chunks and full-zip pages, compressed by FSST or not, and for
+pages of nulls only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_spark.encodings.base import MiniBlockEncoding
+from lance_spark.encodings.blocks import Int64Array, VariableWidthBlock
+from lance_spark.encodings.fsst import Fsst, symbols_of
+from lance_spark.encodings.variable import Variable
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.compression.fsst import SLACK_BYTES
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.single_rows import FLAT, NO_LEVELS, NULLS, ZIPPED
+from lance_spark.kernels.layouts.single_strings import SYMBOLS_BYTES, copy_strings, locate_strings
+from lance_spark.layouts.arrow_values import block_to_array
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, PageLayout
+from lance_spark.layouts.constant.layout import ConstantLayout
+from lance_spark.layouts.full_zip.layout import FullZipLayout
+from lance_spark.layouts.in_memory.columns import MAX_PAGES
+from lance_spark.layouts.in_memory.page_tables import Form, are_inside, chunks_of_pages, form_of_page, table_of_forms
+from lance_spark.layouts.leaf.values import is_variable
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
+from lance_spark.layouts.registry import parse_page
+from lance_spark.layouts.repdef import RepDefLayer
+
+_NULLS = (NULLS, 0, NO_LEVELS, 0, 0, 0)
+"""The column of pages of nulls only in the table of pages."""
+
+_INDEX = 1
+"""The buffer of a full-zip page with the places of its rows."""
+
+_MAX_BYTES = 16 << 20
+"""Of all strings that are copied at once; the memory is allocated for the most that they can have."""
+
+_Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class StringRows:
+    """The pages and chunks of a column.
+
+    Attributes:
+        data_type: of the strings.
+        file_size: of the file, in bytes.
+        pages, chunks: the tables of `kernels.layouts.single_strings.locate_strings`.
+        symbols: to which `pages` refers.
+    """
+
+    data_type: pa.DataType
+    file_size: int
+    pages: Int64Array
+    chunks: Int64Array
+    symbols: tuple[_Bytes, ...]
+
+    @classmethod
+    def of(cls, column: EncodedColumn, data_type: pa.DataType, data: pa.Buffer) -> StringRows | None:
+        """A column of the file `data`, which is a top-level field; None if its values or pages are of other kinds.
+
+        A column that contradicts the format is left to the general way, as by `SingleRows`.
+        """
+        pages = [page for page in column.pages if page.num_rows]
+        if not is_variable(data_type) or not 0 < len(pages) <= MAX_PAGES:
+            return None
+        symbols: dict[bytes, _Bytes] = {}
+        try:
+            layouts = [parse_page(page.type_url, page.message) for page in pages]
+            table = table_of_forms(
+                [_form(page, layout, symbols, data) for page, layout in zip(pages, layouts, strict=True)]
+            )
+            chunks = None if table is None else chunks_of_pages(pages, table, data)
+        except (CorruptFileError, UnsupportedFeatureError):
+            return None
+        if table is None or chunks is None or int(chunks[3, -1]) != column.num_rows:
+            return None
+        return cls(data_type, data.size, table, chunks, tuple(symbols.values()))
+
+    @classmethod
+    def of_nulls(cls, data_type: pa.DataType, num_rows: int) -> StringRows | None:
+        """A column that its file does not have; None if values of the type are of other kinds."""
+        if not is_variable(data_type):
+            return None
+        return cls(data_type, 0, np.array([_NULLS], np.int64).T.copy(), np.array([[0], [0], [0], [num_rows]]), ())
+
+    @property
+    def num_bytes(self) -> int:
+        """What the tables take in memory."""
+        return self.pages.nbytes + self.chunks.nbytes + sum([table.nbytes for table in self.symbols])
+
+    @cached_property
+    def value_bits(self) -> int:
+        """About how many bits of the file are a value."""
+        return 8 * int(self.chunks[2].sum()) // int(self.chunks[3, -1])
+
+    def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The values of `rows` (int64[n], in any order).
+
+        None if the pages contradict themselves, there is no such row, or the values are large.
+        """
+        if data.size < self.file_size:
+            return None
+        num_rows = len(rows)
+        found = np.empty((3, num_rows), np.int64)
+        validity = pa.py_buffer(np.zeros((num_rows + 7) // 8, np.uint8)) if self._may_be_null else None
+        most = locate_strings(
+            data.address, *self._tables, address_of(rows), num_rows, 0 if validity is None else validity.address,
+            address_of(found),
+        )  # fmt: skip
+        if not 0 <= most <= _MAX_BYTES:
+            return None
+        target = pa.allocate_buffer(most + SLACK_BYTES, resizable=bool(self.symbols))
+        bits = _offset_bits(self.data_type)
+        offsets = pa.allocate_buffer((num_rows + 1) * bits // 8)
+        size = copy_strings(address_of(found), num_rows, bits // 8, offsets.address, target.address)
+        if size < 0:
+            return None
+        if self.symbols:
+            target.resize(size, shrink_to_fit=True)
+        try:
+            block = VariableWidthBlock(offsets, target.slice(0, size), bits, num_rows)
+            return block_to_array(block, self.data_type, validity)
+        except CorruptFileError:
+            return None
+
+    @cached_property
+    def _tables(self) -> tuple[int, int, int, int]:
+        return address_of(self.pages), self.pages.shape[1], address_of(self.chunks), self.chunks.shape[1]
+
+    @cached_property
+    def _may_be_null(self) -> bool:
+        kind, size_bytes, level_bits = self.pages[:3]
+        return bool(np.any((kind == NULLS) | np.where(kind == ZIPPED, size_bytes > 0, level_bits != NO_LEVELS)))
+
+
+def _offset_bits(data_type: pa.DataType) -> int:
+    return 64 if pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type) else 32
+
+
+def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], data: pa.Buffer) -> Form | None:
+    """The column of a page in the table of pages; its symbols are added to `symbols`."""
+    if isinstance(layout, ConstantLayout):
+        are_null = layout.inline_value is None and not page.buffers and layout.layers == (RepDefLayer.NULLABLE_ITEM,)
+        return _NULLS if are_null else None
+    form: Form | None
+    if isinstance(layout, FullZipLayout):
+        index_bytes, offset_bits = _index_bytes(page, layout, data), layout.bits_per_offset
+        form = (ZIPPED, layout.control_bytes, page.buffers[_INDEX].position) if index_bytes else None
+    elif isinstance(layout, MiniBlockLayout):
+        index_bytes, offset_bits = 0, None
+        form = form_of_page(page, layout, _kind)
+    else:
+        return None
+    encoding: object = layout.value_compression
+    address = 0
+    if isinstance(encoding, Fsst):
+        address = _address_of_symbols(encoding.symbol_table, symbols)
+        encoding = encoding.values
+    if form is None or not isinstance(encoding, Variable):
+        return None
+    return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, index_bytes)
+
+
+def _index_bytes(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:
+    """Bytes of an entry of the index of a full-zip page; 0 if its rows are not found by one, or it is broken."""
+    may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
+    if len(layout.layers) != 1 or layout.layers[0].is_list or layout.bits_rep or layout.bits_def > int(may_be_null):
+        return 0
+    if layout.bits_per_offset is None or len(page.buffers) != _INDEX + 1:
+        return 0
+    (_, num_bytes), (start, size) = page.buffers
+    width = size // (page.num_rows + 1)
+    if width not in (1, 2, 4, 8) or width * (page.num_rows + 1) != size or not are_inside([page], data.size):
+        return 0
+    entries = np.frombuffer(data, f"<u{width}", page.num_rows + 1, start)
+    return width if int(entries[0]) == 0 and int(entries[-1]) == num_bytes else 0
+
+
+def _kind(encoding: MiniBlockEncoding) -> int | None:
+    return FLAT if isinstance(encoding, Fsst | Variable) else None
+
+
+def _address_of_symbols(table: bytes, symbols: dict[bytes, _Bytes]) -> int:
+    parsed = symbols_of(table)
+    if parsed is None:
+        return 0
+    if table not in symbols:
+        held: _Bytes = np.concatenate([parsed.symbols.view(np.uint8), parsed.lengths])
+        assert held.nbytes == SYMBOLS_BYTES
+        symbols[table] = held
+    return address_of(symbols[table])

@@ -1,0 +1,218 @@
+"""Mini-block pages of a leaf in memory, whose tables are parsed once: reads of few rows go straight to their chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, Located, RowRanges
+from lance_spark.layouts.leaf.arrays import PageDictionary
+from lance_spark.layouts.mini_block.chunks import (
+    BufferOfPages,
+    ChunkStarts,
+    ChunkTable,
+    RowIndex,
+    ValuesInChunks,
+    touched_by_values,
+)
+from lance_spark.layouts.mini_block.layout import FEW_VALUES, Decoder, MiniBlockLayout, taken_values
+from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.registry import parse_page
+
+MAX_PAGES = 256
+
+_WORDS, _DATA, _NEXT = 0, 1, 2
+"""The buffers of a page; a dictionary and the repetition index follow, if there are any."""
+
+_MAX_RUNS = 8
+"""Of a leaf: each run that is touched is decoded by itself."""
+
+_MAX_DICTIONARY_BYTES = 1 << 20
+"""Of the dictionaries that are kept, in the file and decoded."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """Pages of a leaf, one behind the other.
+
+    Attributes:
+        decoder: knows the chunks of all pages, and their dictionaries.
+        index: the rows of each chunk, if there are lists.
+        bases: int64[pages], where the chunks of each page begin in the file.
+    """
+
+    decoder: Decoder
+    index: RowIndex | None
+    bases: Int64Array
+
+    @classmethod
+    def of(
+        cls, path: LeafPath, pages: Sequence[EncodedPage], layouts: Sequence[MiniBlockLayout], data: pa.Buffer
+    ) -> PreparedRun | None:
+        """Pages of the file `data` that can be decoded together; None if their rows are not found by their tables.
+
+        Raises:
+            CorruptFileError: a page contradicts the format.
+        """
+        layout = layouts[0]
+        if layout.has_lists and layout.repetition_index_depth == 0:
+            return None
+        num_rows = sum([page.num_rows for page in pages])
+        has_dictionary = layout.dictionary is not None
+        num_buffers = _NEXT + has_dictionary + layout.has_lists
+        buffers = [buffer for page in pages for buffer in page.buffers]
+        if any(len(page.buffers) != num_buffers for page in pages) or not all(
+            start >= 0 and size >= 0 and start + size <= data.size for start, size in buffers
+        ):
+            return None
+        counts = [each.num_items for each in layouts]
+        data_sizes = [page.buffers[_DATA].size for page in pages]
+        table = ChunkTable.parse(
+            _of_pages(pages, _WORDS, data), data_sizes, counts, large_chunks=layout.has_large_chunk
+        )
+        dictionary = None
+        if has_dictionary:
+            dictionary = _dictionary(path, layouts, pages, data)
+            if dictionary is None:
+                return None
+        index = None
+        if layout.has_lists:
+            rows_of_pages = [page.num_rows for page in pages]
+            index = RowIndex.parse(_of_pages(pages, num_buffers - 1, data), table, rows_of_pages)
+        bases = np.array([page.buffers[_DATA].position for page in pages], np.int64)
+        return cls(Decoder(layout, path, num_rows, table, dictionary), index, bases)
+
+    @property
+    def num_bytes(self) -> int:
+        """What the tables take in memory."""
+        num_tables = 5 if self.index is None else 7
+        dictionary = self.decoder.dictionary
+        return num_tables * 8 * len(self.decoder.table) + (0 if dictionary is None else int(dictionary.values.nbytes))
+
+    def read(self, data: pa.Buffer, rows: RowRanges) -> pa.Array:
+        """See `PreparedLeaf.read`; the rows are those of the run."""
+        decoder, table = self.decoder, self.decoder.table
+        found = None if self.index is None else self.index.chunks_of(rows)
+        chosen = touched_by_values(table.ends, rows) if found is None else found.chosen
+        if len(chosen) == 0 or int(chosen[-1]) >= len(table):
+            raise CorruptFileError(f"mini-block: the chunks do not hold all of {decoder.num_rows} rows")
+        pages, num_values = table.pages[chosen], table.num_values[chosen]
+        starts = ChunkStarts(data, self.bases, pages, table.starts[chosen])
+        if found is not None:
+            return decoder.list_rows(found, starts)
+        if not decoder.layout.can_take or rows.num_rows * FEW_VALUES >= int(num_values.sum()):
+            return decoder.decode(chosen, starts).pick_values(rows)
+        numbers, ends = rows.indices(), table.ends[chosen]
+        chunks = ends.searchsorted(numbers, side="right")
+        places = numbers - (ends - num_values)[chunks]
+        values = ValuesInChunks(chunks, places, pages, table.sizes[chosen], num_values)
+        return taken_values(decoder.layout, decoder.path, values, decoder.dictionary, starts)
+
+
+@dataclass(frozen=True)
+class PreparedLeaf:
+    """All pages of a leaf.
+
+    Attributes:
+        runs: pages side by side that can be decoded together.
+        ends: the rows up to the end of each run.
+    """
+
+    runs: Sequence[PreparedRun]
+    ends: Sequence[int]
+
+    @classmethod
+    def of(cls, path: LeafPath, column: EncodedColumn, data: pa.Buffer) -> PreparedLeaf | None:
+        """The pages of a column of the file `data`; None if they are of other kinds.
+
+        Raises:
+            CorruptFileError: a page contradicts the format.
+            UnsupportedFeatureError: a page has an encoding that this release does not know.
+        """
+        pages = [page for page in column.pages if page.num_rows]
+        if not 0 < len(pages) <= MAX_PAGES or path.slots_per_row > 1:
+            return None
+        parsed = [parse_page(page.type_url, page.message) for page in pages]
+        layouts = [layout for layout in parsed if isinstance(layout, MiniBlockLayout)]
+        bounds = _bounds_of_runs(path, layouts)
+        ends = list(accumulate([page.num_rows for page in pages]))
+        if len(layouts) < len(pages) or bounds is None or ends[-1] != column.num_rows:
+            return None
+        runs = []
+        for start, stop in pairwise(bounds):
+            run = PreparedRun.of(path, pages[start:stop], layouts[start:stop], data)
+            if run is None:
+                return None
+            runs.append(run)
+        return cls(runs, [ends[stop - 1] for stop in bounds[1:]])
+
+    @property
+    def num_bytes(self) -> int:
+        """What the tables take in memory."""
+        return sum([run.num_bytes for run in self.runs])
+
+    @property
+    def encoded_bytes(self) -> int:
+        """The bytes of all chunks."""
+        return sum([int(run.decoder.table.sizes.sum()) for run in self.runs])
+
+    @property
+    def path(self) -> LeafPath:
+        return self.runs[0].decoder.path
+
+    def read(self, data: pa.Buffer, rows: RowRanges) -> pa.Array:
+        """The path array of `rows`, of which none is twice; there is at least one.
+
+        Args:
+            data: the file, as of `of`.
+
+        Raises:
+            CorruptFileError: there are no such rows, or the bytes are inconsistent with the layout.
+        """
+        first, stop = rows.span
+        if first < 0 or stop > self.ends[-1]:
+            raise CorruptFileError(f"rows {first} to {stop} of a column of {self.ends[-1]}")
+        if len(self.runs) == 1:
+            return self.runs[0].read(data, rows)
+        arrays = []
+        for run, before, end in zip(self.runs, (0, *self.ends), self.ends, strict=False):
+            inside = rows.within(before, end)
+            if inside.num_rows:
+                arrays.append(run.read(data, inside))
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _bounds_of_runs(path: LeafPath, layouts: Sequence[MiniBlockLayout]) -> list[int] | None:
+    """Where runs of pages that can be decoded together begin, and where the last one ends; None if they are many."""
+    if len(layouts) == 1:
+        return [0, 1]
+    keys = [layout.join_key(0, 1) for layout in layouts]
+    if path.shape is None or None in keys:
+        return None
+    bounds = [0, *[place for place in range(1, len(keys)) if keys[place] != keys[place - 1]], len(keys)]
+    return bounds if len(bounds) <= _MAX_RUNS + 1 else None
+
+
+def _of_pages(pages: Sequence[EncodedPage], number: int, data: pa.Buffer) -> BufferOfPages:
+    buffers = [page.buffers[number] for page in pages]
+    return BufferOfPages([data.address + start for start, _ in buffers], [size for _, size in buffers], data)
+
+
+def _dictionary(
+    path: LeafPath, layouts: Sequence[MiniBlockLayout], pages: Sequence[EncodedPage], data: pa.Buffer
+) -> PageDictionary | None:
+    """The dictionaries of all pages; None if they are large."""
+    encoding = layouts[0].dictionary
+    starts, sizes = zip(*[page.buffers[_NEXT] for page in pages], strict=True)
+    if encoding is None or sum(sizes) > _MAX_DICTIONARY_BYTES:
+        return None
+    counts = np.array([layout.num_dictionary_items for layout in layouts], np.int64)
+    located = Located(data, np.array(starts, np.int64))
+    found = PageDictionary.decode(encoding, counts, located, list(sizes), path.nodes[0].data_type)
+    return found if found.values.nbytes <= _MAX_DICTIONARY_BYTES else None

@@ -1,0 +1,236 @@
+"""A few rows of structs, lists and maps, and of compressed leaves, from mapped files: the same as those of Arrow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import CorruptFileError, LanceError
+from lance_spark.layouts.in_memory.field_rows import FieldRows
+from tests.support.guarded_memory import guarded
+from tests.table.reading.test_single_rows import encoded, opened
+
+ROWS = 20_000
+INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 4096, 19_000, 15_001, 12_345]
+WORDS = pa.array([f"word number {number}" for number in range(500)])
+
+TYPES = {
+    "struct": pa.struct({"a": pa.int64(), "b": pa.string(), "c": pa.bool_()}),
+    "struct of struct": pa.struct({"s": pa.struct({"a": pa.int32(), "b": pa.float64()}), "n": pa.int16()}),
+    "list": pa.list_(pa.float32()),
+    "large list": pa.large_list(pa.int64()),
+    "list of strings": pa.list_(pa.string()),
+    "list of lists": pa.list_(pa.list_(pa.int64())),
+    "list of structs": pa.list_(pa.struct({"a": pa.int64(), "b": pa.string()})),
+    "struct of lists": pa.struct({"a": pa.list_(pa.int32()), "b": pa.list_(pa.bool_())}),
+    "struct of vectors": pa.struct({"v": pa.list_(pa.float32(), 4), "n": pa.int64()}),
+    "list of dictionaries": pa.list_(pa.dictionary(pa.int32(), pa.string())),
+}
+
+
+def values(dtype: pa.DataType, count: int, random: np.random.Generator, null_share: float) -> pa.Array:
+    """Values with nulls at every level, and lists that are empty."""
+    mask = random.random(count) < null_share
+    if pa.types.is_struct(dtype):
+        members = [values(field.type, count, random, null_share) for field in dtype]
+        return pa.StructArray.from_arrays(members, fields=list(dtype), mask=pa.array(mask))
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        lengths = np.where(mask, 0, random.integers(0, 6, count))
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        items = values(dtype.value_type, int(offsets[-1]), random, null_share)
+        kind = pa.LargeListArray if pa.types.is_large_list(dtype) else pa.ListArray
+        width = pa.int64() if pa.types.is_large_list(dtype) else pa.int32()
+        return kind.from_arrays(pa.array(offsets, width), items, mask=pa.array(mask)).cast(dtype)
+    if pa.types.is_fixed_size_list(dtype):
+        items = values(dtype.value_type, count * dtype.list_size, random, 0.0)
+        return pa.FixedSizeListArray.from_arrays(items, dtype.list_size, mask=pa.array(mask))
+    if pa.types.is_dictionary(dtype):
+        codes = pa.array(random.integers(0, len(WORDS), count).astype(np.int32), mask=mask)
+        return pa.DictionaryArray.from_arrays(codes, WORDS)
+    if pa.types.is_string(dtype):
+        picked = WORDS.take(pa.array(random.integers(0, len(WORDS), count)))
+        return pa.array(picked.to_pylist(), mask=mask)
+    if pa.types.is_boolean(dtype):
+        return pa.array(random.random(count) < 0.5, mask=mask)
+    return pa.array(random.integers(0, 30_000, count), mask=mask).cast(dtype)
+
+
+def write(writer: str, table: pa.Table, uri: str, version: Any, **options: Any) -> None:
+    if writer == "reference":
+        lance.write_dataset(table, uri, data_storage_version=version, **options)
+    else:
+        lance_spark.write(table, uri, file_format_version=version, **options)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rows of each part of a column that was read so."""
+    found: list[int] = []
+    plain = FieldRows.of_rows
+
+    def counted(self: FieldRows, *arguments: Any) -> pa.Array | None:
+        array = plain(self, *arguments)
+        found.extend([] if array is None else [len(array)])
+        return array
+
+    monkeypatch.setattr(FieldRows, "of_rows", counted)
+    return found
+
+
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("null_share", [0.0, 0.2])
+@pytest.mark.parametrize("name", list(TYPES))
+def test_values(tmp_path: Path, name: str, null_share: float, version: Any, writer: str, taken: list[int]) -> None:
+    random = np.random.default_rng(11_000_000)
+    column = values(TYPES[name], ROWS + 5, random, null_share)
+    # A slice, whose offsets do not begin at 0; the reference cannot write structs of those.
+    column = column.slice(5) if writer == "own" else column.take(pa.array(range(5, ROWS + 5)))
+    table = pa.table({"x": column, "n": range(ROWS)})
+    write(writer, table, str(tmp_path / "t"), version)
+    dataset = opened(str(tmp_path / "t"))
+    many = random.choice(ROWS, 3000, replace=False).tolist()
+    for indices in (INDICES, sorted(set(INDICES)), [5], many):
+        found = dataset.take(indices)
+        found.validate(full=True)
+        assert found["x"].type == TYPES[name]
+        assert found.to_pylist() == table.take(indices).to_pylist()
+    # Each page has a dictionary of its own, if the array is one.
+    assert taken == [12, 11, 1, 3000] or name == "list of dictionaries"
+
+
+def test_maps(tmp_path: Path, taken: list[int]) -> None:
+    random = np.random.default_rng(11_000_001)
+    offsets = np.concatenate([[0], np.cumsum(random.integers(0, 5, ROWS))]).astype(np.int32)
+    keys, items = values(pa.string(), int(offsets[-1]), random, 0.0), values(pa.int64(), int(offsets[-1]), random, 0.3)
+    table = pa.table({"x": pa.MapArray.from_arrays(offsets, keys, items)})
+    for writer in ("reference", "own"):
+        write(writer, table, str(tmp_path / writer), "2.2")
+        found = opened(str(tmp_path / writer)).take(INDICES)
+        found.validate(full=True)
+        assert found.to_pylist() == table.take(INDICES).to_pylist()
+    assert taken == [12, 12]
+
+
+ENCODINGS = {
+    "string, zstd": (pa.string(), {"compression": "zstd"}),
+    "string, lz4": (pa.string(), {"compression": "lz4", "dict-divisor": "100000000"}),
+    "float32, bss": (pa.float32(), {"compression": "lz4", "bss": "on"}),
+    "packed struct": (pa.struct({"a": pa.int64(), "b": pa.int32()}), {"packed": "true"}),
+}
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("name", list(ENCODINGS))
+def test_encodings(tmp_path: Path, name: str, version: Any, taken: list[int]) -> None:
+    dtype, options = ENCODINGS[name]
+    metadata = {"lance-encoding:" + key: value for key, value in options.items()}
+    column = values(dtype, ROWS, np.random.default_rng(11_000_002), 0.0)
+    table = pa.table([column], schema=pa.schema([pa.field("x", dtype, metadata=metadata)]))
+    lance.write_dataset(table, str(tmp_path / "t"), data_storage_version=version)
+    assert opened(str(tmp_path / "t")).take(INDICES).to_pylist() == table.take(INDICES).to_pylist()
+    assert taken == [12]
+
+
+@pytest.mark.parametrize("seed", range(11_000_010, 11_000_018))
+def test_random_tables(tmp_path: Path, seed: int, taken: list[int]) -> None:
+    """Fragments of several writers and versions, deleted rows, columns that were added and renamed."""
+    random = np.random.default_rng(seed)
+    uri, names = str(tmp_path / "t"), [str(name) for name in random.choice(list(TYPES), 3, replace=False)]
+    parts = []
+    for number in range(4):
+        rows = int(random.integers(1, 4000))
+        columns = {f"c{place}": values(TYPES[name], rows, random, 0.2) for place, name in enumerate(names)}
+        parts.append(pa.table({"n": random.integers(0, 100, rows), **columns}))
+        writer, version = ("reference", "own")[random.integers(2)], ("2.1", "2.2")[random.integers(2)]
+        options = {"max_rows_per_file": int(random.integers(500, 5000))}
+        write(writer, parts[-1], uri, version, mode="append" if number else "create", **options)
+    lance.dataset(uri).delete("n % 7 = 1")
+    lance.dataset(uri).alter_columns({"path": "c0", "name": "renamed"})
+    opened(uri).add_columns(pa.schema([pa.field("added", pa.list_(pa.string()))]))
+    dataset, reference = opened(uri), lance.dataset(uri)
+    table = dataset.to_table()
+    for count in (1, 10, 300):
+        indices = random.integers(0, table.num_rows, count).tolist()
+        for wanted in (["renamed"], ["c1", "n"], ["c2", "added", "renamed"], None):
+            found = dataset.take(indices, wanted)
+            found.validate(full=True)
+            expected = table if wanted is None else table.select(wanted)
+            assert found.to_pylist() == expected.take(indices).to_pylist()
+            assert found.to_pylist() == reference.take(indices, wanted).to_pylist()
+    assert len(taken) > 0
+
+
+def test_some_members_of_a_struct(tmp_path: Path, taken: list[int]) -> None:
+    table = pa.table({"s": values(TYPES["struct"], ROWS, np.random.default_rng(11_000_003), 0.2)})
+    lance.write_dataset(table, str(tmp_path / "t"))
+    dataset, reference = opened(str(tmp_path / "t")), lance.dataset(str(tmp_path / "t"))
+    for columns in (["s.a"], ["s.b"], ["s"], ["s.c", "s.a"], ["s.b"]):
+        assert dataset.take(INDICES, columns).to_pylist() == reference.take(INDICES, columns).to_pylist()
+    assert len(taken) == 5
+
+
+@pytest.mark.parametrize("name", ["struct", "list", "list of strings", "list of lists", "list of structs"])
+@pytest.mark.parametrize("writer", ["reference", "own"])
+def test_damaged_pages(tmp_path: Path, writer: str, name: str) -> None:
+    """Each value is read, or none; nothing behind the file is touched."""
+    column = values(TYPES[name], 3000, np.random.default_rng(11_000_004), 0.2)
+    uri = str(tmp_path / "t")
+    write(writer, pa.table({"x": column}), uri, "2.2")
+    _, content = encoded(uri)
+    dataset = opened(uri)
+    fragment = dataset.manifest.fragments[0]
+    reader: Any = dataset.plan().single_rows.opened(fragment).open_file(fragment.files[0])
+    numbers = fragment.files[0].columns()
+    columns = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
+    (field,) = dataset.plan().single_rows.fields or ()
+    pages = [page for each in columns.values() for page in each.pages if page.num_rows]
+    last = max(start + size for page in pages for start, size in page.buffers)
+    wanted = np.array([2999, 0, 1, 1023, 1024, 2500, 2998], np.int64)
+
+    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
+        data = guarded(content)
+        rows = FieldRows.of(field, columns, data)
+        return None if rows is None else rows.of_rows(data, wanted)
+
+    whole = read(content[:last], wanted)
+    assert whole is not None
+    assert whole.to_pylist() == column.take(pa.array(wanted)).to_pylist()
+    for outside in ([3000], [-1], [1 << 62], [0, 3000]):
+        assert read(content[:last], np.array(outside, np.int64)) is None
+    assert read(content[: last - 1], wanted) is None
+    random = np.random.default_rng(3)
+    refused = 0
+    for _ in range(400):
+        damaged = bytearray(content[:last])
+        page = pages[random.integers(len(pages))]
+        start, size = page.buffers[random.integers(len(page.buffers))]
+        near = int(random.integers(min(size, 64) if random.integers(2) else size))
+        damaged[start + near] = int(random.integers(256))
+        array = read(bytes(damaged), wanted)
+        refused += array is None
+        if array is not None:
+            assert len(array) == len(wanted)
+            array.validate(full=True)
+    assert refused > 0
+
+
+def test_an_error_names_the_file(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table({"x": values(TYPES["list"], ROWS, np.random.default_rng(1), 0.2)}), uri)
+    (file,) = (tmp_path / "t" / "data").iterdir()
+    found, _ = encoded(uri)
+    start, size = found.pages[0].buffers[1]
+    with open(file, "r+b") as raw:
+        raw.seek(start)
+        raw.write(b"\xff" * min(size, 1 << 12))
+    with pytest.raises(CorruptFileError, match=os.path.basename(file)) as error:
+        opened(uri).take([5, 3])
+    assert isinstance(error.value, LanceError)

@@ -1,0 +1,159 @@
+"""A few rows of strings, copied straight from mapped files: the same as those of Arrow."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.in_memory.string_rows import StringRows
+from tests.support.guarded_memory import guarded
+from tests.table.reading.test_single_rows import INDICES, NULLS, ROWS, encoded, opened
+
+ENCODINGS = {
+    "fsst": {"lance-encoding:compression": "fsst"},
+    "none": {"lance-encoding:compression": "none"},
+    "full zip": {"lance-encoding:compression": "none", "lance-encoding:structural-encoding": "fullzip"},
+    "full zip, fsst": {"lance-encoding:compression": "fsst", "lance-encoding:structural-encoding": "fullzip"},
+}
+TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+
+
+def column(dtype: pa.DataType, nulls: str, rows: int = ROWS, *, repeats: bool = True) -> pa.Array:
+    """Distinct strings of 0 to 90 bytes, which FSST compresses if they repeat."""
+    random = np.random.default_rng(7)
+    words = ["lorem ", "ipsum ", "dölor ", "sit "] if repeats else [chr(letter) for letter in range(33, 90)]
+    numbers = random.integers(0, len(words), (rows, 12))
+    lengths = random.integers(0, 13, rows)
+    mask = NULLS[nulls](np.arange(rows))
+    texts = [
+        None if is_null else ("" if length == 0 else f"{row} ") + "".join(words[number] for number in some[:length])
+        for row, (is_null, length, some) in enumerate(zip(mask, lengths, numbers, strict=True))
+    ]
+    return pa.array(texts, pa.large_string()).cast(dtype)
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rows of each part of a column that was copied."""
+    found: list[int] = []
+    plain = StringRows.of_rows
+
+    def counted(self: StringRows, *arguments: Any) -> pa.Array | None:
+        values = plain(self, *arguments)
+        found.extend([] if values is None else [len(values)])
+        return values
+
+    monkeypatch.setattr(StringRows, "of_rows", counted)
+    return found
+
+
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("nulls", list(NULLS))
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_values(
+    tmp_path: Path, dtype: pa.DataType, nulls: str, version: Any, writer: str, encoding: str, taken: list[int]
+) -> None:
+    field = pa.field("x", dtype, metadata=ENCODINGS[encoding])
+    values = column(dtype, nulls)
+    uri, table = str(tmp_path / "t"), pa.table([values, range(ROWS)], schema=pa.schema([field, ("n", pa.int64())]))
+    if writer == "reference":
+        lance.write_dataset(table, uri, data_storage_version=version)
+    else:
+        lance_spark.write(table, uri, file_format_version=version)
+    dataset = opened(uri)
+    for indices in (INDICES, sorted(set(INDICES)), [5], list(range(3000, 0, -1))):
+        found = dataset.take(indices)
+        found.validate(full=True)
+        assert found["x"].type == dtype
+        assert found.to_pylist() == table.take(indices).to_pylist()
+    assert taken == [12, 11, 1, 3000]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_several_fragments_nulls_and_missing_columns(tmp_path: Path, dtype: pa.DataType, taken: list[int]) -> None:
+    uri = str(tmp_path / "t")
+    values = column(dtype, "some", 3000)
+    parts = [values, pa.nulls(3000, dtype), column(dtype, "none", 3000, repeats=False)]
+    for number, part in enumerate(parts):
+        lance.write_dataset(pa.table({"x": part}), uri, mode="append" if number else "create")
+    lance.write_dataset(pa.table({"x": values}), uri, mode="append", data_storage_version="2.1")
+    dataset = opened(uri).add_columns(pa.schema([pa.field("y", dtype)]))
+    expected = pa.table({"x": pa.concat_arrays([*parts, values]), "y": pa.nulls(12_000, dtype)})
+    for indices in ([3001, 5999], [6000, 8999, 3000], [11_999, 3, 8000, 4000, 4000, 2999]):
+        found = dataset.take(indices)
+        found.validate(full=True)
+        assert found.to_pylist() == expected.take(indices).to_pylist()
+    # Each of two columns, in each fragment with rows.
+    assert len(taken) == 2 * (1 + 2 + 4)
+
+
+def test_deleted_rows_and_several_columns(tmp_path: Path, taken: list[int]) -> None:
+    uri = str(tmp_path / "t")
+    table = pa.table({"x": column(pa.string(), "some"), "n": range(ROWS), "y": column(pa.binary(), "none")})
+    lance.write_dataset(table, uri, max_rows_per_file=9_000).delete("n % 5 = 1")
+    dataset, reference = opened(uri), lance.dataset(uri)
+    indices = np.random.default_rng(2).integers(0, reference.count_rows(), 40).tolist()
+    for columns in (["x"], ["n", "x"], ["y", "n", "x"]):
+        assert dataset.take(indices, columns).to_pylist() == reference.take(indices, columns).to_pylist()
+    assert len(taken) == 16
+
+
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+@pytest.mark.parametrize("nulls", ["none", "some"])
+def test_damaged_pages(tmp_path: Path, nulls: str, encoding: str) -> None:
+    """Each value is read, or none; nothing behind the file is touched."""
+    values = column(pa.string(), nulls, 5000)
+    schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
+    lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"))
+    found, content = encoded(str(tmp_path / "t"))
+    last = max(start + size for page in found.pages for start, size in page.buffers)
+    wanted = np.array([4999, 0, 1, 1023, 1024, 2500, 4998], np.int64)
+
+    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
+        data = guarded(content)
+        rows = StringRows.of(found, pa.string(), data)
+        return None if rows is None else rows.of_rows(data, wanted)
+
+    whole = read(content[:last], wanted)
+    assert whole is not None
+    assert whole.equals(values.take(pa.array(wanted)))
+    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
+        assert read(content[:last], np.array(outside, np.int64)) is None
+    assert read(content[: last - 1], wanted) is None
+    random = np.random.default_rng(3)
+    refused = 0
+    for _ in range(600):
+        damaged = bytearray(content[:last])
+        page = found.pages[random.integers(len(found.pages))]
+        start, size = page.buffers[random.integers(len(page.buffers))]
+        near = int(random.integers(min(size, 64) if random.integers(2) else size))
+        damaged[start + near] = int(random.integers(256))
+        array = read(bytes(damaged), wanted)
+        refused += array is None
+        if array is not None:
+            assert len(array) == len(wanted)
+            array.validate(full=True)
+    assert refused > 0
+
+
+def test_an_error_names_the_file(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table({"x": column(pa.string(), "none")}), uri)
+    (file,) = (tmp_path / "t" / "data").iterdir()
+    found, _ = encoded(uri)
+    start, size = found.pages[0].buffers[1]
+    with open(file, "r+b") as raw:
+        raw.seek(start)
+        raw.write(b"\xff" * min(size, 1 << 12))
+    with pytest.raises(CorruptFileError, match=os.path.basename(file)):
+        opened(uri).take([5, 3])
