@@ -58,7 +58,7 @@ class DictionaryRows:
             layouts = [layout for layout in parsed if isinstance(layout, MiniBlockLayout)]
             if len(layouts) < len(pages):
                 return None
-            dictionary = _dictionary(pages, layouts, data_type, data)
+            dictionary = dictionary_of_pages(pages, layouts, data_type, data)
             indices = None if dictionary is None else _indices(pages, layouts, data)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
@@ -100,17 +100,24 @@ def _has_dictionary(layout: PageLayout) -> bool:
     return isinstance(layout, MiniBlockLayout) and layout.dictionary is not None
 
 
-def _dictionary(
+def dictionary_of_pages(
     pages: Sequence[EncodedPage], layouts: Sequence[MiniBlockLayout], data_type: pa.DataType, data: pa.Buffer
 ) -> PageDictionary | None:
-    """The dictionaries of all pages; None if they are not alike, large, or not inside of the file."""
+    """The dictionaries of all pages; None if they are not alike, large, or not inside of the file.
+
+    Args:
+        data_type: of the values, or an Arrow dictionary of it.
+
+    Raises:
+        CorruptFileError: the bytes are inconsistent with the encoding or the type.
+    """
     encoding = layouts[0].dictionary
     if encoding is None or any(layout.dictionary != encoding for layout in layouts):
         return None
     if len(pages) > 1 and pa.types.is_dictionary(data_type):
         # Each page gives an array with a dictionary of its own.
         return None
-    if any(len(page.buffers) != _DICTIONARY + 1 for page in pages):
+    if any(len(page.buffers) <= _DICTIONARY for page in pages):
         return None
     starts, sizes = zip(*[page.buffers[_DICTIONARY] for page in pages], strict=True)
     if sum(sizes) > _MAX_BYTES or min(starts) < 0 or min(sizes) < 0:

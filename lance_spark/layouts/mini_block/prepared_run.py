@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import EncodedColumn, EncodedPage, Located, RowRanges
-from lance_spark.layouts.leaf.arrays import PageDictionary
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges
+from lance_spark.layouts.in_memory.columns import MAX_PAGES
+from lance_spark.layouts.in_memory.dictionary_rows import dictionary_of_pages
+from lance_spark.layouts.in_memory.page_tables import are_inside
 from lance_spark.layouts.mini_block.chunks import (
     BufferOfPages,
     ChunkStarts,
@@ -25,16 +27,11 @@ from lance_spark.layouts.mini_block.layout import FEW_VALUES, Decoder, MiniBlock
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.registry import parse_page
 
-MAX_PAGES = 256
-
 _WORDS, _DATA, _NEXT = 0, 1, 2
 """The buffers of a page; a dictionary and the repetition index follow, if there are any."""
 
 _MAX_RUNS = 8
 """Of a leaf: each run that is touched is decoded by itself."""
-
-_MAX_DICTIONARY_BYTES = 1 << 20
-"""Of the dictionaries that are kept, in the file and decoded."""
 
 
 @dataclass(frozen=True)
@@ -63,30 +60,27 @@ class PreparedRun:
         layout = layouts[0]
         if layout.has_lists and layout.repetition_index_depth == 0:
             return None
-        num_rows = sum([page.num_rows for page in pages])
         has_dictionary = layout.dictionary is not None
         num_buffers = _NEXT + has_dictionary + layout.has_lists
-        buffers = [buffer for page in pages for buffer in page.buffers]
-        if any(len(page.buffers) != num_buffers for page in pages) or not all(
-            start >= 0 and size >= 0 and start + size <= data.size for start, size in buffers
-        ):
+        if any(len(page.buffers) != num_buffers for page in pages) or not are_inside(pages, data.size):
             return None
-        counts = [each.num_items for each in layouts]
+        counts, rows_of_pages = [each.num_items for each in layouts], [page.num_rows for page in pages]
+        if not layout.has_lists and counts != rows_of_pages:
+            return None
         data_sizes = [page.buffers[_DATA].size for page in pages]
         table = ChunkTable.parse(
             _of_pages(pages, _WORDS, data), data_sizes, counts, large_chunks=layout.has_large_chunk
         )
         dictionary = None
         if has_dictionary:
-            dictionary = _dictionary(path, layouts, pages, data)
+            dictionary = dictionary_of_pages(pages, layouts, path.nodes[0].data_type, data)
             if dictionary is None:
                 return None
         index = None
         if layout.has_lists:
-            rows_of_pages = [page.num_rows for page in pages]
             index = RowIndex.parse(_of_pages(pages, num_buffers - 1, data), table, rows_of_pages)
         bases = np.array([page.buffers[_DATA].position for page in pages], np.int64)
-        return cls(Decoder(layout, path, num_rows, table, dictionary), index, bases)
+        return cls(Decoder(layout, path, sum(rows_of_pages), table, dictionary), index, bases)
 
     @property
     def num_bytes(self) -> int:
@@ -202,17 +196,3 @@ def _bounds_of_runs(path: LeafPath, layouts: Sequence[MiniBlockLayout]) -> list[
 def _of_pages(pages: Sequence[EncodedPage], number: int, data: pa.Buffer) -> BufferOfPages:
     buffers = [page.buffers[number] for page in pages]
     return BufferOfPages([data.address + start for start, _ in buffers], [size for _, size in buffers], data)
-
-
-def _dictionary(
-    path: LeafPath, layouts: Sequence[MiniBlockLayout], pages: Sequence[EncodedPage], data: pa.Buffer
-) -> PageDictionary | None:
-    """The dictionaries of all pages; None if they are large."""
-    encoding = layouts[0].dictionary
-    starts, sizes = zip(*[page.buffers[_NEXT] for page in pages], strict=True)
-    if encoding is None or sum(sizes) > _MAX_DICTIONARY_BYTES:
-        return None
-    counts = np.array([layout.num_dictionary_items for layout in layouts], np.int64)
-    located = Located(data, np.array(starts, np.int64))
-    found = PageDictionary.decode(encoding, counts, located, list(sizes), path.nodes[0].data_type)
-    return found if found.values.nbytes <= _MAX_DICTIONARY_BYTES else None
