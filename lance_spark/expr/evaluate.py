@@ -128,13 +128,21 @@ def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
     """Whether a filter only compares whole numbers and texts of the schema with their like, which always fits. The
     evaluation that finds this out for other filters takes longer than an index.
     """
-    if isinstance(expr, And):
+    if isinstance(expr, (And, Or)):
         return all(_is_lookup(term, schema) for term in expr.terms)
-    if not (isinstance(expr, Comparison) and isinstance(expr.left, Column) and isinstance(expr.right, Literal)):
+    constants: tuple[Expr, ...]
+    if isinstance(expr, Comparison):
+        column, constants = expr.left, (expr.right,)
+    elif isinstance(expr, In) and expr.has_constants:
+        column, constants = expr.value, expr.options
+    else:
         return False
-    place = schema.get_field_index(expr.left.path[0]) if len(expr.left.path) == 1 else -1
-    dtype = expr.right.type
-    return place >= 0 and schema.field(place).type == dtype and dtype in _LOOKUP_TYPES
+    if not isinstance(column, Column) or not constants[0].is_constant:
+        return False
+    place = schema.get_field_index(column.path[0]) if len(column.path) == 1 else -1
+    dtype = schema.field(place).type if place >= 0 else None
+    types = {id(constant.type): constant.type for constant in cast("tuple[Literal, ...]", constants)}
+    return dtype in _LOOKUP_TYPES and all(item == dtype for item in types.values())
 
 
 _LOOKUP_TYPES = (pa.int64(), pa.string())
@@ -185,7 +193,7 @@ def _(expr: In, rows: Rows) -> Operand:
     value = _evaluate(expr.value, rows)
     with _named(expr):
         required_family(value, "IN")
-        if all(isinstance(option, Literal) for option in expr.options):
+        if expr.has_constants and isinstance(value, pa.Array):
             constants = cast("tuple[Literal, ...]", expr.options)
             return is_member(value, constant_options(value.type, constants, rows.time_zone), rows.time_zone)
     operands = [_evaluate(option, rows) for option in expr.options]

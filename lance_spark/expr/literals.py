@@ -18,6 +18,7 @@ import functools
 import math
 import uuid
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,8 @@ class Literal(Expr):
     `value` is None, or depends on `type`: bool, int (int64; count of units for temporal types), float, Decimal with
     exactly `type.scale` digits after the point, str, bytes.
     """
+
+    is_constant: ClassVar[bool] = True
 
     value: LiteralValue
     type: pa.DataType

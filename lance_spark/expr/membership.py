@@ -21,7 +21,7 @@ class Options:
     """The right side of IN, prepared for values of one type.
 
     Attributes:
-        operands: the options.
+        operands: the options; can be left out where they are `known`.
         known: the options that a value can equal, in the values' type; None if they must be compared one by one.
         has_null: whether an option is null; set only with `known`.
     """
@@ -56,11 +56,32 @@ class _Constants:
 
 @functools.lru_cache(maxsize=64)
 def _constant_options(type_: pa.DataType, constants: _Constants, time_zone: str) -> Options:
+    known = _known_at_once(type_, constants.literals)
+    if known is not None:
+        return Options((), known)
     return options_of(type_, [literal.scalar() for literal in constants.literals], time_zone)
 
 
+def _known_at_once(type_: pa.DataType, literals: Sequence[Literal]) -> pa.Array | None:
+    """The options for whole numbers or texts, if all constants are such; scalars of thousands take longer than a search
+    for their rows.
+    """
+    family = family_of(type_)
+    types = {id(literal.type): literal.type for literal in literals}.values()
+    if family not in (Family.INTEGER, Family.STRING) or any(family_of(item) is not family for item in types):
+        return None
+    values = [literal.value for literal in literals]
+    if None in values:
+        return None
+    if family is Family.INTEGER:
+        grid = grid_of(type_)
+        # Outside of the range of the column nothing equals them.
+        values = [value for value in values if grid.lowest <= value <= grid.highest]  # type: ignore[operator]
+    return pa.array(values, type_)
+
+
 def constant_options(type_: pa.DataType, literals: Sequence[Literal], time_zone: str) -> Options:
-    """`options_of`, cached for following batches with the same sequence."""
+    """`options_of`, cached for following batches of arrays with the same sequence."""
     return _constant_options(type_, _Constants(literals), time_zone)
 
 

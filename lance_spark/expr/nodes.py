@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -30,6 +31,9 @@ class Expr:
     """Base of all nodes; immutable, hashable, picklable."""
 
     __slots__ = ()
+
+    is_constant: ClassVar[bool] = False
+    """Whether it is a literal."""
 
     def children(self) -> tuple[Expr, ...]:
         """The direct children."""
@@ -44,13 +48,10 @@ class Expr:
         return False
 
     def walk(self) -> Iterator[Expr]:
-        """This node and all descendants, in pre-order."""
+        """This node and all descendants, in pre-order; without the constants of lists, which can be thousands."""
         yield self
         for child in self.children():
-            if type(child).children is Expr.children:
-                yield child  # Lists of thousands of literals are walked several times per query.
-            else:
-                yield from child.walk()
+            yield from child.walk()
 
     def __str__(self) -> str:
         return self.to_sql()
@@ -164,17 +165,28 @@ class Comparison(Expr):
 
 @dataclass(frozen=True, slots=True)
 class In(Expr):
-    """`value IN (options)`: NULL, not FALSE, if nothing matches and an option is NULL."""
+    """`value IN (options)`: NULL, not FALSE, if nothing matches and an option is NULL.
+
+    Attributes:
+        has_constants: whether all options are literals.
+    """
 
     value: Expr
     options: tuple[Expr, ...]
+    has_constants: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.options:
             raise InvalidInputError(f"{self.value} IN () has no values to compare with")
+        object.__setattr__(self, "has_constants", all(option.is_constant for option in self.options))
 
     def children(self) -> tuple[Expr, ...]:
         return self.value, *self.options
+
+    def walk(self) -> Iterator[Expr]:
+        yield self
+        for child in (self.value,) if self.has_constants else self.children():
+            yield from child.walk()
 
     def to_sql(self) -> str:
         return f"{_operand(self.value)} IN ({', '.join(option.to_sql() for option in self.options)})"

@@ -10,13 +10,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.expr.literals import Literal
-from lance_spark.expr.membership import options_of
+from lance_spark.expr.membership import constant_options
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, In
 from lance_spark.expr.values import plain
 from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
@@ -144,7 +145,7 @@ def _searched_values(predicate: Predicate) -> list[bytes] | None:
         return None
     # The type that the evaluation compares in; it is that of the column, but for half-precision floats.
     dtype = plain(pa.array([], predicate.dtype)).type
-    known = options_of(dtype, [option.scalar() for option in options], predicate.time_zone).known
+    known = constant_options(dtype, options, predicate.time_zone).known
     if known is None:
         return None
     if pa.types.is_floating(predicate.dtype):
@@ -158,8 +159,7 @@ def _options(expr: Expr) -> tuple[Literal, ...] | None:
         sides = (expr.left, expr.right) if isinstance(expr.left, Column) else (expr.right, expr.left)
         return (sides[1],) if isinstance(sides[0], Column) and isinstance(sides[1], Literal) else None
     if isinstance(expr, In) and isinstance(expr.value, Column):
-        constants = tuple(option for option in expr.options if isinstance(option, Literal))
-        return constants if len(constants) == len(expr.options) else None
+        return cast("tuple[Literal, ...]", expr.options) if expr.has_constants else None
     return None
 
 

@@ -130,7 +130,7 @@ def _members(expr: In | InArray, predicate: Predicate) -> pa.Array | None:
         return None
     if isinstance(expr, InArray):
         return expr.values if expr.values.type == predicate.dtype else None
-    if not all(isinstance(option, Literal) for option in expr.options):
+    if not expr.has_constants:
         return None
     # The very tuple of the filter, by which the evaluation remembers it.
     options = cast("tuple[Literal, ...]", expr.options)

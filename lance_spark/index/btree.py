@@ -21,7 +21,17 @@ import pyarrow.types as pt
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.bounds import key_numbers, matching_bounds
-from lance_spark.index.btree_pages import Page, PageLookup, RowIds, check_pages, ids_name, joined, load_pages, read_data
+from lance_spark.index.btree_pages import (
+    Page,
+    PageLookup,
+    RowIds,
+    check_pages,
+    ids_name,
+    joined,
+    load_entries,
+    load_pages,
+    read_data,
+)
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
@@ -45,6 +55,9 @@ _MAX_KEPT_BYTES = 64 << 20
 
 _SELECTIVE_SHARE_OF_KEYS = 1 / 2
 """The same for lists of keys, of which each has few rows in its page."""
+
+_MANY_PAGES_OF_KEYS = 1 / 8
+"""If a list of keys needs a larger share of the pages, they are kept as one and searched at once."""
 
 _BLOCK_ROWS = 1024
 """The approximate number of values that are decoded to read one value of a number column."""
@@ -103,6 +116,8 @@ class BTreeIndex(ScalarIndex):
         numbers = np.unique(RowRanges(firsts[firsts < lasts], lasts[firsts < lasts]).indices())
         # Where all pages can be kept, only the first of many lists of keys reads most of them.
         is_kept = lookup.num_rows * _ENTRY_BYTES <= _MAX_KEPT_BYTES
+        if is_kept and len(numbers) > max(_FEW_PAGES, int(lookup.num_pages * _MANY_PAGES_OF_KEYS)):
+            return _result(data, [self._all_entries(data, lookup, dtype).of_keys(keys)])
         if not is_kept and len(numbers) > max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE_OF_KEYS)):
             return None
         starts = np.searchsorted(lasts, numbers, "right").tolist()
@@ -120,6 +135,15 @@ class BTreeIndex(ScalarIndex):
             return [(page, page.num_bytes) for page in load_pages(data, lookup, missing, dtype)]
 
         return self._files.kept_parts(_DATA, f"page {dtype}", numbers, load) if numbers else []
+
+    def _all_entries(self, data: IndexFile, lookup: PageLookup, dtype: pa.DataType) -> Page:
+        """All pages as one."""
+
+        def load() -> tuple[Page, int]:
+            entries = load_entries(data, lookup, dtype)
+            return entries, entries.num_bytes
+
+        return self._files.kept(_DATA, f"all pages {dtype}", load)
 
     def _lookup(self, data: IndexFile, dtype: pa.DataType) -> PageLookup:
         return self._files.kept(_LOOKUP, "pages", lambda: self._load(dtype, data.num_rows))

@@ -159,6 +159,18 @@ def load_pages(data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtyp
     return found
 
 
+def load_entries(data: IndexFile, lookup: PageLookup, dtype: pa.DataType) -> Page:
+    """All pages as one, checked. Raises as `load_pages`."""
+    values, ids = read_data(data, dtype, None)
+    numbers = np.arange(lookup.num_pages)
+    sizes = np.diff(np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows))
+    if not _fit_whole_numbers(lookup, numbers, sizes, values):
+        for page in numbers.tolist():
+            start, stop = lookup.rows_of(page, page + 1)
+            _check_values(data, lookup, page, page + 1, values.slice(start, stop - start))
+    return Page(values, ids.to_numpy())
+
+
 def read_data(data: IndexFile, dtype: pa.DataType, rows: RowRanges | None) -> list[pa.Array]:
     """[values, ids] at some rows of the file of the pages, None for all. Raises as `load_pages`."""
     found = data.columns({"values": dtype, ids_name(data): pa.uint64()}, rows)

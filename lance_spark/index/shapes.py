@@ -44,7 +44,7 @@ def is_range_condition(expr: Expr, *, negated: bool = False) -> bool:
             not has_column(side) for side in expr.children()
         )
     if isinstance(expr, In):
-        return isinstance(expr.value, Column) and all(isinstance(option, Literal) for option in expr.options)
+        return isinstance(expr.value, Column) and expr.has_constants
     if isinstance(expr, (InArray, IsNull, IsNan)):
         return isinstance(expr.value, Column)
     if isinstance(expr, (StringMatch, Like)):
@@ -61,8 +61,7 @@ def with_arrays(expr: Expr, dtype: pa.DataType, time_zone: str) -> Expr:
         return type(expr)(tuple(with_arrays(term, dtype, time_zone) for term in expr.terms))
     if not isinstance(expr, In) or len(expr.options) < _LONG_LIST:
         return expr
-    constants = [option for option in expr.options if isinstance(option, Literal)]
-    if len(constants) < len(expr.options):
+    if not expr.has_constants:
         return expr
     # The very tuple of the filter, by which the evaluation remembers it.
     options = cast("tuple[Literal, ...]", expr.options)

@@ -28,9 +28,20 @@ SIMPLE = [
     "id IS NULL AND id is not null",
     "a = 1 AND b = 2 AND a = 1",
     "mixed IN (1, 'a')",
+    "id = 5 OR id = 6",
+    "id = 5 OR id = 6 AND kind = 'x' or kind = 'y'",
+    "(id = 5)",
+    "( (id = 5 OR kind = 'x') AND(id < 7))and id > 2",
+    "((a = 1 AND b = 2) AND c = 3) OR (d = 4 OR e = 5)",
+    "id NOT IN (5, 6) AND kind NOT LIKE 'a_'",
+    "kind LIKE 'a%' OR kind like ''",
+    "contains(kind, 'a') AND starts_with(kind,'b')OR endswith( kind , 'c' )",
+    "array_contains(tags, 7) AND list_has(tags, 'x')",
+    "lance_match(body, 'some words') AND id = 5",
+    "lance_match_phrase(body, 'some words') OR contains_tokens(body, 'x')",
+    "contains = 5 AND like_this IN (3)",
 ]
 OTHER = [
-    "id = 5 OR id = 6",
     "id = 5.0",
     "id = 5.",
     "id = 5L",
@@ -41,9 +52,19 @@ OTHER = [
     "5 = id",
     "a.b = 5",
     "`id` = 5",
-    "(id = 5)",
     "NOT id = 5",
-    "id NOT IN (5)",
+    "(id) = 5",
+    "(id = 5",
+    "id = 5)",
+    "()",
+    "contains(kind, 5)",
+    "contains('a', kind)",
+    "contains(a.b, 'x')",
+    "contains (kind, 'x')",
+    "contains(kind, 'x') = TRUE",
+    "kind LIKE 'a' ESCAPE '!'",
+    "kind LIKE kind",
+    "(" * 30 + "id = 5" + ")" * 30,
     "kind = 'it''s'",
     r"kind = 'a\n'",
     "kind = 'a' 'b'",
@@ -53,7 +74,7 @@ OTHER = [
     "id <=> 5",
     "id = other",
     "a = 1 AND\u00a0b = 2",
-    "kind LIKE 'a%'",
+    "array_contains(tags, NULL)",
 ]
 
 
@@ -92,7 +113,11 @@ def test_words_with_a_meaning_are_no_other_columns(word: str) -> None:
 
 
 def test_long_chains_and_lists_are_read_as_by_the_whole_grammar() -> None:
-    for sql in (" AND ".join(["a = 1"] * 500), f"a IN ({', '.join(map(str, range(-500, 500)))})"):
+    for sql in (
+        " AND ".join(["a = 1"] * 500),
+        " OR ".join(["a = 1 AND b = 2"] * 300),
+        f"a IN ({', '.join(map(str, range(-500, 500)))})",
+    ):
         assert parse_simple(sql) == whole(sql) is not None
 
 
@@ -100,7 +125,26 @@ def test_long_chains_and_lists_are_read_as_by_the_whole_grammar() -> None:
 def test_random_texts_are_read_as_by_the_whole_grammar_or_not_at_all(seed: int) -> None:
     rng = random.Random(seed)
     words = [
-        *("id", "kind", "a", "x", "div", "date", "as", "and", "AND", "in", "IN", "is", "not", "null", "between", "or"),
+        *(
+            "id",
+            "kind",
+            "a",
+            "x",
+            "div",
+            "date",
+            "as",
+            "and",
+            "AND",
+            "in",
+            "IN",
+            "is",
+            "not",
+            "null",
+            "between",
+            "or",
+            "like",
+        ),
+        *("contains(", "array_has(", "lance_match", "OR", "("),
         *(
             "=",
             "==",

@@ -210,6 +210,22 @@ def test_row_ids_and_addresses_come_with_index_results(tmp_path: Path) -> None:
     assert dataset.to_table(**options) == dataset.to_table(**options, use_scalar_index=False)
 
 
+@pytest.mark.parametrize("dtype", [pa.int16(), pa.int64()])
+def test_long_lists_of_keys_of_many_pages(tmp_path: Path, dtype: pa.DataType) -> None:
+    """Nulls fill the first pages, and keys that are there many times go over the ends of pages."""
+    numbers = [None if number < 9000 else number // 7 % 20_000 for number in range(90_000)]
+    uri = str(tmp_path)
+    dataset = lance_spark.write(pa.table({"x": pa.array(numbers, dtype)}), uri)
+    dataset = dataset.create_scalar_index("x", "BTREE")
+    keys = {*range(0, 20_000, 31), 5, 6, -1, 12_345, 40_000, 70_000, 10**17}
+    condition = f"x IN ({', '.join(map(str, keys))})"
+    expected = [place for place, number in enumerate(numbers) if number in keys]
+    for _ in range(2):
+        found = dataset.to_table([], filter=condition, with_row_address=True)
+        assert found["_rowaddr"].to_pylist() == expected
+    assert "scanned without index: none" in dataset.explain(condition)
+
+
 def test_nested_field_is_answered_by_its_index(tmp_path: Path) -> None:
     uri = str(tmp_path)
     structs = [None if number % 5 == 0 else {"x": number % 7, "y": "a"} for number in range(300)]

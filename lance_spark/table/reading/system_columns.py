@@ -65,12 +65,12 @@ def named_addresses(filter: Expr, schema: LanceSchema, stable_row_ids: bool) -> 
             column, options = term.value, term.options
         else:
             continue
+        if not isinstance(column, Column) or len(column.path) > 1 or column.path[0] not in names:
+            continue
         values = [
             option.value for option in options if isinstance(option, Literal) and pa.types.is_integer(option.type)
         ]
-        if len(values) < len(options) or not isinstance(column, Column) or len(column.path) > 1:
-            continue
-        if column.path[0] in names and not any(field.name == column.path[0] for field in schema.fields):
+        if len(values) == len(options) and not any(field.name == column.path[0] for field in schema.fields):
             return np.array(sorted({value for value in values if isinstance(value, int) and value >= 0}), np.uint64)
     return None
 
