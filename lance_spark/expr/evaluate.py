@@ -59,6 +59,7 @@ from lance_spark.expr.values import (
     Operand,
     as_array,
     as_boolean,
+    family_of,
     no_rows,
     null_like,
     plain,
@@ -125,7 +126,7 @@ def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> No
 
 
 def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
-    """Whether a filter only compares whole numbers and texts of the schema with their like, which always fits. The
+    """Whether a filter only compares columns of whole numbers and texts with their like, which always fits. The
     evaluation that finds this out for other filters takes longer than an index.
     """
     if isinstance(expr, (And, Or)):
@@ -140,12 +141,9 @@ def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
     if not isinstance(column, Column) or not constants[0].is_constant:
         return False
     place = schema.get_field_index(column.path[0]) if len(column.path) == 1 else -1
-    dtype = schema.field(place).type if place >= 0 else None
+    family = family_of(schema.field(place).type) if place >= 0 else None
     types = {id(constant.type): constant.type for constant in cast("tuple[Literal, ...]", constants)}
-    return dtype in _LOOKUP_TYPES and all(item == dtype for item in types.values())
-
-
-_LOOKUP_TYPES = (pa.int64(), pa.string())
+    return family in (Family.INTEGER, Family.STRING) and all(family_of(item) is family for item in types.values())
 
 
 def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:

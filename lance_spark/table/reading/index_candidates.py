@@ -34,10 +34,10 @@ from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.system_columns import named_addresses
+from lance_spark.table.reading.system_columns import ROW_ID, NamedRows, named_rows
 from lance_spark.table.rows.fragment import BaseId, DataFragment, FragmentList
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
-from lance_spark.table.rows.row_ids import RowIdSequence
+from lance_spark.table.rows.row_id_places import RowIdPlaces, row_ids_of
 
 _SELECTIVE_SHARE = 1 / 2
 """If more of a fragment's rows are candidates, all are read: rows in a row are cheaper than single ones."""
@@ -171,33 +171,63 @@ class Candidates:
 def index_plan(scan: Scan, manifest: Manifest) -> Plan:
     """What the indexes of a version say of a scan's filter; nothing if there is no filter or no usable index.
 
-    A filter that names rows by their addresses is answered without an index. Indexes are never needed, so whatever is
-    wrong with one is logged and its rows are scanned.
+    A filter that names rows by their ids or addresses is answered without an index. Indexes are never needed, so
+    whatever is wrong with one is logged and its rows are scanned.
     """
     if scan.filter is None:
         return Plan()
-    addresses = named_addresses(scan.filter, scan.schema, scan.stable_row_ids)
-    named = None if addresses is None else _named_rows(addresses, manifest.fragments)
-    if named is not None:
-        return Plan(named)
+    named = named_rows(scan.filter, scan.schema)
+    found = None if named is None else _found_rows(named, scan, manifest)
+    if found is not None:
+        return Plan(found)
     return _asked_indexes(scan, scan.filter, manifest) if manifest.index_section else Plan()
 
 
-def _named_rows(addresses: UInt64Array, fragments: FragmentList) -> Answer | None:
-    """The rows at some addresses, which ascend, as a superset of what a filter keeps.
+def _found_rows(named: NamedRows, scan: Scan, manifest: Manifest) -> Answer | None:
+    """The rows that a filter names, as a superset of what it keeps if it says more; None if they have to be searched
+    for, as they have where two fragments have one id, which old releases wrote.
+    """
+    fragments = manifest.fragments
+    if len(fragments.ids) < len(fragments):
+        return None
+    if named.column == ROW_ID and scan.stable_row_ids:
+        places = _row_id_places(manifest, scan.bases)
+        rows = None if places is None else places.rows(named.values)
+    else:
+        rows = _rows_at(named.values, fragments)
+    if rows is None:
+        return None
+    return Answer(fragments.ids, None if named.are_all else fragments.ids, rows)
 
-    None if not all fragments say how many rows they have, or two have one id, which old releases wrote.
+
+def _row_id_places(manifest: Manifest, bases: Bases) -> RowIdPlaces | None:
+    """Where the rows of a version are by their stable ids; None if its manifest does not say it in full."""
+
+    def make() -> tuple[tuple[RowIdPlaces | None], int]:
+        try:
+            places = RowIdPlaces.of(manifest.fragments.messages)
+        except CorruptFileError:
+            # A scan says what is wrong, if it meets it.
+            places = None
+        return (places,), 0 if places is None else places.num_bytes
+
+    return make()[0][0] if bases.identity is None else cached_part(manifest, ("row ids", bases.identity), make)[0]
+
+
+def _rows_at(addresses: UInt64Array, fragments: FragmentList) -> dict[int, pyroaring.BitMap] | None:
+    """By fragment the offsets of the rows at some addresses, which ascend; None if not all fragments of them say how
+    many rows they have.
     """
     ids, offsets = split_addresses(addresses)
     touched = list(fragments.with_ids(pyroaring.BitMap(ids.astype(np.uint32)) & fragments.ids))
-    if len(fragments.ids) < len(fragments) or any(fragment.physical_rows is None for fragment in touched):
+    if any(fragment.physical_rows is None for fragment in touched):
         return None
     rows = {}
     for fragment in touched:
         first, stop = ids.searchsorted(fragment.id), ids.searchsorted(fragment.id, side="right")
         found = offsets[first:stop]
         rows[fragment.id] = pyroaring.BitMap(found[found < (fragment.physical_rows or 0)].astype(np.uint32))
-    return Answer(fragments.ids, fragments.ids, {id_: found for id_, found in rows.items() if found})
+    return {id_: found for id_, found in rows.items() if found}
 
 
 def _asked_indexes(scan: Scan, condition: Expr, manifest: Manifest) -> Plan:
@@ -365,7 +395,7 @@ class _Rows:
     def offsets_of(self, row_ids: RowSet) -> pyroaring.BitMap | None:
         if not self.message.HasField("inline_row_ids"):
             return None
-        return RowIdSequence.from_bytes(self.message.inline_row_ids, self.num_rows).offsets_of(row_ids)
+        return row_ids_of(self.message).offsets_of(row_ids)
 
 
 def _fragment_rows(fragments: FragmentList) -> dict[int, _Rows]:

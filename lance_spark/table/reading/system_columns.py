@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -48,16 +49,29 @@ LAST_UPDATED_AT = "_row_last_updated_at_version"
 _UNKNOWN_VERSION = 1
 
 
-def named_addresses(filter: Expr, schema: LanceSchema, stable_row_ids: bool) -> UInt64Array | None:
-    """uint64[n], ascending: the addresses of all rows that a filter can keep, because a term of it names them; None if
-    no term does.
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """The rows that a filter can keep because a term of it names them.
+
+    Attributes:
+        column: `ROW_ID` or `ROW_ADDRESS`.
+        values: uint64[n], ascending: what it is in these rows.
+        are_all: whether the filter says nothing else.
+    """
+
+    column: str
+    values: UInt64Array
+    are_all: bool
+
+
+def named_rows(filter: Expr, schema: LanceSchema) -> NamedRows | None:
+    """The rows that a filter names; None if it names none.
 
     Args:
         schema: of the data columns, which can hide system columns.
-        stable_row_ids: whether row ids are not addresses.
     """
-    names = (ROW_ADDRESS,) if stable_row_ids else (ROW_ADDRESS, ROW_ID)
-    for term in filter.terms if isinstance(filter, And) else (filter,):
+    terms = filter.terms if isinstance(filter, And) else (filter,)
+    for term in terms:
         options: tuple[Expr, ...]
         if isinstance(term, Comparison) and term.op is ComparisonOp.EQ:
             column, options = term.left, (term.right,)
@@ -65,13 +79,14 @@ def named_addresses(filter: Expr, schema: LanceSchema, stable_row_ids: bool) -> 
             column, options = term.value, term.options
         else:
             continue
-        if not isinstance(column, Column) or len(column.path) > 1 or column.path[0] not in names:
+        if not isinstance(column, Column) or column.path not in ((ROW_ADDRESS,), (ROW_ID,)):
             continue
         values = [
             option.value for option in options if isinstance(option, Literal) and pa.types.is_integer(option.type)
         ]
         if len(values) == len(options) and not any(field.name == column.path[0] for field in schema.fields):
-            return np.array(sorted({value for value in values if isinstance(value, int) and value >= 0}), np.uint64)
+            named = np.array(sorted({value for value in values if isinstance(value, int) and value >= 0}), np.uint64)
+            return NamedRows(column.path[0], named, are_all=len(terms) == 1)
     return None
 
 

@@ -60,7 +60,35 @@ def test_only_named_rows_are_compared(tmp_path: Path) -> None:
     assert "named rows: 2 rows in fragments 0-2" in explained
     assert "scanned without index: none" in explained
     by_id = written(tmp_path / "stable", stable_row_ids=True)[400]["_rowid"]
-    assert "named rows" not in lance_spark.open(tmp_path / "stable").explain(filter=f"_rowid = {by_id}")
+    explained = lance_spark.open(tmp_path / "stable").explain(filter=f"_rowid = {by_id}")
+    assert "named rows: 1 rows in fragments 0-2" in explained
+    assert "superset" not in explained
+
+
+def test_rows_keep_their_ids_where_they_move(tmp_path: Path) -> None:
+    """Updates and compactions move rows, and leave holes in the ids of fragments, or ids in no order."""
+    written(tmp_path / "t", stable_row_ids=True)
+    dataset = lance_spark.open(tmp_path / "t")
+    rng = np.random.default_rng(7)
+    for step in range(6):
+        if step % 3 == 2:
+            dataset = dataset.compact(target_rows_per_fragment=500)
+        else:
+            numbers = ", ".join(map(str, rng.integers(0, ROWS, 60)))
+            dataset = dataset.update({"text": "concat(text, '!')"}, f"id IN ({numbers})")
+            dataset = dataset.delete(f"id % 31 = {step}")
+        rows = {row["_rowid"]: row for row in dataset.to_table(with_row_id=True).to_pylist()}
+        ids = sorted(rows)
+        asked = [*rng.choice(ids, 70).tolist(), ROWS + 5, 2**63 - 1, 0, 1, 2, 3]
+        condition = f"_rowid IN ({', '.join(map(str, asked))})"
+        assert "named rows" in dataset.explain(condition)
+        found = dataset.to_table(filter=condition, with_row_id=True).to_pylist()
+        assert {row["_rowid"]: row for row in found} == {id_: rows[id_] for id_ in asked if id_ in rows}
+        assert len(found) == len({row["_rowid"] for row in found}) == dataset.count_rows(condition)
+        both = dataset.to_table(["id"], filter=f"{condition} AND id > 300")["id"].to_pylist()
+        assert sorted(both) == sorted(row["id"] for row in found if row["id"] > 300)
+        reference = lance.dataset(str(tmp_path / "t")).to_table(["id"], filter=condition)["id"].to_pylist()
+        assert sorted(reference) == sorted(row["id"] for row in found)
 
 
 def test_statements_and_indexes(tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_segments(segment: U64Segment, values: list[int]) -> None:
     assert listed(segment) == values
     sequence = RowIdSequence.from_bytes(RowIdSequence((segment,)).to_bytes(), len(values))
     assert sequence.at(np.arange(len(values), dtype=np.int64)).tolist() == values
+    if values:
+        lowest, highest = segment.bounds
+        assert lowest <= min(values) <= max(values) <= highest
+        asked = sorted({value + step for value in values for step in (-1, 0, 1) if lowest <= value + step <= highest})
+        ranks = segment.ranks_of(uint64(*asked)).tolist()
+        assert sorted(ranks) == list(range(len(values)))
+        for value in asked:
+            expected = [values.index(value)] if value in values else []
+            assert segment.ranks_of(uint64(value)).tolist() == expected
 
 
 def test_a_sequence_crosses_its_segments() -> None:
