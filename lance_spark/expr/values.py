@@ -95,6 +95,8 @@ def plain(values: pa.Array) -> pa.Array:
 def _plain_type(type_: pa.DataType) -> pa.DataType | None:
     if types.is_decimal(type_) and (type_.bit_width < 128 or type_.scale < 0):
         digits = type_.precision - min(type_.scale, 0)
+        if digits > 76:
+            raise InvalidInputError(f"filters cannot compare {type_}: its values have up to {digits} digits")
         return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, max(type_.scale, 0))
     return next((target for belongs, target in _PLAIN if belongs(type_)), None)
 

@@ -269,6 +269,12 @@ def test_types_beyond_spark(values: pa.Array, sql: str, expected: list[bool | No
         assert evaluate(parse(sql), sliced).to_pylist() == (expected + expected)[1 : 1 + len(values)]
 
 
+def test_decimals_of_too_many_digits_are_refused() -> None:
+    batch = pa.record_batch({"c": pa.array([Decimal(0), None], pa.decimal256(76, -1))})
+    with pytest.raises(InvalidInputError, match="77 digits"):
+        evaluate(parse("c = 5"), batch)
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [
