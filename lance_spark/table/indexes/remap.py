@@ -165,7 +165,8 @@ def _remapped(
     groups: Sequence[RewriteGroup],
 ) -> IndexMetadata | None:
     bases = table.bases(base)
-    covered = {fragment.id: fragment for fragment in base.fragments if fragment.id in segment.fragment_ids()}
+    covered_ids = segment.fragment_ids()
+    covered = {fragment.id: fragment for fragment in base.fragments if fragment.id in covered_ids}
     moved = [group for group in groups if group.old_ids <= covered.keys()]
     touched = {fragment_id for group in groups for fragment_id in group.old_ids}
     mapping = MovedRows.of(moved, covered.keys() - touched, bases)
