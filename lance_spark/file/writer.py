@@ -187,7 +187,8 @@ class FileWriter:
         """
         self._require_usable()
         self._state = _State.BROKEN
-        for column in self._columns:
+        # The last page of the last column then follows its other pages: vectors, which often are last, are one array.
+        for column in reversed(self._columns):
             for page in column.writer.flush():
                 self._write_page(column, page)
         self._write_tail()

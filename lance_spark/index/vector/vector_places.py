@@ -142,14 +142,17 @@ class VectorPlaces:
         not a copy). Only if `is_array(dtype)`.
         """
         assert self.mapped is not None
-        pages = range(int(self.ends.searchsorted(start, "right")), int(self.ends.searchsorted(stop)) + 1)
+        if start == stop:
+            return np.empty((0, self.width // dtype.itemsize), dtype), False
+        first, last = int(self.ends.searchsorted(start, "right")), int(self.ends.searchsorted(stop))
+        # Pages that follow each other without a gap are one array.
+        cuts = np.flatnonzero(np.diff(self._origins[first : last + 1])) + first
         pieces: list[Vectors] = []
-        for page in pages:
-            first = int(self._first_rows[page])
-            low, high = max(start, first), min(stop, int(self.ends[page]))
-            place = int(self.starts[page] - self.starts[0]) + (low - first) * self.width
-            pieces.append(np.frombuffer(self.mapped, dtype, (high - low) * self.width // dtype.itemsize, place))
-        values = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, dtype), *pieces])
+        for page, end in zip([first, *(cuts + 1)], [*self.ends[cuts], stop], strict=True):
+            low = max(start, int(self._first_rows[page]))
+            place = int(self._origins[page]) - self.mapped.address + low * self.width
+            pieces.append(np.frombuffer(self.mapped, dtype, (int(end) - low) * self.width // dtype.itemsize, place))
+        values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return values.reshape(stop - start, self.width // dtype.itemsize), len(pieces) == 1
 
     def _located(self, starts: Int64Array, control: Int64Array) -> tuple[pa.Buffer, Int64Array]:

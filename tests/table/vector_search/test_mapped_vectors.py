@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import lance_spark
+from lance_spark.file.writer import FileWriter
 from lance_spark.index.vector.stored import copies, flat, scalar
 from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.storage.base import ByteRange
@@ -184,3 +185,28 @@ def test_copies_stay_while_they_are_compared(
     monkeypatch.setattr(module, kernel, emptied)
     assert dataset.nearest("v", values[7], 5, nprobes=4)["id"][0].as_py() == 7
     assert made
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_HNSW_FLAT"])
+def test_pages_that_follow_each_other_are_one_array(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the last page, which is written when the others have been for long."""
+    monkeypatch.setattr(
+        FileWriter.__init__, "__kwdefaults__", {**FileWriter.__init__.__kwdefaults__, "page_bytes": 90 * DIMENSION * 4}
+    )
+    uri, values = str(tmp_path / "t"), clustered(ROWS, DIMENSION, "f4")
+    write(uri, vectors(values))
+    lance_spark.open(uri).create_index("v", kind, num_partitions=1 if "HNSW" in kind else 4)
+    mapped: list[bool] = []
+    array = VectorPlaces.array
+
+    def counted(places: Any, start: int, stop: int, dtype: Any) -> Any:
+        found = array(places, start, stop, dtype)
+        mapped.append(len(places.ends) > ROWS // 100 and found[1])
+        return found
+
+    monkeypatch.setattr(VectorPlaces, "array", counted)
+    dataset, query = lance_spark.open(uri), values[5] + np.float32(0.01)
+    found = dataset.nearest("v", query, columns=["id"], nprobes=4)
+    assert mapped
+    assert all(mapped)
+    assert found.equals(dataset.nearest("v", query, columns=["id"], use_index=False))
