@@ -109,7 +109,7 @@ def nearest_hits(
     search = ExactSearch(scan, query)
     covered = pyroaring.BitMap()
     for segment, its_ids in segments:
-        ids = its_ids if fragment_ids is None else its_ids & fragment_ids
+        ids = (its_ids if fragment_ids is None else its_ids & fragment_ids) - covered
         if not ids and its_ids:
             continue
         try:

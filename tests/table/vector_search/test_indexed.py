@@ -18,6 +18,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.index.vector.segment import VectorSegment
 from lance_spark.index.vector.storage import VectorStorage
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.vector_search import indexed
 from tests.table.vector_search.test_exact import clustered, vectors, write
 from tests.table.vector_search.test_flat_copies import make_old
 
@@ -292,3 +293,17 @@ def test_estimates_of_scalar_codes_are_as_good_as_the_reference(tmp_path: Path, 
         hits[0] += len(set(exact) & set(found))
         hits[1] += len(set(exact) & set(others))
     assert hits[0] >= hits[1]
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"])
+def test_segments_of_the_same_fragments_double_no_row(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "t")
+    values = clustered(1000, 16, "f4")
+    write(uri, vectors(values))
+    build(uri, kind)
+    expected = lance_spark.open(uri).nearest("v", values[0], 20)
+    chosen = indexed.chosen_segments
+    monkeypatch.setattr(indexed, "chosen_segments", lambda *args, **options: 2 * chosen(*args, **options))
+    assert lance_spark.open(uri).nearest("v", values[0], 20).equals(expected)
