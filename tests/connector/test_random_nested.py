@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from tests.connector.nested_tables import Leaf, NestedTable, random_rows
 from tests.support.history_seeds import seeds
 
-STEPS = 5
+STEPS = 4
 KINDS = ["rows", "everything", "unnested", "groups", "joins", "ordered", "subqueries"]
 PARTITIONINGS = ["", "", "PARTITIONED BY (k)", "PARTITIONED BY (bucket(3, id))"]
 SETTINGS = {

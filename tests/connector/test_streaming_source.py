@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import lance_spark
 from lance_spark.spark.streaming.admission import StreamReader
-from lance_spark.spark.streaming.history import history_of
+from lance_spark.spark.streaming.history import PlainHistory, history_of
 from lance_spark.spark.streaming.offsets import Offset
 from lance_spark.spark.streaming.options import SourceOptions
 from tests.connector.streams import forget_commit, run
@@ -400,6 +400,22 @@ def test_rows_before_a_replacement_of_the_table_are_matched_by_name(spark: Spark
     spark.sql(f"INSERT INTO {name} VALUES (3, 'b3', 'a3')")
     found = batches(spark.readStream.option("skipChangeCommits", "true").table(name), tmp_path / "c")
     assert found == [Row(id=2, b="b2", a="a2"), Row(id=3, b="b3", a="a3")]
+
+
+def test_columns_of_older_versions_are_kept_for_the_next_batch(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(10, 20):
+        lance_spark.write(rows(number, number + 1), uri, mode="append")
+    table = lance_spark.open(uri).alter_column("s", name="t")
+    history = history_of(uri, {}, None, is_partitioned=False)
+    reader = StreamReader(history, SourceOptions.parse({}, uri), uri, table.lance_schema, table.version)
+    assert [file.columns for file in reader.files(Offset(2), Offset(3))] != [None]
+    read: list[int] = []
+    columns = PlainHistory.columns
+    monkeypatch.setattr(PlainHistory, "columns", lambda self, version: read.append(version) or columns(self, version))
+    (found,) = reader.files(Offset(3), Offset(4))
+    assert found.columns is not None
+    assert [(field.id, field.name) for field in found.columns.fields] == [(0, "id"), (1, "t")]
+    assert set(read) == {3, 4}
 
 
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +11,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.change_feed import versions_between
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.wire import schema_to_bytes
 from lance_spark.spark.streaming.schema_check import difference
 from lance_spark.table.change_feed.column_match import found_in, nullable
 from lance_spark.table.change_feed.version_diff import NEW_MEANING, same_field_ids
@@ -236,6 +238,10 @@ class PartitionedHistory(StreamHistory):
             return None
 
 
+_MOST_STREAMS = 16
+_kept_columns: OrderedDict[object, dict[int, LanceSchema]] = OrderedDict()
+
+
 @dataclass(slots=True)
 class OlderColumns:
     """The columns of a stream as versions before that of its DataFrame have them.
@@ -273,14 +279,30 @@ class OlderColumns:
         return all(item.nullable or item.id in ids for item in self.planned.walk())
 
     def _walk_to(self, version: int) -> None:
+        self._known = self._kept()
         last = min(self._known, default=self.planned_at)
         here, wanted = self.history.columns(last), self._known.get(last)
         if wanted is None:
             wanted = LanceSchema(tuple(nullable(top) for top in self.planned.fields), self.planned.metadata)
         for number in range(last, version, -1):
             there = self.history.columns(number - 1)
-            wanted = found_in(wanted, here, there, by_id=self.history.keeps_field_ids(number))
+            found = found_in(wanted, here, there, by_id=self.history.keeps_field_ids(number))
+            wanted = wanted if found == wanted else found
             self._known[number - 1], here = wanted, there
+
+    def _kept(self) -> dict[int, LanceSchema]:
+        """What earlier batches of the stream found: a batch would read all versions between again.
+
+        Versions keep their columns, and the commit time tells the table from another one at its place.
+        """
+        table = self.history.location
+        made = self.history.stamp(self.planned_at).timestamp_nanos
+        key = (table.uri, table.branch, self.planned_at, made, schema_to_bytes(self.planned))
+        kept = _kept_columns.setdefault(key, {})
+        _kept_columns.move_to_end(key)
+        if len(_kept_columns) > _MOST_STREAMS:
+            _kept_columns.popitem(last=False)
+        return kept
 
 
 def history_of(
