@@ -77,9 +77,7 @@ class FieldRows:
         """The values of `rows` (int64[n], in any order); None if the pages contradict themselves."""
         if data.size < self.file_size or len(rows) == 0:
             return None
-        wanted, order = rows, None
-        if len(rows) > 1 and not bool((rows[1:] > rows[:-1]).all()):
-            wanted, order = np.unique(rows, return_inverse=True)
+        wanted, order = ascending(rows)
         ranges = RowRanges.of_numbers(wanted)
         try:
             arrays = [leaf.read(data, ranges) for leaf in self.leaves]
@@ -88,3 +86,11 @@ class FieldRows:
             # The general way says where.
             return None
         return found if order is None else take(found, order)
+
+
+def ascending(rows: Int64Array) -> tuple[Int64Array, Int64Array | None]:
+    """(the distinct ones of `rows`, ascending; the place of each of `rows` among them, None if they are the same)."""
+    if len(rows) < 2 or bool((rows[1:] > rows[:-1]).all()):
+        return rows, None
+    wanted, order = np.unique(rows, return_inverse=True)
+    return wanted, order

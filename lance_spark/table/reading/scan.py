@@ -255,7 +255,7 @@ class Scan:
     @cached_property
     def single_rows(self) -> SingleRowColumns:
         """Copies the output columns of a few rows, the filter left aside, where files are in memory."""
-        return SingleRowColumns.of(self._columns, self.bases, self._reader)
+        return SingleRowColumns.of(self._columns, self.bases, self._reader, stable_row_ids=self.stable_row_ids)
 
     def _reader(self, fragment: DataFragment) -> FragmentReader:
         """A fragment, open for reading. Those that were read last stay open, for files never change."""

@@ -126,6 +126,29 @@ def test_several_fragments_with_deleted_rows_and_added_columns(tmp_path: Path, s
     assert ids == [dataset.to_table(["_rowid"]).column("_rowid").to_pylist()[indices[0]]]
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_system_columns(tmp_path: Path, stable: bool, taken: Taken) -> None:
+    uri = str(tmp_path / "t")
+    table = pa.table({"id": column(pa.int64()), "n": range(ROWS)})
+    written = lance.write_dataset(table, uri, max_rows_per_file=9_000, enable_stable_row_ids=stable)
+    written.delete("n % 5 = 1")
+    written.update({"id": "7"}, "n % 11 = 2")
+    dataset, reference = opened(uri), lance.dataset(uri)
+    names = [
+        "_rowid", "n", "_rowaddr", "_fragid", "_row_created_at_version", "_row_last_updated_at_version", "id",
+    ]  # fmt: skip
+    scanned = dataset.to_table(names)
+    assert (
+        scanned.select(["_rowid", "_rowaddr"])
+        == reference.scanner([], with_row_id=True, with_row_address=True).to_table()
+    )
+    before = taken.columns
+    for indices in ([3], [5, 5, 20_000, 1, 7], np.random.default_rng(5).integers(0, len(scanned), 900)):
+        assert dataset.take(indices, names).equals(scanned.take(indices))
+    assert dataset.take([9, 4], ["_rowid"]).equals(scanned.select(["_rowid"]).take([9, 4]))
+    assert taken.columns >= before + 6
+
+
 def test_rows_in_any_order_and_twice(tmp_path: Path, taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"id": np.random.default_rng(1).random(ROWS), "b": column(pa.bool_(), "some")})
     lance.write_dataset(table, str(tmp_path / "t"), max_rows_per_file=9_000)

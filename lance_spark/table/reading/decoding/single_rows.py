@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
+from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
-from lance_spark.layouts.in_memory.field_rows import FieldRows
+from lance_spark.layouts.in_memory.field_rows import FieldRows, ascending
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
@@ -35,6 +36,7 @@ from lance_spark.storage.meter import READS
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
 
 MOST_ROWS = 4096
@@ -46,7 +48,33 @@ _KEPT_BYTES = 1 << 14
 """What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
 
 
-_Rows = SingleRows | DictionaryRows | StringRows | FieldRows
+@dataclass(frozen=True)
+class SystemRows:
+    """A system column of a fragment.
+
+    Attributes:
+        name: which one.
+        lineage: of the fragment.
+        num_bytes: about what it takes in memory.
+    """
+
+    name: str
+    lineage: RowLineage
+    num_bytes: int
+
+    value_bits = 64
+
+    def of_rows(self, _data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The values of `rows` (int64[n], in any order); None if the general way has to say what is wrong."""
+        wanted, order = ascending(rows)
+        try:
+            values = self.lineage.column(self.name, wanted)
+        except CorruptFileError:
+            return None
+        return values if order is None else take(values, order)
+
+
+_Rows = SingleRows | DictionaryRows | StringRows | FieldRows | SystemRows
 _Column = tuple[_Rows, pa.Buffer]
 """A column, and its file in memory."""
 
@@ -79,25 +107,31 @@ class SingleRowColumns:
     """Reads a few rows of some columns.
 
     Attributes:
-        fields: the columns, in order; None if they have to be read in the general way.
+        fields: the columns, in order, system columns by name; None if they have to be read in the general way.
         bases: where the files are.
         opened: a fragment, open for reading.
+        stable_row_ids: whether row ids are not addresses.
     """
 
-    fields: tuple[Field, ...] | None
+    fields: tuple[Field | str, ...] | None
     bases: Bases
     opened: Callable[[DataFragment], FragmentReader]
+    stable_row_ids: bool
 
     @classmethod
     def of(
-        cls, columns: ReadColumns, bases: Bases, opened: Callable[[DataFragment], FragmentReader]
+        cls,
+        columns: ReadColumns,
+        bases: Bases,
+        opened: Callable[[DataFragment], FragmentReader],
+        *,
+        stable_row_ids: bool,
     ) -> SingleRowColumns:
         """Those of a scan."""
         fields = {field.name: field for field in columns.projection.fields}
-        wanted = [fields.get(name) for name in columns.output]
-        known = [field for field in wanted if field is not None and _can_be_copied(field)]
-        are_all = 0 < len(known) == len(wanted) <= _MOST_COLUMNS
-        return cls(tuple(known) if are_all else None, bases, opened)
+        wanted = tuple([fields.get(name, name) for name in columns.output])
+        are_all = 0 < len(wanted) <= _MOST_COLUMNS and all(_can_be_copied(field) for field in wanted)
+        return cls(wanted if are_all else None, bases, opened, stable_row_ids)
 
     def can_read(self, num_rows: int, num_fragments: int) -> bool:
         """Whether as many rows of as many fragments may be read here, as far as columns and numbers tell."""
@@ -155,14 +189,20 @@ class SingleRowColumns:
 
     def _columns(self, fragment: DataFragment) -> tuple[_Column, ...] | None:
         """All columns in a fragment; None if one of them has to be read in the general way."""
-        columns: dict[FieldId, _Column] = {}
+        fields = self.fields or ()
+        columns: dict[int, _Column] = {}
         # First those that can be stored in ways that are not copied.
-        for field in sorted(self.fields or (), key=_has_fixed_width):
-            column = self._column(fragment, field)
+        for place in sorted(range(len(fields)), key=lambda place: _has_fixed_width(fields[place])):
+            field = fields[place]
+            column = self._system(fragment, field) if isinstance(field, str) else self._column(fragment, field)
             if column is None:
                 return None
-            columns[field.id] = column
-        return tuple([columns[field.id] for field in self.fields or ()])
+            columns[place] = column
+        return tuple([columns[place] for place in range(len(fields))])
+
+    def _system(self, fragment: DataFragment, name: str) -> _Column:
+        lineage = RowLineage(fragment, self.opened(fragment), self.stable_row_ids)
+        return SystemRows(name, lineage, 8 * (fragment.physical_rows or 0) if self.stable_row_ids else 0), EMPTY
 
     def _column(self, fragment: DataFragment, field: Field) -> _Column | None:
         def find() -> tuple[tuple[_Column | None], int]:
@@ -235,12 +275,12 @@ def _single_rows(reader: FileReader, field: Field, numbers: Mapping[FieldId, int
     return FieldRows.of(field, encoded, data)
 
 
-def _has_fixed_width(field: Field) -> bool:
-    return FixedWidth.of_type(to_arrow_type(field)) is not None
+def _has_fixed_width(field: Field | str) -> bool:
+    return isinstance(field, str) or FixedWidth.of_type(to_arrow_type(field)) is not None
 
 
-def _can_be_copied(field: Field) -> bool:
-    return not any(is_blob(below) for below in field.walk())
+def _can_be_copied(field: Field | str) -> bool:
+    return field in SYSTEM_FIELDS if isinstance(field, str) else not any(is_blob(below) for below in field.walk())
 
 
 def _has_dictionary(data_type: pa.DataType) -> bool:
