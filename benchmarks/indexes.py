@@ -3,8 +3,8 @@
     taskset -c 0 python benchmarks/indexes.py [rows]
 
 The table has four fragments. Each figure is the least of several runs in this process; builds run once to warm up.
-Lookups ask a new dataset for the rows (cold: index files are read again, as far as a cache does not hold them) and the
-same dataset again (warm).
+Lookups ask a new dataset for the rows (cold: index files are read again, as far as a cache does not hold them), the
+same dataset again (warm), and the same dataset with other constants each time (other), by turns with the reference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import lance
@@ -22,6 +22,9 @@ import pyarrow as pa
 from lance.indices import IndexConfig
 
 import lance_spark
+
+_OTHERS = 1000
+"""Lookups with other constants, of which the first half fills the caches."""
 
 BUILDS: list[tuple[str, str, Any]] = [
     ("id", "BTREE", "BTREE"),
@@ -48,20 +51,22 @@ def table(num_rows: int) -> pa.Table:
     )
 
 
-def lookups(num_rows: int) -> list[tuple[str, str, str]]:
-    """(the index, our condition, the reference's)."""
-    some = ", ".join(str(number) for number in np.random.default_rng(2).integers(0, num_rows, 1000))
+def lookups(num_rows: int, number: int) -> list[tuple[str, str, str]]:
+    """(the index, our condition, the reference's), with constants made of a number below `num_rows`."""
+    some = ", ".join(str(key) for key in np.random.default_rng(number).integers(0, num_rows, 1000))
     same = [
-        ("id BTREE", f"id = {num_rows // 3}"),
-        ("id BTREE", f"id BETWEEN {num_rows // 3} AND {num_rows // 3 + 999}"),
+        ("id BTREE", f"id = {number}"),
+        ("id BTREE", f"id BETWEEN {number} AND {number + 999}"),
         ("id BTREE", f"id IN ({some})"),
-        ("uid BTREE", f"uid = 'u{num_rows // 3:012d}'"),
-        ("cat BITMAP", "cat = 'category 7'"),
-        ("ts ZONEMAP", f"ts BETWEEN {num_rows * 300} AND {num_rows * 300 + 100_000}"),
+        ("uid BTREE", f"uid = 'u{number:012d}'"),
+        ("id and uid BTREE", f"id = {number} OR uid = 'u{number // 2:012d}'"),
+        ("id BTREE, cat BITMAP", f"id = {number} AND cat = 'category {number % 200}'"),
+        ("cat BITMAP", f"cat = 'category {number % 200}'"),
+        ("ts ZONEMAP", f"ts BETWEEN {number * 1000} AND {number * 1000 + 100_000}"),
     ]
     return [
         *((name, condition, condition) for name, condition in same),
-        ("tags LABEL_LIST", "array_contains(tags, 7)", "array_has(tags, 7)"),
+        ("tags LABEL_LIST", f"array_contains(tags, {number % 100})", f"array_has(tags, {number % 100})"),
     ]
 
 
@@ -98,7 +103,8 @@ def builds(uri: str) -> None:
 
 
 def searches(uri: str, num_rows: int) -> None:
-    for name, own, other in lookups(num_rows):
+    random = np.random.default_rng(5)
+    for place, (name, own, other) in enumerate(lookups(num_rows, num_rows // 3)):
         ours, theirs = lance_spark.open(uri), lance.dataset(uri)
         work = [
             lambda own=own: lance_spark.open(uri).to_table(["id"], filter=own),
@@ -112,6 +118,24 @@ def searches(uri: str, num_rows: int) -> None:
         label = f"{name}: {own[:30]} ({found[0]} rows)"
         report(f"cold {label}", cold, other_cold, "ms")
         report(f"warm {label}", warm, other_warm, "ms")
+        others = [lookups(num_rows, number)[place][1:] for number in random.integers(0, num_rows, _OTHERS).tolist()]
+        report(f"other {label}", *in_turn(ours, theirs, others), "ms")
+
+
+def in_turn(ours: Any, theirs: Any, conditions: Sequence[tuple[str, str]]) -> tuple[float, float]:
+    """The medians of CPU milliseconds of both libraries, of the second half of some conditions.
+
+    Each finds the caches of the processor as the other one has left them.
+    """
+    times = []
+    for own, other in conditions:
+        start = time.process_time()
+        ours.to_table(["id"], filter=own)
+        middle = time.process_time()
+        theirs.to_table(["id"], filter=other)
+        times.append((middle - start, time.process_time() - middle))
+    found = np.median(times[len(times) // 2 :], axis=0) * 1000
+    return float(found[0]), float(found[1])
 
 
 def main() -> None:

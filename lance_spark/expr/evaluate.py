@@ -29,7 +29,7 @@ from lance_spark.expr.geo.nodes import Intersects, Related
 from lance_spark.expr.json_path.nodes import JsonValue
 from lance_spark.expr.json_path.path_tests import JsonTest
 from lance_spark.expr.json_path.values import json_values
-from lance_spark.expr.literals import Literal
+from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.membership import constant_options, is_member, options_of
 from lance_spark.expr.nodes import (
     And,
@@ -136,6 +136,8 @@ def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
         column, constants = expr.left, (expr.right,)
     elif isinstance(expr, In) and expr.has_constants:
         column, constants = expr.value, expr.options
+    elif isinstance(expr, (StringMatch, Like)):
+        column, constants = expr.value, (_SOME_TEXT,)
     else:
         return False
     if not isinstance(column, Column) or not constants[0].is_constant:
@@ -144,6 +146,9 @@ def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
     family = family_of(schema.field(place).type) if place >= 0 else None
     types = {id(constant.type): constant.type for constant in cast("tuple[Literal, ...]", constants)}
     return family in (Family.INTEGER, Family.STRING) and all(family_of(item) is family for item in types.values())
+
+
+_SOME_TEXT = literal("")
 
 
 def constant_value(expr: Expr, *, time_zone: str = "UTC") -> pa.Scalar | None:

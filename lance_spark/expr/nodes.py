@@ -511,6 +511,16 @@ def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:
     return frozenset(node.path for node in expr.walk() if isinstance(node, Column))
 
 
+def num_listed(expr: Expr) -> int:
+    """How many values the lists of a filter have.
+
+    >>> num_listed(Not(In(Column(("a",)), (Column(("b",)), Column(("c",))))))
+    2
+    """
+    lists = [node for node in expr.walk() if isinstance(node, (In, InArray))]
+    return sum([len(node.options) if isinstance(node, In) else len(node.values) for node in lists])
+
+
 MAX_DEPTH = 50
 """Maximum nesting depth of parentheses, NOT, unary minus and function calls in a filter."""
 

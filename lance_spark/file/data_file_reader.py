@@ -98,6 +98,11 @@ class DataFileReader(ABC):
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         """Reads `fields`."""
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the end of the file that is kept is all of it."""
+        return bool(self._tail.size == self.size_bytes)
+
     def prepared(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         """Reads `fields`: what was made for the same ones before, if it is still kept.
 
@@ -147,7 +152,7 @@ class DataFileReader(ABC):
 
     def _read_in_memory(self, reader: InMemoryFields, rows: RowRanges) -> list[pa.ChunkedArray] | None:
         """The fields of `reader`, if the file is in memory and some of them can be read from there."""
-        is_tail = self._tail.size == self.size_bytes
+        is_tail = self.is_in_memory
         whole = self._tail if is_tail else mapped_file(self._store, self.path, self.size_bytes, 0, 0)
         columns = None if whole is None else reader.in_memory
         if columns is None:
@@ -221,7 +226,7 @@ class DataFileReader(ABC):
 
     def _in_memory(self, requests: Sequence[FileRequest]) -> pa.Buffer | None:
         """All of the file, if these ranges of it need not be read."""
-        if self._tail.size == self.size_bytes:
+        if self.is_in_memory:
             return self._tail
         return mapped_file(self._store, self.path, self.size_bytes, *_num_ranges(requests))
 

@@ -55,11 +55,12 @@ class BloomFilterIndex(ScalarIndex):
     def fit(cls, predicate: Predicate) -> Fit:
         if null_test(predicate.expr) is not None:
             return Fit.SUPERSET
-        return Fit.NONE if _searched_values(predicate) is None else Fit.SUPERSET
+        options = _options(predicate.expr)
+        return Fit.NONE if options is None or len(options) > _MAX_VALUES else Fit.SUPERSET
 
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(BLOOM_FILE)
-        rows = self._files.kept(BLOOM_FILE, "zones", lambda: _load(file))
+        rows = file.kept("zones", lambda: _load(file))
         if self._checked is not rows:
             rows.check(file, self._coverage)
             self._checked = rows

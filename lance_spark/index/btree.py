@@ -10,7 +10,7 @@ on their values, so the answer is exact for every predicate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,13 @@ _FEW_PAGES = 16
 _SELECTIVE_SHARE = 1 / 4
 """A larger share of the pages is not read: it costs about as much as reading the column."""
 
+_PAGES_AT_ONCE = 64
+"""Pages that are read and compared together."""
+
 _ENTRY_BYTES = 16
+_ENTRIES_AT_ONCE = 1 << 18
+"""Entries that are read together where all are."""
+
 _MAX_KEPT_BYTES = 64 << 20
 """Lists of keys may read all pages of an index that is not larger."""
 
@@ -99,15 +105,18 @@ class BTreeIndex(ScalarIndex):
         numbers = [page for first, last in pages for page in range(first, last)]
         if not numbers:
             return SearchResult(RowSet.empty())
-        entries = joined(self._pages(data, lookup, numbers, predicate.dtype))
-        return _result(data, [entries.ids[predicate.keeps(entries.values)]])
+        found = []
+        for pages_at_once in self._windows_of_pages(data, lookup, numbers, predicate.dtype):
+            entries = joined(pages_at_once)
+            found.append(entries.ids[predicate.keeps(entries.values)])
+        return _result(data, found)
 
     def _in_span(self, data: IndexFile, lookup: PageLookup, span: Span, dtype: pa.DataType) -> SearchResult | None:
         first, last = lookup.pages_in(span)
         if last - first > _most_pages(lookup) or self._touch_most_blocks(data, lookup, [(first, last)]):
             return None
-        pages = self._pages(data, lookup, range(first, last), dtype)
-        return _result(data, [page.in_span(span) for page in pages])
+        windows = self._windows_of_pages(data, lookup, range(first, last), dtype)
+        return _result(data, [page.in_span(span) for pages in windows for page in pages])
 
     def _of_keys(
         self, data: IndexFile, lookup: PageLookup, keys: Int64Array, dtype: pa.DataType
@@ -128,13 +137,20 @@ class BTreeIndex(ScalarIndex):
             [page.of_keys(keys[start:stop]) for page, start, stop in zip(pages, starts, stops, strict=True)],
         )
 
+    def _windows_of_pages(
+        self, data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtype: pa.DataType
+    ) -> Iterator[list[Page]]:
+        """Some pages, ascending, so few at a time that their texts fit into memory and into one array."""
+        for start in range(0, len(numbers), _PAGES_AT_ONCE):
+            yield self._pages(data, lookup, numbers[start : start + _PAGES_AT_ONCE], dtype)
+
     def _pages(self, data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtype: pa.DataType) -> list[Page]:
         """Some pages, ascending."""
 
         def load(missing: Sequence[int]) -> list[tuple[Page, int]]:
             return [(page, page.num_bytes) for page in load_pages(data, lookup, missing, dtype)]
 
-        return self._files.kept_parts(_DATA, f"page {dtype}", numbers, load) if numbers else []
+        return data.kept_rows(f"page {dtype}", numbers, load) if numbers else []
 
     def _all_entries(self, data: IndexFile, lookup: PageLookup, dtype: pa.DataType) -> Page:
         """All pages as one."""
@@ -143,10 +159,10 @@ class BTreeIndex(ScalarIndex):
             entries = load_entries(data, lookup, dtype)
             return entries, entries.num_bytes
 
-        return self._files.kept(_DATA, f"all pages {dtype}", load)
+        return data.kept(f"all pages {dtype}", load)
 
     def _lookup(self, data: IndexFile, dtype: pa.DataType) -> PageLookup:
-        return self._files.kept(_LOOKUP, "pages", lambda: self._load(dtype, data.num_rows))
+        return data.kept(f"bounds of pages {dtype}", lambda: self._load(dtype, data.num_rows))
 
     def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
         lookup = self._lookup(self._files.open(_DATA), dtype)
@@ -168,7 +184,7 @@ class BTreeIndex(ScalarIndex):
             require_no_nulls(data, [ids])
             return len(np.unique(ids.to_numpy() // _BLOCK_ROWS)) / (stop - start), 8
 
-        blocks_per_row = self._files.kept(_DATA, "spread", load)
+        blocks_per_row = data.kept("spread", load)
         num_blocks = -(-sum(self._coverage.fragment_rows.values()) // _BLOCK_ROWS)
         return num_rows * blocks_per_row > num_blocks * _SPREAD_SHARE
 
@@ -214,14 +230,16 @@ def _result(data: IndexFile, ids: Sequence[RowIds]) -> SearchResult:
     return SearchResult(rows)
 
 
-def read_entries(files: IndexFiles, dtype: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.uint64]]:
-    """All values of a segment in index order, and their row ids (uint64[n]).
+def read_entries(files: IndexFiles, dtype: pa.DataType) -> Iterator[tuple[pa.Array, npt.NDArray[np.uint64]]]:
+    """All values of a segment in index order, and their row ids (uint64[n]), piece by piece.
 
     Raises:
         LanceError: the file is missing or broken.
     """
-    values, ids = read_data(files.open(_DATA), dtype, None)
-    return values, ids.to_numpy()
+    data = files.open(_DATA)
+    for start in range(0, data.num_rows, _ENTRIES_AT_ONCE):
+        values, ids = read_data(data, dtype, RowRanges.of(start, min(start + _ENTRIES_AT_ONCE, data.num_rows)))
+        yield values, ids.to_numpy()
 
 
 def _matching_pages(lookup: PageLookup, predicate: Predicate, most: int) -> list[tuple[int, int]] | None:

@@ -16,7 +16,7 @@ from lance_spark.layouts.base import EncodedPage, RowRanges
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
-from lance_spark.storage.mapped import mapped_file
+from lance_spark.storage.mapped import mapped_file, whole_file
 
 Value = TypeVar("Value")
 
@@ -49,11 +49,14 @@ class IndexFiles:
         """
         path = f"{self._folder}/{name}"
 
-        def make() -> tuple[DataFileReader, int]:
-            return open_data_file(self._store, path, size=self._sizes.get(name)), TAIL_BYTES
+        def make() -> tuple[IndexFile, int]:
+            reader = open_data_file(self._store, path, size=self._sizes.get(name))
+            if not reader.is_in_memory:
+                # Mapped files are read without requests, from the first read on.
+                whole_file(self._store, path)
+            return IndexFile(reader, self._store), TAIL_BYTES
 
-        reader = cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
-        return IndexFile(reader, self._store)
+        return cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
 
     def end(self, name: str, num_bytes: int) -> bytes:
         """The last bytes of a file, at most `num_bytes`.
@@ -140,9 +143,7 @@ class IndexFile:
         """
         reader = self._reader
         found = mapped_file(self.store, reader.path, reader.size_bytes, requests, num_bytes)
-        if found is None:
-            # A store maps a file when it is read first.
-            self.store.read_ranges(reader.path, [ByteRange(0, 1)])
+        if found is None and whole_file(self.store, reader.path) is not None:
             found = mapped_file(self.store, reader.path, reader.size_bytes, requests, num_bytes)
         return found
 
@@ -151,16 +152,9 @@ class IndexFile:
 
         Raises:
             CorruptFileError: a column is missing or of another type, or its bytes contradict the format.
-            UnsupportedFeatureError: its values do not fit into one array.
+            UnsupportedFeatureError: texts take more than 2 GiB.
         """
-        columns = self.columns_in_chunks(types, rows)
-        try:
-            return [_combined(column) for column in columns]
-        except pa.ArrowInvalid as error:
-            raise UnsupportedFeatureError(
-                f"the index file {self._reader.path} has more values in a column than an Arrow array holds: {error}",
-                feature="large index files",
-            ) from error
+        return [combined(column) for column in self.columns_in_chunks(types, rows)]
 
     def columns_in_chunks(
         self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None
@@ -229,11 +223,21 @@ class IndexFile:
         return CorruptFileError(message, path=self._reader.path)
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """The values of a column as one array.
+
+    Raises:
+        UnsupportedFeatureError: texts take more than 2 GiB.
+    """
     if column.num_chunks == 1:
         return column.chunk(0)  # Combining would copy it.
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    try:
+        combined = column.combine_chunks()
+        return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFeatureError(
+            f"more than 2 GiB of values of an index are needed at once: {error}", feature="large index values"
+        ) from error
 
 
 def _validated(array: pa.ChunkedArray, path: str) -> None:

@@ -27,8 +27,9 @@ _LENGTH = 3
 _BASE = 37
 _MAX_ROWS = 1 << 40
 
-_FEW_ROWS = 1024
-"""So few candidates are read and checked rather than narrowed by another trigram."""
+_FEW_ROWS = 8
+"""So few candidates are read and checked rather than narrowed by another trigram: to read a row of another fragment
+costs as much as ten sets of rows."""
 
 _SELECTIVE_SHARE = 1 / 2
 """If more of the rows are candidates, reading the column is cheaper."""
@@ -55,7 +56,7 @@ class NGramIndex(ScalarIndex):
 
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(POSTINGS_FILE)
-        tokens = self._files.kept(POSTINGS_FILE, "tokens", lambda: _load(file))
+        tokens = file.kept("tokens", lambda: _load(file))
         wanted = np.array(sorted(required_trigrams(predicate.expr)), np.uint32)
         places = np.searchsorted(tokens, wanted)
         is_known = places < len(tokens)
@@ -84,8 +85,8 @@ def read_postings(files: IndexFiles) -> tuple[npt.NDArray[np.uint32], list[RowSe
     """
     file = files.open(POSTINGS_FILE)
     tokens, _ = _load(file)
-    (cells,) = file.columns({"posting_list": pa.binary()})
-    require_no_nulls(file, [cells])
+    (cells,) = file.columns_in_chunks({"posting_list": pa.binary()})
+    require_no_nulls(file, cells.chunks)
     return tokens, [RowSet.of_treemap(cell.as_py(), _MAX_ROWS) for cell in cells]
 
 

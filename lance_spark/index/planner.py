@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.types as pt
 import pyroaring
 
 from lance_spark.errors import LanceError
@@ -214,8 +215,9 @@ class _Planner:
 
     def _ask_indexes(self, expr: Expr, fragments: pyroaring.BitMap, *, negated: bool) -> Answer:
         """What the indexes on the column of a condition say; nothing if it reads several columns or can fail."""
-        column = self._column_of(expr)
-        asked = None if column is None else self._question(expr, column, negated=negated)
+        paths = referenced_columns(expr)
+        column = self._column_at(paths)
+        asked = None if column is None or can_fail(expr) else self._question(expr, column, paths, negated=negated)
         if asked is None:
             return Answer()
         predicate, by_kind = asked
@@ -236,23 +238,24 @@ class _Planner:
         return exact.over(supersets)
 
     def _question(
-        self, expr: Expr, column: NamedColumn, *, negated: bool
+        self, expr: Expr, column: NamedColumn, paths: frozenset[tuple[str, ...]], *, negated: bool
     ) -> tuple[Predicate, Mapping[type[ScalarIndex], Sequence[BoundSegment]]] | None:
         """(the predicate on a column that a condition, or its negation, is; the segments that it is sent to); None if
         there are none.
         """
         names, dtype, steps, condition = column.names, column.dtype, None, expr
-        if any(isinstance(node, JsonValue) for node in expr.walk()):
+        if not pt.is_primitive(dtype) and any(isinstance(node, JsonValue) for node in expr.walk()):
             found = on_value(expr)
             if found is None:
                 return None
             value, condition = found
             dtype, steps, names = value.kind.dtype, value.steps, (value.to_sql(),)
+            paths = referenced_columns(condition)
         segments = self._table.segments(column.field_id, steps)
         if not segments:
             return None
         condition = Not(condition) if negated else condition
-        return Predicate(condition, names, referenced_columns(condition), dtype, self._time_zone), segments
+        return Predicate(condition, names, paths, dtype, self._time_zone), segments
 
     def _search(self, segments: Sequence[BoundSegment], predicate: Predicate, fragments: pyroaring.BitMap) -> Answer:
         """What segments say of some fragments."""
@@ -284,8 +287,11 @@ class _Planner:
 
     def _column_of(self, expr: Expr) -> NamedColumn | None:
         """The one column that a condition reads, if no value of it makes the condition fail."""
-        paths = referenced_columns(expr)
-        if not paths or can_fail(expr):
+        return None if can_fail(expr) else self._column_at(referenced_columns(expr))
+
+    def _column_at(self, paths: frozenset[tuple[str, ...]]) -> NamedColumn | None:
+        """The one column that some paths name."""
+        if not paths:
             return None
         first, *others = (self._columns.find(path) for path in paths)
         is_single = first is not None and all(

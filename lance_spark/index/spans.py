@@ -68,7 +68,7 @@ class Span:
 
 def _place(keys: Keys, key: int | str, *, after_equal: bool) -> int:
     if isinstance(keys, np.ndarray):
-        return int(np.searchsorted(keys, key, "right" if after_equal else "left"))
+        return int(keys.searchsorted(key, "right" if after_equal else "left"))
     # Texts are in the order of their bytes, which for UTF-8 is that of their code points, as in Python.
     bisect = bisect_right if after_equal else bisect_left
     return bisect(range(len(keys)), key, key=lambda place: keys[place].as_py())

@@ -93,7 +93,7 @@ class ZoneMapIndex(ScalarIndex):
         return self._checked[1]
 
     def _zones(self, file: IndexFile, dtype: pa.DataType) -> _ZoneMap:
-        return self._files.kept(ZONE_FILE, "zones", lambda: _load(file, dtype))
+        return file.kept("zones", lambda: _load(file, dtype))
 
     def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
         zones = self._zones(self._files.open(ZONE_FILE), dtype)

@@ -87,6 +87,10 @@ def test_rows_keep_their_ids(spark: SparkSession, uri: str) -> None:
     }
     theirs = lance.dataset(uri).to_table(columns=["id"], with_row_id=True).to_pydict()
     assert dict(zip(theirs["id"], theirs["_rowid"], strict=True)) == before
+    spark.sql(f"DELETE FROM {table} WHERE id = 3")
+    named = f"_rowid IN ({before[1]}, {before[3]}, {before[5]}, 99)"
+    assert {row.id for row in spark.sql(f"SELECT id FROM {table} WHERE {named}").collect()} == {1, 5}
+    assert spark.sql(f"SELECT count(*) FROM {table} WHERE {named} AND word = 'x'").first()[0] == 1
 
 
 def test_required_columns(spark: SparkSession, uri: str) -> None:

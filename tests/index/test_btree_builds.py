@@ -276,3 +276,20 @@ def test_bounds_of_pages_hold_their_values(tmp_path: Path) -> None:
         assert page["null_count"] == values.null_count
         assert page["max"] == pc.max(values).as_py()
         assert page["min"] == (None if values.null_count else pc.min(values).as_py())
+
+
+def test_large_segments_are_merged_and_searched_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_spark.index.btree._ENTRIES_AT_ONCE", 700)
+    monkeypatch.setattr("lance_spark.index.btree._PAGES_AT_ONCE", 2)
+    rng = np.random.default_rng(4)
+    texts = [None if number % 9 == 0 else f"text {number % 613}" for number in rng.integers(0, 5000, 5000).tolist()]
+    rows = pa.table({"x": pa.array(texts), "id": np.arange(5000)})
+    dataset = lance_spark.write(rows, str(tmp_path), max_rows_per_file=1500)
+    dataset = dataset.create_scalar_index("x", "BTREE", zone_size=256)
+    dataset = dataset.delete("id % 7 = 3").append(rows.slice(0, 900)).compact()
+    for merged in (0, 10):
+        dataset = dataset.optimize_indices(num_indices_to_merge=merged)
+        for condition in ("x >= 'text 33' AND x < 'text 51'", "x LIKE 'text 1%'", "x IS NULL", "x <> 'text 5'"):
+            found = dataset.to_table(filter=condition)
+            assert found == dataset.to_table(filter=condition, use_scalar_index=False)
+            assert dataset.explain(condition).endswith("scanned without index: none") or "<>" in condition

@@ -13,7 +13,8 @@ import pytest
 from lance.indices import IndexConfig
 
 import lance_spark
-from lance_spark.index.files import IndexFile
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.index.files import IndexFile, combined
 from lance_spark.storage.cache import shared
 from tests.index.comparisons import ID, ids, repeated, write
 
@@ -197,3 +198,14 @@ def test_stale_row_ids_of_an_older_segment_are_not_found(tmp_path: Path, change:
     assert "2 segments" in opened.explain("c = 'old'")
     assert lance.dataset(uri).count_rows("c = 'old'") == 10
     assert warnings == []
+
+
+def test_values_beyond_one_array_are_refused() -> None:
+    class TooLarge:
+        num_chunks = 2
+
+        def combine_chunks(self) -> None:
+            raise pa.ArrowInvalid("offset overflow")
+
+    with pytest.raises(UnsupportedFeatureError, match="more than 2 GiB"):
+        combined(TooLarge())  # type: ignore[arg-type]

@@ -212,3 +212,24 @@ def test_rows_that_are_not_there_are_refused(version: str, tmp_path: Path) -> No
     backwards = RowRanges(np.array([5, 20], np.int64), np.array([3, 30], np.int64))
     with pytest.raises(ValueError, match="ends before it begins"):
         _in_memory(file, content, backwards)
+
+
+@pytest.mark.parametrize("name", ["bool", "wide", "uint32 of 3 bits", "float64", "timestamp", "time", "decimal"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_one_value_in_all_rows(version: str, name: str, tmp_path: Path) -> None:
+    values = pa.repeat(VALUES[name][0], 5000)
+    path = tmp_path / "x.lance"
+    file = write(path, pa.table({"x": pa.chunked_array([values])}, schema=_required(values.type)), version)
+    content = pa.py_buffer(path.read_bytes())
+    for rows in _selections(5000):
+        expected = values.take(pa.array(rows.indices()))
+        found = _in_memory(file, content, rows)
+        assert found is None or found.combine_chunks().equals(expected)
+        assert file.read(file.schema.fields, file.columns, rows)[0].combine_chunks().equals(expected)
+    if version == "2.2" and name in ("wide", "uint32 of 3 bits"):
+        assert _in_memory(file, content, RowRanges.of(5, 9)) is not None
+    assert _in_memory(file, content, RowRanges.of(4990, 5001)) is None
+
+
+def _required(dtype: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field("x", dtype, nullable=False)])

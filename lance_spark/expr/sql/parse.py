@@ -18,8 +18,8 @@ from lance_spark.expr.nodes import MAX_TREE_DEPTH, Expr, depth
 from lance_spark.expr.sql.simple import parse_simple
 from lance_spark.text import check_text
 
-_MAX_KEPT = 64 * 1024
-"""The longest text whose tree is kept for the next call."""
+_MAX_KEPT = 16 * 1024
+"""The longest text whose tree, of some twenty times its size, is kept for the next call."""
 
 
 _MOMENT = re.compile("now|current_|today", re.IGNORECASE)

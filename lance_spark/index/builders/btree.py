@@ -50,7 +50,7 @@ class BTreeBuilder(IndexBuilder):
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
         if len(old) == 1 and not len(rows.ids):
-            self._write(iter([_kept_entries(old[0], self.dtype)]), output)
+            self._write(_kept_entries(old[0], self.dtype), output)
         else:
             self.merge_batches(old, iter([rows]), output)
 
@@ -59,8 +59,8 @@ class BTreeBuilder(IndexBuilder):
             for batch in batches:
                 rows.add(batch)
             for segment in old:
-                values, ids = _kept_entries(segment, self.dtype)
-                rows.add(IndexedRows(values, ids, np.empty(0, np.uint64)))
+                for values, ids in _kept_entries(segment, self.dtype):
+                    rows.add(IndexedRows(values, ids, np.empty(0, np.uint64)))
             self._write(rows.pieces(), output)
 
     def _write(self, pieces: Iterator[tuple[pa.Array, UInt64Array]], output: SegmentOutput) -> None:
@@ -79,11 +79,11 @@ class BTreeBuilder(IndexBuilder):
         output.write("page_lookup.lance", lookup.table(), metadata)
 
 
-def _kept_entries(segment: OldSegment, dtype: pa.DataType) -> tuple[pa.Array, UInt64Array]:
-    """(values, ids) of the rows of an old segment that are kept, in index order."""
-    values, ids = read_entries(segment.files, dtype)
-    kept, ids = segment.mapping(ids)
-    return values if kept.all() else values.filter(pa.array(kept)), ids
+def _kept_entries(segment: OldSegment, dtype: pa.DataType) -> Iterator[tuple[pa.Array, UInt64Array]]:
+    """(values, ids) of the rows of an old segment that are kept, in index order, piece by piece."""
+    for values, entry_ids in read_entries(segment.files, dtype):
+        kept, ids = segment.mapping(entry_ids)
+        yield values if kept.all() else values.filter(pa.array(kept)), ids
 
 
 class _PageLookup:

@@ -54,6 +54,9 @@ _BOOLEANS = (b"\x00", b"\x01")
 _MAX_NULL_BITS = 1 << 17
 """Of a null without bytes in the file: room for a few thousand of them is allocated."""
 
+_LONG_RUN = 1024
+"""From this number of rows side by side on, chunks are unpacked as a whole."""
+
 
 @dataclass(frozen=True)
 class SingleRows:
@@ -143,6 +146,9 @@ class SingleRows:
             parts: rows of columns of the same type, this one first.
             num_rows: rows of all parts.
         """
+        run = self._run(parts, num_rows)
+        if run is not None:
+            return run
         copied = self.copied(parts, num_rows)
         try:
             return None if copied is None else self.values.array(copied[0], num_rows, copied[1])
@@ -152,6 +158,14 @@ class SingleRows:
     def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """`taken` of this column alone."""
         return self.taken([RowsOfColumn(self, data, rows)], len(rows))
+
+    def _run(self, parts: Sequence[RowsOfColumn], num_rows: int) -> pa.Array | None:
+        """`taken`, if the rows lie side by side and are many; None if not, or if they cannot be copied at once."""
+        column, data, rows, places = parts[0]
+        if num_rows < _LONG_RUN or len(parts) > 1 or places is not None:
+            return None
+        is_run = int(rows[-1]) - int(rows[0]) == num_rows - 1 and bool((rows[1:] > rows[:-1]).all())
+        return column.side_by_side(data, int(rows[0]), num_rows) if is_run else None
 
     def copied(self, parts: Sequence[RowsOfColumn], num_rows: int) -> tuple[pa.Buffer, pa.Buffer | None] | None:
         """The values of `taken` side by side, and the bits of those that are not null; None if there is no null."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -32,6 +32,7 @@ from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.decoding.single_rows import MOST_ROWS
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ID, NamedRows, named_rows
@@ -91,6 +92,15 @@ def _reader_of(rows: _Selected) -> Scan | None:
     return rows[2]
 
 
+def _few_rows(selected: Sequence[_Selected]) -> pa.RecordBatch | None:
+    """All rows of some fragments in one batch, if one reader copies them from files in memory; None if not."""
+    reader = selected[0][2] if selected else None
+    wanted = [(fragment, offsets) for fragment, offsets, other in selected if offsets is not None and other is reader]
+    if reader is None or len(wanted) < len(selected):
+        return None
+    return reader.few_rows_at_once([rows for rows in wanted if len(rows[1])])
+
+
 class Candidates:
     """A scan's rows, narrowed by the indexes of a version. Its answers are those of the scan.
 
@@ -127,7 +137,14 @@ class Candidates:
 
     def read_fragments(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
         """The rows of several fragments, as `Scan.read_fragments`."""
-        for reader, run in groupby(map(self._selected, self._not_ruled_out(fragments)), _reader_of):
+        selected: Iterable[_Selected] = map(self._selected, self._not_ruled_out(fragments))
+        if self._matches and self._matches.num_rows <= MOST_ROWS:
+            selected = list(selected)
+            batch = _few_rows(selected)
+            if batch is not None:
+                yield from [batch] if batch.num_rows else []
+                return
+        for reader, run in groupby(selected, _reader_of):
             if reader is None:
                 yield from self.scan.read_fragments(fragment for fragment, *_ in run)
             else:

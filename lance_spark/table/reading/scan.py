@@ -7,7 +7,7 @@ in the order in which they were written; deleted ones are left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import groupby, islice
@@ -21,16 +21,17 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter
-from lance_spark.expr.nodes import Expr
+from lance_spark.expr.nodes import Expr, num_listed
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.members import without_members
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.projection import FieldFinder, project
+from lance_spark.schema.projection import project
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
-from lance_spark.table.reading.decoding.columns import ReadColumns
+from lance_spark.table.reading.decoding.columns import ReadColumns, output_names
+from lance_spark.table.reading.decoding.few_rows import copied_rows, copies_to_check
 from lance_spark.table.reading.decoding.fragment_rows import (
     FragmentRows,
     SliceForm,
@@ -74,6 +75,9 @@ _FEW_FRAGMENTS = 8
 _MAX_FILTERED = 64
 """Conditions whose scans are kept."""
 
+_MAX_KEPT_VALUES = 1024
+"""Conditions with more values in their lists are not kept."""
+
 _KEPT_WINDOW_BYTES = 256 << 20
 """Each part of a page decodes its dictionary again: 20,000 rows of 2,000 columns take half the time in one window."""
 
@@ -88,6 +92,7 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 
 _projections: Remembered[LanceSchema] = Remembered()
 _unfiltered: Remembered[Scan] = Remembered()
+_shows_others: Remembered[bool] = Remembered()
 _readers: Remembered[FragmentReader] = Remembered(most_bytes=_OPEN_BYTES, size_of=lambda reader: reader.held_bytes)
 
 
@@ -155,7 +160,7 @@ class Scan:
         projection = (
             schema if columns is None else _projections((schema,), wanted, lambda: project(schema, list(wanted)))
         )
-        output = asked if columns is None else _output(schema, asked, system)
+        output = asked if columns is None else output_names(schema, asked, system)
         output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
         scan = cls(
             schema=schema,
@@ -178,7 +183,7 @@ class Scan:
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def filtered(self, condition: Expr) -> Scan:
-        """Those rows of a scan without a filter for which a condition is true. Scans of the last conditions are kept.
+        """Those rows of a scan without a filter for which a condition is true. Scans of the last short ones are kept.
 
         Raises:
             NotFoundError: no such column.
@@ -189,9 +194,11 @@ class Scan:
         if kept is not None and kept.filter is condition:
             return kept
         check_filter(condition, self._columns.filterable, time_zone=self.time_zone)
-        if len(self._filtered) >= _MAX_FILTERED:
-            self._filtered.clear()
-        scan = self._filtered[id(condition)] = replace(self, filter=condition)
+        scan = replace(self, filter=condition)
+        if num_listed(condition) <= _MAX_KEPT_VALUES:
+            if len(self._filtered) >= _MAX_FILTERED:
+                self._filtered.clear()
+            self._filtered[id(condition)] = scan
         return scan
 
     @cached_property
@@ -225,9 +232,10 @@ class Scan:
     @cached_property
     def all_in_memory(self) -> Scan:
         """`as_decoded`, for a reader that keeps all rows, where larger windows take no more memory in the end."""
-        # The rows that a filter leaves out are not kept.
-        least = _KEPT_WINDOW_BYTES if self.filter is None else 0
-        return replace(self.as_decoded, window_bytes=max(self.window_bytes, least))
+        if self.filter is not None:
+            # The rows that it leaves out are not kept.
+            return self.as_decoded
+        return replace(self.as_decoded, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -237,7 +245,8 @@ class Scan:
     @cached_property
     def shows_other_types(self) -> bool:
         """Whether users see other values than the stored ones."""
-        return shown_schema(self.arrow_schema) is not self.arrow_schema
+        schema = self.arrow_schema
+        return _shows_others((schema,), None, lambda: shown_schema(schema) is not schema)
 
     @property
     def decoded(self) -> LanceSchema:
@@ -256,6 +265,13 @@ class Scan:
     def single_rows(self) -> SingleRowColumns:
         """Copies the output columns of a few rows, the filter left aside, where files are in memory."""
         return SingleRowColumns.of(self._columns, self.bases, self._reader, stable_row_ids=self.stable_row_ids)
+
+    @cached_property
+    def _copies(self) -> SingleRowColumns:
+        """`single_rows`, with the columns of the filter."""
+        if self.filter is None:
+            return self.single_rows
+        return copies_to_check(self._columns, self.bases, self.without_filter._reader)
 
     def _reader(self, fragment: DataFragment) -> FragmentReader:
         """A fragment, open for reading. Those that were read last stay open, for files never change."""
@@ -283,7 +299,7 @@ class Scan:
                 inside = offsets_within(offsets, start, end)
                 copied = self._copied([(fragment, inside)])
                 if copied is not None:
-                    yield copied
+                    yield from [copied] if copied.num_rows else []
                     return
                 if self._are_few(fragment, offsets):
                     lineage = RowLineage(fragment, reader, self.stable_row_ids)
@@ -305,16 +321,22 @@ class Scan:
             for decoded in read_ahead(decode, windows, is_remote=self.bases.reads_at_once > 1):
                 yield from self._decoder.batches(decoded)
 
-    def _copied(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
-        """The rows at offsets of fragments in one batch, if they are few and can be copied from files in memory."""
-        num_rows = sum([len(offsets) for _, offsets in wanted])
-        if self.filter is not None or self.batch_bytes is not None or not 0 < num_rows <= self.batch_rows:
+    def few_rows_at_once(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
+        """`read_offsets`, if the rows can be copied from files in memory; None if they have to be read otherwise."""
+        try:
+            return self._copied(wanted)
+        except _OF_ONE_FRAGMENT:
+            # Read one by one, the error comes after the rows before it.
             return None
-        if not self.single_rows.can_read(num_rows, len(wanted)):
+
+    def _copied(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
+        """The rows at offsets of fragments that the filter keeps, if they can be copied from files in memory."""
+        num_rows = sum([len(offsets) for _, offsets in wanted])
+        if self.batch_bytes is not None or not self._copies.can_read(num_rows, len(wanted)):
             return None
         if sum([self._wanted_bytes(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
             return None
-        return self.single_rows.batch(wanted, self.arrow_schema)
+        return copied_rows(self._columns, self._copies, wanted, most=self.batch_rows, time_zone=self.time_zone)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
@@ -414,11 +436,10 @@ class Scan:
 
     def _decoded_bytes(self, fragment: DataFragment) -> float:
         """About the most bytes that the columns of a fragment decode to; infinite if that is not known."""
-        sizes = [file.size_bytes for file in fragment.files]
-        known = [size for size in sizes if size is not None]
-        if fragment.physical_rows is None or len(known) < len(sizes):
+        size = fragment.size_bytes
+        if fragment.physical_rows is None or size is None:
             return inf
-        return window_bytes_of(self._columns.fixed_widths, fragment.physical_rows, sum(known))
+        return window_bytes_of(self._columns.fixed_widths, fragment.physical_rows, size)
 
     def _read_group(
         self, group: Sequence[DataFragment], offsets: Mapping[int, Int64Array] | None = None
@@ -434,7 +455,7 @@ class Scan:
                 pass
             else:
                 if copied is not None:
-                    yield copied
+                    yield from [copied] if copied.num_rows else []
                 elif decoded is not None and decoded.num_rows:
                     yield from self._decoder.batches(decoded)
                 return
@@ -569,20 +590,11 @@ class Scan:
         return self._decoder.unfiltered(reader, reader, RowRanges.of_numbers(reader.offsets_of_live(positions)))
 
     def _window(self, fragment: DataFragment, source: Source, num_rows: int) -> Window:
-        sizes = [file.size_bytes for file in fragment.files]
-        known = [size for size in sizes if size is not None]
-        widths = self._columns.fixed_widths
-        if len(known) == len(sizes) and fits_one_window(self.window_bytes, widths, num_rows, sum(known)):
+        size, widths = fragment.size_bytes, self._columns.fixed_widths
+        if size is not None and fits_one_window(self.window_bytes, widths, num_rows, size):
             # The widths of columns cost more than to read a few rows, and they need one window anyway.
             return Window(self.window_bytes, self.batch_rows, ())
         return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
 
 
 _SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]
-
-
-def _output(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
-    """Names of the top-level output columns, each where it is first asked for."""
-    tops = set(schema.names()) | set(system)
-    finder = FieldFinder(schema)
-    return [name if name in tops else finder.find(finder.names(name))[0].name for name in asked]

@@ -16,9 +16,12 @@ from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import order_within
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.decoding.rows import no_columns
-from lance_spark.table.reading.decoding.single_rows import MOST_ROWS, RowsOfFragment
+from lance_spark.table.reading.decoding.single_rows import RowsOfFragment
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
+
+_FEW_POSITIONS = 4096
+"""So few are read in their order, without being sorted."""
 
 
 def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indices: Sequence[int]) -> pa.Table:
@@ -44,7 +47,7 @@ def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indic
         return pa.Table.from_batches([no_columns(len(positions))])
     if len(positions) == 0:
         return pa.Table.from_batches([no_rows(scan.arrow_schema)])
-    if len(parts) == 1 and len(positions) <= MOST_ROWS:
+    if len(parts) == 1 and len(positions) <= _FEW_POSITIONS:
         few = _few_rows(*parts[0], ends[0], positions)
         if few is not None:
             return few

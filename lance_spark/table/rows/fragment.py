@@ -238,6 +238,13 @@ class DataFragment:
         return self.to_proto().SerializeToString(deterministic=True)
 
     @property
+    def size_bytes(self) -> int | None:
+        """Of all data files; None if the manifest does not record one of them."""
+        sizes = [file.size_bytes for file in self.files]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    @property
     def num_rows(self) -> int | None:
         """Rows that are not deleted; None if the manifest does not record it."""
         deleted = 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows

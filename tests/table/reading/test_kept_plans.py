@@ -54,6 +54,10 @@ def test_kept_plans_are_few_and_rows_the_same(uri: str) -> None:
         assert dataset.to_table(["s", "i"], some).equals(reference.to_table(["s", "i"], some))
     assert len(dataset._plans) <= 64
     assert len(dataset._planned(["s", "i"])[0]._filtered) <= 64
+    long = f"id IN ({', '.join(map(str, range(0, 4400, 2)))})"
+    kept = len(dataset._planned(["s", "i"])[0]._filtered)
+    assert dataset.to_table(["s", "i"], long).num_rows == 2200
+    assert len(dataset._planned(["s", "i"])[0]._filtered) == kept
     assert dataset.take([4999, 3, 3, 2500]).equals(reference.take([4999, 3, 3, 2500]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_co
 from lance_spark.expr.text.members import to_list
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import project, prune
+from lance_spark.schema.projection import FieldFinder, project, prune
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
@@ -43,7 +43,10 @@ class ReadColumns:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches."""
+        """The schema of the batches: one object for all filters."""
+        return _arrow_schemas((self.schema, self.projection), self.output, self._arrow_schema)
+
+    def _arrow_schema(self) -> pa.Schema:
         fields = {field.name: to_arrow_field(field) for field in self.projection.fields}
         metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
         return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
@@ -88,6 +91,14 @@ class ReadColumns:
             return (Stage(self.filter, self.filter_fields),)
         read = self._fields_of(first)
         return Stage(first, read), Stage(later, _without(self._fields_of(later), read))
+
+    @cached_property
+    def plain_names(self) -> dict[str, int] | None:
+        """The place of each of `decoded` by its name; None if the filter or the output names anything else."""
+        named = set() if self.filter is None else {path[0].lower() for path in referenced_columns(self.filter)}
+        if not self.output or self.has_system_output or len(named) != len(self.filter_fields):
+            return None
+        return {name: place for place, name in enumerate(self.decoded.names())}
 
     @cached_property
     def used_later(self) -> tuple[frozenset[str], ...]:
@@ -154,9 +165,17 @@ class ReadColumns:
         return prune([field for field in self.schema.fields if field.name in names], ids)
 
 
+_arrow_schemas: Remembered[pa.Schema] = Remembered()
 _fields: Remembered[tuple[Field, ...]] = Remembered()
 _schemas: Remembered[LanceSchema] = Remembered()
 """The same objects for filters of the same columns, by which files know what they have prepared."""
+
+
+def output_names(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
+    """Names of the top-level output columns, each where it is first asked for."""
+    tops = set(schema.names()) | set(system)
+    finder = FieldFinder(schema)
+    return [name if name in tops else finder.find(finder.names(name))[0].name for name in asked]
 
 
 def _without(fields: tuple[Field, ...], others: tuple[Field, ...]) -> tuple[Field, ...]:

@@ -39,7 +39,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, RowLineage
 from lance_spark.table.rows.fragment import DataFragment
 
-MOST_ROWS = 4096
+MOST_ROWS = 16384
 _MOST_COLUMNS = 16
 _MOST_FRAGMENTS = 16
 """Beyond these the general way is as fast, which decodes columns and fragments together."""
@@ -129,9 +129,21 @@ class SingleRowColumns:
     ) -> SingleRowColumns:
         """Those of a scan."""
         fields = {field.name: field for field in columns.projection.fields}
-        wanted = tuple([fields.get(name, name) for name in columns.output])
-        are_all = 0 < len(wanted) <= _MOST_COLUMNS and all(_can_be_copied(field) for field in wanted)
-        return cls(wanted if are_all else None, bases, opened, stable_row_ids)
+        wanted = [fields.get(name, name) for name in columns.output]
+        return cls.of_fields(wanted, bases, opened, stable_row_ids=stable_row_ids)
+
+    @classmethod
+    def of_fields(
+        cls,
+        fields: Sequence[Field | str],
+        bases: Bases,
+        opened: Callable[[DataFragment], FragmentReader],
+        *,
+        stable_row_ids: bool,
+    ) -> SingleRowColumns:
+        """Those of some columns, system columns by name."""
+        are_all = 0 < len(fields) <= _MOST_COLUMNS and all(map(_can_be_copied, fields))
+        return cls(tuple(fields) if are_all else None, bases, opened, stable_row_ids)
 
     def can_read(self, num_rows: int, num_fragments: int) -> bool:
         """Whether as many rows of as many fragments may be read here, as far as columns and numbers tell."""
@@ -154,13 +166,17 @@ class SingleRowColumns:
         Args:
             schema: of the columns.
         """
+        columns = self.columns(wanted)
+        return None if columns is None else pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def columns(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> list[pa.Array] | None:
+        """As `batch`, without a schema."""
         parts, start = [], 0
         for fragment, offsets in wanted:
             places = np.arange(start, start + len(offsets)) if len(wanted) > 1 else None
             parts.append(RowsOfFragment(fragment, offsets, places))
             start += len(offsets)
-        columns = self.read(parts, start)
-        return None if columns is None else pa.RecordBatch.from_arrays(columns, schema=schema)
+        return self.read(parts, start)
 
     def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
         """The columns of `num_rows` rows; None if they have to be read in the general way.

@@ -1,0 +1,74 @@
+"""Few rows of a scan, copied from files in memory with the columns of its filter, which is evaluated on the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from lance_spark.encodings.blocks import Int64Array
+from lance_spark.expr.evaluate import evaluate_filter
+from lance_spark.schema.remembered import Remembered
+from lance_spark.table.bases import Bases
+from lance_spark.table.reading.decoding.columns import ReadColumns
+from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment
+
+_copies: Remembered[SingleRowColumns] = Remembered()
+
+
+def copies_to_check(
+    columns: ReadColumns, bases: Bases, opened: Callable[[DataFragment], FragmentReader]
+) -> SingleRowColumns:
+    """What copies the columns of a scan with those of its filter: the same for all filters of the same columns.
+
+    Args:
+        opened: a fragment, open for reading.
+    """
+
+    def make() -> SingleRowColumns:
+        fields, asked = columns.decoded.fields, {field.name: field for field in columns.projection.fields}
+        # Of a struct the filter can read other members than the output has.
+        are_same = all(asked.get(field.name, field) == field for field in fields)
+        return SingleRowColumns.of_fields(fields if are_same else (), bases, opened, stable_row_ids=False)
+
+    if columns.plain_names is None:
+        return SingleRowColumns(None, bases, opened, stable_row_ids=False)
+    return _copies((columns.schema, columns.decoded, columns.projection, bases), None, make)
+
+
+def copied_rows(
+    columns: ReadColumns,
+    copies: SingleRowColumns,
+    wanted: Sequence[tuple[DataFragment, Int64Array]],
+    *,
+    most: int,
+    time_zone: str,
+) -> pa.RecordBatch | None:
+    """Those rows at offsets (int64[n], ascending) of fragments that the filter keeps, in one batch.
+
+    None if they have to be read in the general way, or are more than `most`.
+
+    Args:
+        columns: those of the scan.
+        copies: copies the output columns if there is no filter, and `columns.decoded` if there is one.
+        time_zone: of the filter.
+
+    Raises:
+        LanceError: a file is missing or contradicts the format.
+        InvalidInputError: the filter fails on a value.
+    """
+    condition, names = columns.filter, columns.plain_names
+    if condition is None:
+        few = sum([len(offsets) for _, offsets in wanted]) <= most
+        return copies.batch(wanted, columns.arrow_schema) if few else None
+    found = copies.columns(wanted)
+    if names is None or found is None:
+        return None
+    keep = evaluate_filter(condition, pa.RecordBatch.from_arrays(found, list(names)), time_zone=time_zone)
+    if keep.true_count > most:
+        return None
+    output = [found[names[name]] for name in columns.output]
+    kept = pa.RecordBatch.from_arrays(output, schema=columns.arrow_schema)
+    return kept if keep.true_count == len(keep) else kept.filter(keep)

@@ -1,0 +1,83 @@
+"""Rows that an index leads to are copied with the columns of the filter, and are those of a scan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_spark
+from lance_spark.table.dataset import Dataset
+from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
+
+ROWS = 4000
+
+CONDITIONS = (
+    "id IN (7, 8, 3999, 2000)",
+    "id < 900",
+    "id = 5 OR id = 3100",
+    "id < 300 AND st.b = 'word4'",
+    "id < 300 AND st.a > 100 AND s IS NOT NULL",
+    "id < 300 AND array_contains(l, 3)",
+    "id < 300 AND contains(s, '1')",
+    "id < 300 AND (d = 'x1' OR v IS NULL)",
+    "id < 300 AND flag",
+)
+COLUMNS = (None, ["st.a"], ["st.b", "id"], ["st"], ["s", "l"], ["flag", "v"], ["d"], [])
+
+
+def rows(start: int, *, structs_can_be_null: bool = True) -> pa.Table:
+    numbers = range(start, start + ROWS // 2)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "s": [None if number % 7 == 0 else f"text {number}" for number in numbers],
+            "st": [
+                None if number % 11 == 0 and structs_can_be_null else {"a": number, "b": f"word{number % 5}"}
+                for number in numbers
+            ],
+            "l": [None if number % 13 == 0 else list(range(number % 5)) for number in numbers],
+            "v": pa.array([None if number % 3 else [number, 1.5] for number in numbers], pa.list_(pa.float32(), 2)),
+            "d": pa.array([f"x{number % 4}" for number in numbers]).dictionary_encode(),
+            "flag": [None if number % 17 == 0 else number % 2 == 0 for number in numbers],
+        }
+    )
+
+
+@pytest.fixture(params=["2.0", "2.1", "2.2"])
+def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
+    uri, can_be_null = str(tmp_path / "t"), request.param != "2.0"
+    lance_spark.write(rows(0, structs_can_be_null=can_be_null), uri, file_format_version=request.param)
+    lance_spark.write(rows(ROWS // 2, structs_can_be_null=can_be_null), uri, mode="append")
+    made = lance_spark.open(uri).create_scalar_index("id", "btree")
+    return made.delete("id % 10 = 8")
+
+
+@pytest.mark.parametrize("columns", COLUMNS, ids=str)
+def test_rows_are_those_of_a_scan(dataset: Dataset, columns: Any) -> None:
+    for condition in CONDITIONS:
+        found = dataset.to_table(columns, condition)
+        found.validate(full=True)
+        assert found.equals(dataset.to_table(columns, condition, use_scalar_index=False)), condition
+
+
+def test_members_that_only_the_filter_reads_are_not_returned(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+    plain = SingleRowColumns.columns
+
+    def columns(self: SingleRowColumns, wanted: Any) -> Any:
+        found = plain(self, wanted)
+        copied.append(-1 if found is None else len(found))
+        return found
+
+    monkeypatch.setattr(SingleRowColumns, "columns", columns)
+    assert dataset.to_table(["st.a"], "id < 20 AND st.b = 'word4'").to_pylist() == [
+        {"st": {"a": number}} for number in (4, 9, 14, 19)
+    ]
+    assert copied.count(-1) == len(copied)
+    copied.clear()
+    found = dataset.to_table(["flag", "id"], "id IN (1, 2, 3) AND flag")
+    assert found.to_pylist() == [{"flag": True, "id": 2}]
+    assert copied == [2]
