@@ -51,7 +51,10 @@ class Expr:
         """This node and all descendants, in pre-order; without the constants of lists, which can be thousands."""
         yield self
         for child in self.children():
-            yield from child.walk()
+            if type(child).children is Expr.children:
+                yield child  # Filters of thousands of terms are walked several times per query.
+            else:
+                yield from child.walk()
 
     def __str__(self) -> str:
         return self.to_sql()
@@ -184,9 +187,11 @@ class In(Expr):
         return self.value, *self.options
 
     def walk(self) -> Iterator[Expr]:
-        yield self
-        for child in (self.value,) if self.has_constants else self.children():
-            yield from child.walk()
+        if self.has_constants:
+            yield self
+            yield from self.value.walk()
+        else:
+            yield from Expr.walk(self)
 
     def to_sql(self) -> str:
         return f"{_operand(self.value)} IN ({', '.join(option.to_sql() for option in self.options)})"
