@@ -78,8 +78,11 @@ def test_geometries_come_back_from_tables_and_statements(spark: SparkSession, pa
     assert [tuple(row) for row in rows] == [(1, one, 2), (2, nine, 1), (3, one, None), (4, nine, 1)]
     assert spark.sql(f"SELECT count(g), count(w), count_if(m IS NULL) FROM {name}").first()[:] == (4, 1, 3)
     assert spark.table(name).where("z IS NOT NULL").count() == 1
+    spark.sql(f"ALTER TABLE {name} CREATE INDEX by_place USING rtree (g)")
+    condition = "st_intersects(g, st_geomfromtext('POINT(9 9)'))"
+    assert sorted(row.id for row in spark.table(name).where(condition).collect()) == [2, 4]
+    assert spark.table(name).where(f"{condition} AND id = 2").count() == 1
     if not partitioned:
-        spark.sql(f"ALTER TABLE {name} CREATE INDEX by_place USING rtree (g)")
         query = "st_intersects(g, st_geomfromtext('POINT(9 9)'))"
         dataset = lance_spark.open(
             spark.sql(f"DESCRIBE EXTENDED {name}").where("col_name = 'Location'").first().data_type

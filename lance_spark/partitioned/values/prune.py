@@ -313,15 +313,15 @@ def _expression_values(field: PartitionField, sources: Sequence[Source]) -> Expr
 
 
 def _rebuilt(expr: Expr, children: Sequence[Expr]) -> Expr:
-    """The same node with other children."""
+    """The same node with other children; expressions in it that are not its children, such as constants, stay."""
     if not children:
         return expr
-    remaining = iter(children)
+    new = {id(old): child for old, child in zip(expr.children(), children, strict=True)}
     changes: dict[str, Any] = {}
     for member in fields(expr):  # type: ignore[arg-type]  # every node is a dataclass
         value = getattr(expr, member.name)
         if isinstance(value, Expr):
-            changes[member.name] = next(remaining)
+            changes[member.name] = new.get(id(value), value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Expr):
-            changes[member.name] = tuple(next(remaining) for _ in value)
+            changes[member.name] = tuple(new.get(id(item), item) for item in value)
     return replace(expr, **changes)  # type: ignore[type-var]
