@@ -37,14 +37,14 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
             spark.conf.set(name, value)
 
 
-def told(value: object) -> str:
+def as_text(value: object) -> str:
     """A value as text; pairs of maps are in the order of their keys, as Python keeps no other one for Spark."""
     if isinstance(value, dict):
-        return f"{{{', '.join(sorted(f'{told(key)}: {told(item)}' for key, item in value.items()))}}}"
+        return f"{{{', '.join(sorted(f'{as_text(key)}: {as_text(item)}' for key, item in value.items()))}}}"
     if isinstance(value, Row):
         names = getattr(value, "__fields__", range(len(value)))
-        return f"({', '.join(f'{name}={told(item)}' for name, item in zip(names, value, strict=True))})"
-    return f"[{', '.join(map(told, value))}]" if isinstance(value, list) else repr(value)
+        return f"({', '.join(f'{name}={as_text(item)}' for name, item in zip(names, value, strict=True))})"
+    return f"[{', '.join(map(as_text, value))}]" if isinstance(value, list) else repr(value)
 
 
 class Beside:
@@ -134,7 +134,7 @@ class Beside:
         assert found == expected, f"only here {found - expected}\nmissing {expected - found}"
 
     def _answer(self, query: str, rows: str) -> Counter[str]:
-        return Counter(told(row) for row in self.spark.sql(query.format(rows=rows)).collect())
+        return Counter(as_text(row) for row in self.spark.sql(query.format(rows=rows)).collect())
 
 
 @pytest.mark.parametrize("seed", seeds(1, one_of=20))
