@@ -184,7 +184,7 @@ class _Listed(U64Segment):
 
     def ranks_of(self, values: UInt64Array) -> Int64Array:
         own = self.array
-        if bool((own[1:] >= own[:-1]).all()):
+        if bool((own[1:] > own[:-1]).all()):
             places = np.searchsorted(own, values)
             ranks: Int64Array = places[own[places] == values]
             return ranks

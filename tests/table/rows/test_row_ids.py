@@ -64,6 +64,13 @@ def test_segments(segment: U64Segment, values: list[int]) -> None:
             assert segment.ranks_of(uint64(value)).tolist() == expected
 
 
+def test_all_rows_with_an_id_are_found() -> None:
+    # As in a fragment with a deleted and a live row of one id.
+    for segment in (Array(uint64(4, 4, 7)), Array(uint64(4, 7, 4)), SortedArray(uint64(4, 4, 7))):
+        expected = [place for place, value in enumerate(listed(segment)) if value == 4]
+        assert segment.ranks_of(uint64(4, 6)).tolist() == expected
+
+
 def test_a_sequence_crosses_its_segments() -> None:
     sequence = RowIdSequence(tuple(segment for segment, _ in SEGMENTS))
     everything = [value for _, values in SEGMENTS for value in values]
