@@ -1,10 +1,11 @@
 package io.lancespark.python;
 
 import java.util.UUID;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import scala.Option;
 
 /** What a running streaming query knows of its epochs. */
@@ -24,10 +25,10 @@ public final class LanceEpochs {
     return logged.isEmpty() ? null : (Long) logged.get().batchTimestampMs();
   }
 
-  /** The plan that a query runs in each epoch; null if no such query runs. */
-  public static LogicalPlan plan(String query) {
+  /** The relation that a query writes to in each epoch; null if no such query runs, or it writes in another way. */
+  public static NamedRelation sink(String query) {
     StreamExecution running = query == null ? null : running(query);
-    return running == null ? null : running.logicalPlan();
+    return running != null && running.logicalPlan() instanceof WriteToMicroBatchDataSource write ? write.relation() : null;
   }
 
   private static StreamExecution running(String query) {

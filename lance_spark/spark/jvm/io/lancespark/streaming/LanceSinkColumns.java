@@ -8,12 +8,11 @@ import io.lancespark.python.LanceEpochs;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
 import org.apache.spark.sql.catalyst.analysis.V2TableReference;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -27,9 +26,8 @@ public final class LanceSinkColumns {
 
   /** {@code description} of a table, without columns that were added to the sink of this thread's query. */
   public static JsonNode hideAdded(JsonNode description, CatalogPlugin catalog, Identifier identifier) {
-    LogicalPlan plan = LanceEpochs.plan(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
-    if (!(plan instanceof WriteToMicroBatchDataSource write)
-        || !(write.relation() instanceof V2TableReference sink)
+    NamedRelation relation = LanceEpochs.sink(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
+    if (!(relation instanceof V2TableReference sink)
         || !sink.catalog().equals(catalog)
         || !sink.identifier().equals(identifier)) {
       return description;
