@@ -204,7 +204,13 @@ def nearest_of_segment(
 
 def _batches(order: Int64Array, opened: OpenedSegment) -> Iterator[list[int]]:
     """The partitions of `order` that have rows, as many at a time as fit into memory."""
-    lengths = opened.storage.partitions.lengths[order]
+    lengths = opened.storage.partitions.lengths
+    if len(order) == 1:
+        number = int(order[0])
+        if lengths[number]:
+            yield [number]
+        return
+    lengths = lengths[order]
     filled, lengths = order[lengths > 0], lengths[lengths > 0]
     most = max(1, _BATCH_BYTES // opened.storage.row_bytes)
     if len(filled) < 2 or int(np.add.reduce(lengths)) <= most:

@@ -162,14 +162,16 @@ def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, ahead, comi
 
 
 @kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
-    " int64, int64, int64, int64)"
+    "int64(int64, int64, int64, int64, float32, float32, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
+    " int64, int64, int64, int64, int64, int64)"
 )
 def nearest_nodes(
     kind,
     nodes,
     width,
     query,
+    scale,
+    offset,
     num_nodes,
     ids,
     level_ends,
@@ -192,6 +194,7 @@ def nearest_nodes(
         kind: one of the constants of this module.
         nodes: `width` values or codes for each of `num_nodes`.
         query: what `kind` compares them with.
+        scale, offset: the distance of a node is ``offset + scale * found``, where `found` is what is compared.
         ids: uint32: the node of each row of the graph; the rows of a level follow those of the level below, which begin
             with all nodes in order.
         level_ends: int64[num_levels + 1]: the rows of each level.
@@ -263,4 +266,6 @@ def nearest_nodes(
                         if num_found == effort:
                             num_found = _pop(keys, results, num_found, np.float32(-1))
                         num_found = _push(keys, results, num_found, distance, target, np.float32(-1))
+    for place in range(num_found):
+        keys[place] = keys[place] * scale + offset
     return num_found

@@ -66,6 +66,8 @@ class Graph:
             address_of(nodes.payload),
             nodes.width,
             address_of(nodes.query),
+            nodes.scale,
+            nodes.offset,
             num_nodes,
             ids,
             levels,
@@ -82,11 +84,7 @@ class Graph:
             address_of(keys),
             address_of(found),
         )
-        if count < 0:
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):  # Of vectors of a damaged file.
-            distances = keys[:count] * np.float32(nodes.scale) + np.float32(nodes.offset)
-        return distances, found[:count]
+        return None if count < 0 else (keys[:count], found[:count])
 
 
 @dataclass(frozen=True)
