@@ -161,6 +161,13 @@ def _unseen(targets, start, stop, num_nodes, seen, nodes, row_bytes, ahead, comi
     return count
 
 
+@inlined
+def _scaled(keys, count, scale, offset):
+    for place in range(count):
+        keys[place] = keys[place] * scale + offset
+    return count
+
+
 @kernel(
     "int64(int64, int64, int64, int64, float32, float32, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
     " int64, int64, int64, int64, int64, int64)"
@@ -266,6 +273,4 @@ def nearest_nodes(
                         if num_found == effort:
                             num_found = _pop(keys, results, num_found, np.float32(-1))
                         num_found = _push(keys, results, num_found, distance, target, np.float32(-1))
-    for place in range(num_found):
-        keys[place] = keys[place] * scale + offset
-    return num_found
+    return _scaled(keys, num_found, scale, offset)

@@ -17,6 +17,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from tests.support.guarded_memory import guarded
+from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.test_single_rows import NULLS, encoded, opened
 
 ROWS = 30_000
@@ -43,17 +44,7 @@ def column(dtype: pa.DataType, nulls: str, rows: int = ROWS) -> pa.Array:
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each column that was copied."""
-    found: list[int] = []
-    for kind, name in ((SingleRows, "taken"), (DictionaryRows, "of_rows")):
-        plain = getattr(kind, name)
-
-        def counted(self: Any, *arguments: Any, plain: Any = plain) -> pa.Array | None:
-            values = plain(self, *arguments)
-            found.extend([] if values is None else [len(values)])
-            return values
-
-        monkeypatch.setattr(kind, name, counted)
-    return found
+    return counted_rows(monkeypatch, (SingleRows, "taken"), (DictionaryRows, "of_rows"))
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])

@@ -15,6 +15,7 @@ import lance_spark
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.layouts.in_memory.field_rows import FieldRows
 from tests.support.guarded_memory import guarded
+from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.test_single_rows import encoded, opened
 
 ROWS = 20_000
@@ -72,16 +73,7 @@ def write(writer: str, table: pa.Table, uri: str, version: Any, **options: Any) 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each part of a column that was read so."""
-    found: list[int] = []
-    plain = FieldRows.of_rows
-
-    def counted(self: FieldRows, *arguments: Any) -> pa.Array | None:
-        array = plain(self, *arguments)
-        found.extend([] if array is None else [len(array)])
-        return array
-
-    monkeypatch.setattr(FieldRows, "of_rows", counted)
-    return found
+    return counted_rows(monkeypatch, (FieldRows, "of_rows"))
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])

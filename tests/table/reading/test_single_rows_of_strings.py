@@ -15,6 +15,7 @@ import lance_spark
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from tests.support.guarded_memory import guarded
+from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.test_single_rows import INDICES, NULLS, ROWS, encoded, opened
 
 ENCODINGS = {
@@ -43,16 +44,7 @@ def column(dtype: pa.DataType, nulls: str, rows: int = ROWS, *, repeats: bool = 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each part of a column that was copied."""
-    found: list[int] = []
-    plain = StringRows.of_rows
-
-    def counted(self: StringRows, *arguments: Any) -> pa.Array | None:
-        values = plain(self, *arguments)
-        found.extend([] if values is None else [len(values)])
-        return values
-
-    monkeypatch.setattr(StringRows, "of_rows", counted)
-    return found
+    return counted_rows(monkeypatch, (StringRows, "of_rows"))
 
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
