@@ -16,6 +16,7 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.layouts.in_memory.field_rows import FieldRows
 from tests.support.guarded_memory import guarded
 from tests.table.reading.counted_rows import counted_rows
+from tests.table.reading.damaged_reads import check_damaged_reads
 from tests.table.reading.test_single_rows import encoded, opened
 
 ROWS = 20_000
@@ -184,34 +185,13 @@ def test_damaged_pages(tmp_path: Path, writer: str, name: str) -> None:
     columns = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
     (field,) = dataset.plan().single_rows.fields or ()
     pages = [page for each in columns.values() for page in each.pages if page.num_rows]
-    last = max(start + size for page in pages for start, size in page.buffers)
-    wanted = np.array([2999, 0, 1, 1023, 1024, 2500, 2998], np.int64)
 
     def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
         data = guarded(content)
         rows = FieldRows.of(field, columns, data)
         return None if rows is None else rows.of_rows(data, wanted)
 
-    whole = read(content[:last], wanted)
-    assert whole is not None
-    assert whole.to_pylist() == column.take(pa.array(wanted)).to_pylist()
-    for outside in ([3000], [-1], [1 << 62], [0, 3000]):
-        assert read(content[:last], np.array(outside, np.int64)) is None
-    assert read(content[: last - 1], wanted) is None
-    random = np.random.default_rng(3)
-    refused = 0
-    for _ in range(400):
-        damaged = bytearray(content[:last])
-        page = pages[random.integers(len(pages))]
-        start, size = page.buffers[random.integers(len(page.buffers))]
-        near = int(random.integers(min(size, 64) if random.integers(2) else size))
-        damaged[start + near] = int(random.integers(256))
-        array = read(bytes(damaged), wanted)
-        refused += array is None
-        if array is not None:
-            assert len(array) == len(wanted)
-            array.validate(full=True)
-    assert refused > 0
+    check_damaged_reads(read, pages, content, column)
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:

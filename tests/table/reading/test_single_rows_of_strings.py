@@ -16,6 +16,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from tests.support.guarded_memory import guarded
 from tests.table.reading.counted_rows import counted_rows
+from tests.table.reading.damaged_reads import check_damaged_reads
 from tests.table.reading.test_single_rows import INDICES, NULLS, ROWS, encoded, opened
 
 ENCODINGS = {
@@ -108,34 +109,13 @@ def test_damaged_pages(tmp_path: Path, nulls: str, encoding: str) -> None:
     schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
     lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"))
     found, content = encoded(str(tmp_path / "t"))
-    last = max(start + size for page in found.pages for start, size in page.buffers)
-    wanted = np.array([4999, 0, 1, 1023, 1024, 2500, 4998], np.int64)
 
     def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
         data = guarded(content)
         rows = StringRows.of(found, pa.string(), data)
         return None if rows is None else rows.of_rows(data, wanted)
 
-    whole = read(content[:last], wanted)
-    assert whole is not None
-    assert whole.equals(values.take(pa.array(wanted)))
-    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
-        assert read(content[:last], np.array(outside, np.int64)) is None
-    assert read(content[: last - 1], wanted) is None
-    random = np.random.default_rng(3)
-    refused = 0
-    for _ in range(600):
-        damaged = bytearray(content[:last])
-        page = found.pages[random.integers(len(found.pages))]
-        start, size = page.buffers[random.integers(len(page.buffers))]
-        near = int(random.integers(min(size, 64) if random.integers(2) else size))
-        damaged[start + near] = int(random.integers(256))
-        array = read(bytes(damaged), wanted)
-        refused += array is None
-        if array is not None:
-            assert len(array) == len(wanted)
-            array.validate(full=True)
-    assert refused > 0
+    check_damaged_reads(read, found.pages, content, values)
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:
