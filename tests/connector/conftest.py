@@ -26,6 +26,8 @@ def jar() -> Path:
     try:
         return build.JAR if build.is_current() else build.build()
     except build.JarBuildError as error:
+        if os.environ.get("CI"):
+            raise  # A run that counts must not pass without the connector.
         pytest.skip(str(error))
 
 
