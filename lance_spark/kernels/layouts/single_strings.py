@@ -38,7 +38,7 @@ def _zipped_string_at(slots, size, place, control, index, index_bytes, length_by
     """As `_string_at`, of a full-zip page: (level, start in the page, length)."""
     low = np.int64(read_word(index + place * index_bytes, index_bytes))
     high = np.int64(read_word(index + (place + 1) * index_bytes, index_bytes))
-    if low < 0 or high > size or high - low < control:
+    if low < 0 or high < low or high > size or high - low < control:
         return np.int64(-1), np.int64(0), np.int64(0)
     level = np.int64(read_word(slots + low, control)) if control > 0 else np.int64(0)
     head = control + (length_bytes if level == 0 else 0)
