@@ -18,8 +18,12 @@ from lance_spark.encodings.blocks import (
     PackedStructBlock,
     VariableWidthBlock,
 )
+from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.checked_values import PLAIN, checked
+
+_MAX_NULL_BYTES = 64 << 20
+"""Of a null. The type of a damaged schema can claim any number."""
 
 
 def block_to_array(block: Block, data_type: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
@@ -103,3 +107,38 @@ _OFFSET_BITS = {pa.string().id: 32, pa.binary().id: 32, pa.large_string().id: 64
 def _check_size(buffer: pa.Buffer, num_bytes: int) -> None:
     if buffer.size < num_bytes:
         raise CorruptFileError(f"a page holds {buffer.size} bytes of values where {num_bytes} are needed")
+
+
+def all_null(num_values: int, arrow_type: pa.DataType) -> pa.Array:
+    """`num_values` nulls of a type, of which the file has no bytes.
+
+    Raises:
+        CorruptFileError: they take more than `MAX_UNBACKED_BYTES`.
+    """
+    if num_values * _bytes_per_null(arrow_type) > MAX_UNBACKED_BYTES:
+        raise CorruptFileError(f"{num_values} nulls of type {arrow_type}, which have no bytes in the file")
+    return pa.nulls(num_values, arrow_type)
+
+
+def null_rows(num_rows: int, arrow_type: pa.DataType) -> pa.Array:
+    """As `all_null`, of rows that the file does have: they may be many.
+
+    Raises:
+        CorruptFileError: one of them takes more than 64 MiB.
+    """
+    if num_rows and _bytes_per_null(arrow_type) > _MAX_NULL_BYTES:
+        raise CorruptFileError(f"nulls of type {arrow_type} are larger than any values")
+    return pa.nulls(num_rows, arrow_type)
+
+
+def _bytes_per_null(arrow_type: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(arrow_type):
+        return 1 + int(arrow_type.list_size) * _bytes_per_null(arrow_type.value_type)
+    if pa.types.is_struct(arrow_type):
+        return 1 + sum(_bytes_per_null(member.type) for member in arrow_type)
+    if pa.types.is_fixed_size_binary(arrow_type):
+        return 1 + int(arrow_type.byte_width)  # The number of its bits can be beyond an int32.
+    try:
+        return 1 + int(arrow_type.bit_width) // 8
+    except ValueError:
+        return 9

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.arrow_values import null_rows
 from lance_spark.schema import logical_type as lt
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
@@ -53,13 +54,13 @@ def merge_paths(field: Field, arrays: Sequence[pa.Array], num_rows: int) -> pa.A
     """The array of `field` (of its Arrow type) merged from arrays of `num_rows` rows with parts of its tree.
 
     Raises:
-        CorruptFileError: the arrays differ in length or in list lengths, or have the same leaf twice.
+        CorruptFileError: the arrays differ in length or in list lengths, have the same leaf twice, or as `null_rows`.
     """
     data_type = to_arrow_type(field)
     if any(len(array) != num_rows for array in arrays):
         raise CorruptFileError(f"the columns of field {field.name!r} differ in length")
     if not arrays:
-        return pa.nulls(num_rows, data_type)
+        return null_rows(num_rows, data_type)
     if len(arrays) == 1 and arrays[0].type.equals(data_type, check_metadata=True):
         return arrays[0]
     if is_leaf(field):

@@ -102,6 +102,30 @@ def test_rows_of_fragment_without_file_are_bounded(table: Path) -> None:
         lance_spark.open(str(table)).to_table()
 
 
+@pytest.mark.parametrize("read", ["to_table", "take", "count_rows of nulls"])
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "fixed_size_list:fixed_size_list:float:65536:65536",
+        "fixed_size_list:fixed_size_list:fixed_size_list:float:999999999:999999999:999999999",
+        "fixed_size_list:float:999999999",
+        "fixed_size_binary:999999999",
+    ],
+)
+def test_nulls_of_a_type_beyond_measure_are_refused(tmp_path: Path, kind: str, version: Any, read: str) -> None:
+    path = tmp_path / "t"
+    lance.write_dataset(pa.table({"a": range(ROWS)}), str(path), data_storage_version=version)
+
+    def edit(manifest: table_pb2.Manifest) -> None:
+        manifest.fields.add(name="x", id=77, parent_id=-1, logical_type=kind, nullable=True)
+
+    edit_manifest(path, edit)
+    reads = {**READS, "count_rows of nulls": lambda table: table.count_rows("x IS NULL")}
+    with pytest.raises(CorruptFileError, match="nulls of type"):
+        reads[read](lance_spark.open(str(path)))
+
+
 @pytest.mark.parametrize("counts", [{"physical_rows": 2**32 + 1}, {"id": 2**32}], ids=str)
 def test_impossible_counts_are_refused_in_fragments_of_tasks(table: Path, counts: dict[str, int]) -> None:
     message = lance_spark.open(str(table)).fragments[0].to_proto()

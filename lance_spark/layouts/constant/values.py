@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, VariableWidthBlock
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.layouts.arrow_values import block_to_array
+from lance_spark.layouts.arrow_values import block_to_array, null_rows
 from lance_spark.layouts.leaf.arrays import Leaf
 
 _WIDE = {pa.large_string(): 64, pa.large_binary(): 64}
@@ -109,6 +109,6 @@ def null_leaf(data_type: pa.DataType) -> Leaf:
             num_valid = pc.sum(pa.Array.from_buffers(pa.bool_(), num_values, [None, validity])).as_py()
             if num_valid:
                 raise CorruptFileError(f"constant: {num_valid} slots are valid, but the page has no value")
-        return pa.nulls(num_values, data_type)
+        return null_rows(num_values, data_type)
 
     return build

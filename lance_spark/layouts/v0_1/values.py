@@ -22,6 +22,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.arrow_values import null_rows
 from lance_spark.layouts.base import Answer, FieldReads, FileRange, FileRequest, RowRanges, side_by_side
 from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v0_1.row_groups import Page, RowGroups
@@ -112,7 +113,7 @@ class _GroupValues:
         if stop - start > self._groups.max_items:
             raise CorruptFileError(f"field {field.name!r} claims {stop - start} values, more than the file has bits")
         if field.id not in self._known or pa.types.is_null(data_type):
-            return pa.nulls(stop - start, data_type)
+            return null_rows(stop - start, data_type)
         if field.logical_type == "struct":
             return (yield from self._read_struct(field, data_type, start, stop))
         page = self._groups.page(field.id, self._group)

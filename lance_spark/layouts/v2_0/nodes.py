@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.layouts.arrow_values import all_null
 from lance_spark.layouts.base import RowRanges, side_by_side
 from lance_spark.layouts.v2_0.base import FileReads, immediate
 from lance_spark.layouts.v2_0.column import Column, PagePart
 from lance_spark.layouts.v2_0.end_offsets import Rebased
 from lance_spark.layouts.v2_0.list_ import List
-from lance_spark.layouts.v2_0.nullable import all_null
 
 NO_ROWS = RowRanges(np.zeros(0, np.int64), np.zeros(0, np.int64))
 

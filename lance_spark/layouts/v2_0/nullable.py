@@ -12,8 +12,8 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.arrow_values import all_null
 from lance_spark.layouts.base import side_by_side
 from lance_spark.layouts.v2_0.base import (
     ArrayEncoding,
@@ -162,28 +162,6 @@ class Nullable(ArrayEncoding):
 
     def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
         return self.nullability.read(buffers, selection, arrow_type)
-
-
-def all_null(num_values: int, arrow_type: pa.DataType) -> pa.Array:
-    """`num_values` nulls of a type.
-
-    Raises:
-        CorruptFileError: an implausibly large number.
-    """
-    if num_values * _bytes_per_null(arrow_type) > MAX_UNBACKED_BYTES:
-        raise CorruptFileError(f"a page claims {num_values} nulls of type {arrow_type}")
-    return pa.nulls(num_values, arrow_type)
-
-
-def _bytes_per_null(arrow_type: pa.DataType) -> int:
-    if pa.types.is_fixed_size_list(arrow_type):
-        return 1 + int(arrow_type.list_size) * _bytes_per_null(arrow_type.value_type)
-    if pa.types.is_struct(arrow_type):
-        return 1 + sum(_bytes_per_null(member.type) for member in arrow_type)
-    try:
-        return 1 + int(arrow_type.bit_width) // 8
-    except ValueError:
-        return 9
 
 
 def with_validity(values: pa.Array, validity: pa.BooleanArray) -> pa.Array:
