@@ -305,11 +305,7 @@ class StreamReader:
         self, files: Sequence[StreamFile], version: int, older: OlderColumns, later: LaterColumns
     ) -> Iterator[StreamFile]:
         """The files of a version, for reading the columns of the stream."""
-        columns = self._older(older, version)
-        if columns is None:
-            yield from later.added_to(files, version)
-        else:
-            yield from (replace(file, columns=columns) for file in files)
+        yield from later.added_to(files, version, self._older(older, version))
 
     def older_columns(self, version: int) -> LanceSchema | None:
         """The columns of the stream as a version has them; None if they are the same. Raises as `files`."""

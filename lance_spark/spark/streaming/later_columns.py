@@ -5,7 +5,7 @@ Such values are files beside those of the rows, in the fragments of the version 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,9 @@ from lance_spark.table.source import Split
 
 if TYPE_CHECKING:
     from lance_spark.spark.streaming.history import StreamFile, StreamHistory
+
+_Column = tuple[FieldId, str, str]
+"""Id, name and type: a table that was replaced gives the ids to other columns."""
 
 
 @dataclass(slots=True)
@@ -29,66 +32,96 @@ class LaterColumns:
     history: StreamHistory
     planned: LanceSchema
     planned_at: int
-    _ids: dict[int, frozenset[FieldId]] = field(default_factory=dict)
+    _columns: dict[int, frozenset[_Column]] = field(default_factory=dict)
 
-    def added_to(self, files: Iterable[StreamFile], version: int) -> Iterator[StreamFile]:
+    def added_to(
+        self, files: Iterable[StreamFile], version: int, columns: LanceSchema | None = None
+    ) -> Iterator[StreamFile]:
         """The files of a version, with those that hold later columns of the same rows.
 
         Rows that were rewritten between, by a compaction, are read without values in them.
+
+        Args:
+            columns: those of the stream as the version has them; None if they are the same.
         """
         files = list(files)
         missing = self._missing(version) if version < self.planned_at and files else frozenset()
-        if not missing:
-            yield from files
-            return
-        later = list(self._versions_with(missing, version))
-        grown: dict[int, Split] = {}
+        later = list(self._versions_with(missing, version)) if missing else []
+        found: dict[int, tuple[Split, LanceSchema | None]] = {}
         for file in files:
-            split = grown.get(id(file.split))
-            if split is None:
+            if id(file.split) not in found:
                 own = [item.fragment for item in files if item.split is file.split]
-                split = grown[id(file.split)] = self._grown(file.split, own, later, missing)
-            yield replace(file, split=split, fragment=split.manifest.fragments.with_id(file.fragment.id))
+                found[id(file.split)] = self._grown(file.split, own, later, missing, columns)
+            split, stored = found[id(file.split)]
+            fragment = split.manifest.fragments.with_id(file.fragment.id) if later else file.fragment
+            yield replace(file, split=split, fragment=fragment, columns=stored)
 
-    def _missing(self, version: int) -> frozenset[FieldId]:
-        return frozenset(item.id for item in self.planned.walk()) - self._ids_of(version)
+    def _missing(self, version: int) -> frozenset[_Column]:
+        ids = frozenset(id_ for id_, _, _ in self._columns_of(version))
+        return frozenset(item for item in _described(self.planned) if item[0] not in ids)
 
-    def _ids_of(self, version: int) -> frozenset[FieldId]:
-        if version not in self._ids:
-            self._ids[version] = frozenset(item.id for item in self.history.columns(version).walk())
-        return self._ids[version]
+    def _columns_of(self, version: int) -> frozenset[_Column]:
+        if version not in self._columns:
+            self._columns[version] = _described(self.history.columns(version))
+        return self._columns[version]
 
-    def _versions_with(self, missing: frozenset[FieldId], version: int) -> Iterator[int]:
+    def _versions_with(self, missing: frozenset[_Column], version: int) -> Iterator[int]:
         """The versions that brought the columns; that of the DataFrame if those between are not left."""
         try:
             while missing:
                 low, high = version, self.planned_at
                 while high - low > 1:
                     middle = (low + high) // 2
-                    low, high = (low, middle) if missing & self._ids_of(middle) else (middle, high)
+                    low, high = (low, middle) if missing & self._columns_of(middle) else (middle, high)
                 yield high
-                missing, version = missing - self._ids_of(high), high
+                missing, version = missing - self._columns_of(high), high
         except NotFoundError:
             yield self.planned_at
 
-    def _grown(self, split: Split, own: list[DataFragment], later: Iterable[int], missing: frozenset[FieldId]) -> Split:
-        known = {fragment.id: fragment for fragment in own}
+    def _grown(
+        self,
+        split: Split,
+        own: list[DataFragment],
+        later: Sequence[int],
+        missing: frozenset[_Column],
+        columns: LanceSchema | None,
+    ) -> tuple[Split, LanceSchema | None]:
+        """A split whose fragments have the files of later versions too, and `columns` with those that came so."""
+        known, ids = {fragment.id: fragment for fragment in own}, frozenset(item[0] for item in missing)
+        added: set[FieldId] = set()
         for version in later:
             try:
                 there = self.history.split(version, split)
             except NotFoundError:
                 continue
             for fragment in () if there is None else there.manifest.fragments.with_ids(known):
-                known[fragment.id] = _with_files(known[fragment.id], fragment.files, missing)
+                before = known[fragment.id]
+                new = _new_files(before, fragment.files, ids)
+                known[fragment.id] = replace(before, files=(*before.files, *new))
+                added.update(*(file.columns() for file in new))
+        if not later:
+            return split, columns
         fragments = FragmentList(fragment.to_proto() for fragment in known.values())
-        return replace(split, manifest=replace(split.manifest, fragments=fragments))
+        split = replace(split, manifest=replace(split.manifest, fragments=fragments))
+        return split, None if columns is None else self._with_later(columns, added)
+
+    def _with_later(self, columns: LanceSchema, added: Set[FieldId]) -> LanceSchema:
+        """`columns`, but those as they are planned of which files were added."""
+        pairs = zip(columns.fields, self.planned.fields, strict=True)
+        fields = [item if added & {below.id for below in item.walk()} else column for column, item in pairs]
+        return LanceSchema(tuple(fields), columns.metadata)
 
 
-def _with_files(fragment: DataFragment, later: Iterable[DataFile], missing: frozenset[FieldId]) -> DataFragment:
-    """A fragment with the files of a later version of it that hold only columns that it does not have."""
+def _described(schema: LanceSchema) -> frozenset[_Column]:
+    return frozenset((item.id, item.name, item.logical_type) for item in schema.walk())
+
+
+def _new_files(fragment: DataFragment, later: Sequence[DataFile], missing: Set[FieldId]) -> list[DataFile]:
+    """The files of a later version of a fragment that have missing columns, and none that it has."""
     paths = {file.path for file in fragment.files}
     if paths.isdisjoint(file.path for file in later):
-        return fragment  # Another fragment has its id.
+        return []  # Another fragment has its id.
     held = {column for file in fragment.files for column in file.columns()}
-    new = [file for file in later if file.base_id is None and file.columns().keys() <= missing - held]
-    return replace(fragment, files=(*fragment.files, *(file for file in new if file.path not in paths)))
+    # Columns that came with them may have been removed since.
+    new = [file for file in later if file.base_id is None and missing & file.columns().keys()]
+    return [file for file in new if file.path not in paths and held.isdisjoint(file.columns())]
