@@ -2,7 +2,8 @@
 
 Buffer 0 has for each slot a *control word* of 1, 2 or 4 bytes, ``(rep << bits_def) | def`` (none if the page has no
 levels), and then the value. The placeholder of a null or empty list is only a control word. Values of fixed width are
-stored for nulls too; one of variable width is preceded by its length, and a null has neither length nor bytes.
+stored for nulls too, booleans as bytes; one of variable width is preceded by its length, and a null has neither length
+nor bytes.
 
 Buffer 1, the row index, exists if rows differ in size: ``num_rows + 1`` offsets into buffer 0, each in 1, 2, 4 or 8
 bytes, the fewest possible. `num_items` counts all slots here, `num_visible_items` those with a value.
@@ -25,13 +26,13 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import PerValueEncoding
-from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import full_zip as kernels
 from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
-from lance_spark.layouts.leaf.arrays import block_leaf
+from lance_spark.layouts.leaf.arrays import Leaf, block_leaf
 from lance_spark.layouts.read_spans import ReadSpans, gathered
 from lance_spark.layouts.registry import register
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
@@ -167,7 +168,7 @@ def _flat(layout: FullZipLayout, page: Page, scheme: LevelScheme, data: pa.Buffe
     if data.size != num_slots * layout.bits_per_value // 8:
         raise CorruptFileError(f"full-zip: {data.size} bytes for {num_slots} values of {layout.bits_per_value} bits")
     values = layout.value_compression.decode_values(FixedWidthBlock(data, layout.bits_per_value, num_slots))
-    leaf = block_leaf(values, page.path.nodes[0].data_type)
+    leaf = _leaf(values, page.path.nodes[0].data_type)
     return unravel(page.path, scheme, SlotLevels(None, None, num_slots), leaf)
 
 
@@ -201,8 +202,16 @@ def _unzip(
         )
         block = VariableWidthBlock(offsets, target, bits, num_values)
     values = layout.value_compression.decode_values(block)
-    leaf = block_leaf(values, page.path.nodes[0].data_type)
+    leaf = _leaf(values, page.path.nodes[0].data_type)
     return unravel(page.path, scheme, SlotLevels(repetition, definition, num_slots), leaf)
+
+
+def _leaf(values: Block, data_type: pa.DataType) -> Leaf:
+    """The leaf of decoded values. Each boolean has a byte: only whole bytes can be zipped."""
+    if isinstance(values, FixedWidthBlock) and values.bits_per_value == 8 and pa.types.is_boolean(data_type):
+        bits = np.packbits(np.frombuffer(values.data, np.uint8, values.num_values), bitorder="little")
+        values = FixedWidthBlock(pa.py_buffer(bits), 1, values.num_values)
+    return block_leaf(values, data_type)
 
 
 def _scan(layout: FullZipLayout, scheme: LevelScheme, data: pa.Buffer) -> tuple[int, int, int]:
