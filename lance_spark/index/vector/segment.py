@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import sqrt
 from typing import Protocol
 
 import numpy as np
@@ -14,13 +13,14 @@ import pyroaring
 
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances_of_parts
-from lance_spark.index.vector.nearest import NO_HITS, Hits, bound_of_least
+from lance_spark.index.vector.nearest import NO_HITS, Hits
 from lance_spark.index.vector.opened import OpenedSegment, open_segment
 from lance_spark.index.vector.probing import Probing
 from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
 from lance_spark.index.vector.stored.graph import Graph, Graphs
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.vector_codes import least_unseen, nearest_rows
+from lance_spark.kernels.vector.vector_codes import nearest_rows
+from lance_spark.kernels.vector.vector_graph import DOT, SQUARED_L2, nearest_of_found
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -30,9 +30,6 @@ _LEAST_EFFORT = 50
 _SCANNED_SHARE = 0.1
 """If fewer of the rows of a partition count, all are compared: a walk would visit most of them in vain."""
 
-
-_ERRORS = 3
-"""How many times the largest error of the nodes that were kept the error of another one can be."""
 
 _NEAR_NODES = 3
 """How many nodes for each candidate are compared by their vectors first, of those that a walk by rounded ones found."""
@@ -293,14 +290,34 @@ class _PartitionSearch:
         estimates, places = walk.nearest(rounded)
         if len(places) == walk.effort:
             for number in sorted({min(_NEAR_NODES * count, walk.effort), walk.effort}):
-                near = estimates.argpartition(number - 1)[:number]
-                distances = self._distances(rows, places[near])
-                if _is_settled(opened.storage.metric, estimates[near], distances, count):
-                    self._found.add_block(distances, rows.row_ids[places[near]])
+                if self._add_nearest_of(rows, estimates, places, number):
                     return True
         if np.isfinite(estimates).all():
             opened.unrounded.add(walk.number)
         return False
+
+    def _add_nearest_of(self, rows: Partition, estimates: Float32Array, places: Int64Array, number: int) -> bool:
+        """Adds the nearest of the nodes with the `number` least estimates, unless others can be nearer; then False."""
+        query = np.ascontiguousarray(self._query, np.float32)
+        distances, row_ids = np.empty(self._looked_at, np.float32), np.empty(self._looked_at, np.uint64)
+        found = nearest_of_found(
+            DOT if self._opened.storage.metric is Metric.DOT else SQUARED_L2,
+            rows.address,
+            rows.payload.shape[1],
+            address_of(query),
+            rows.ids_address,
+            address_of(estimates),
+            address_of(places),
+            len(places),
+            number,
+            self._looked_at,
+            address_of(distances),
+            address_of(row_ids),
+        )
+        if found < 0:
+            return False
+        self._found.add_block(distances, row_ids, number)
+        return True
 
     def _distances(self, rows: Partition, places: Int64Array) -> Float32Array:
         """float32[n]: of the vectors at some places of a partition."""
@@ -367,18 +384,6 @@ class _Walk:
         return found
 
 
-def _is_settled(metric: Metric, estimates: Float32Array, distances: Float32Array, count: int) -> bool:
-    """Whether the `count` nearest of some nodes that a walk has found are the nearest of all that it has seen.
-
-    The others have estimates above all of these. They can be as wrong as these are, and more: the `count`-th distance
-    has to be less than the greatest estimate by several times the largest error.
-    """
-    are_squares = metric is not Metric.DOT
-    unseen = least_unseen(address_of(estimates), address_of(distances), len(estimates), are_squares, _ERRORS)
-    bound, number = bound_of_least(distances, count)
-    return number == count and (sqrt(bound) if are_squares else bound) <= unseen
-
-
 class _Found:
     """Rows that were compared, in blocks: the addresses of their distances and row ids, and how many they are."""
 
@@ -398,9 +403,11 @@ class _Found:
         self._kept.append(kept)
         self.num_rows += sum(lengths)
 
-    def add_block(self, estimates: Float32Array, row_ids: UInt64Array) -> None:
-        """Adds one block of contiguous arrays."""
+    def add_block(self, estimates: Float32Array, row_ids: UInt64Array, num_compared: int | None = None) -> None:
+        """Adds one block of contiguous arrays, the nearest of `num_compared` rows; None if they are all."""
         self.add([address_of(estimates)], [address_of(row_ids)], [len(row_ids)], (estimates, row_ids))
+        if num_compared is not None:
+            self.num_rows += num_compared - len(row_ids)
 
     def first(self, count: int) -> tuple[Float32Array, UInt64Array]:
         """(distances, row ids) of the `count` nearest rows at most, nearest first, then by row id."""

@@ -132,6 +132,40 @@ def _sink(keys, rows, size, key, row):
 
 
 @inlined
+def offer_row(keys, rows, size, count, key, row):
+    """Offers a row to the `count` first by (key, row), a heap with the last of them first, of which there are `size`;
+    returns how many there are then. NaN is not taken."""
+    if size == count:
+        if key <= keys[0] and _is_before(key, row, keys[0], rows[0]):
+            _sink(keys, rows, size, key, row)
+        return size
+    if key != key:
+        return size
+    place = size
+    while place > 0:
+        parent = (place - 1) // 2
+        if not _is_before(keys[parent], rows[parent], key, row):
+            break
+        keys[place] = keys[parent]
+        rows[place] = rows[parent]
+        place = parent
+    keys[place] = key
+    rows[place] = row
+    return size + 1
+
+
+@inlined
+def put_in_order(keys, rows, size):
+    """Sorts a heap of `offer_row`; returns its size."""
+    for last in range(size - 1, 0, -1):
+        key, row = keys[last], rows[last]
+        keys[last] = keys[0]
+        rows[last] = rows[0]
+        _sink(keys, rows, last, key, row)
+    return size
+
+
+@inlined
 def _has_any_within(values, start, stop, bound):
     """Whether one of the values [start, stop) is not above a bound; NaN is."""
     number = np.int32(0)
@@ -160,28 +194,8 @@ def nearest_rows(distances, row_ids, lengths, num_parts, count, found_keys, foun
             if size == count and not _has_any_within(values, start, stop, keys[0]):
                 continue
             for i in range(start, stop):
-                key = values[i]
-                if size == count:
-                    if key <= keys[0] and _is_before(key, ids[i], keys[0], rows[0]):
-                        _sink(keys, rows, size, key, ids[i])
-                elif key == key:
-                    place = size
-                    size += 1
-                    while place > 0:
-                        parent = (place - 1) // 2
-                        if not _is_before(keys[parent], rows[parent], key, ids[i]):
-                            break
-                        keys[place] = keys[parent]
-                        rows[place] = rows[parent]
-                        place = parent
-                    keys[place] = key
-                    rows[place] = ids[i]
-    for last in range(size - 1, 0, -1):
-        key, row = keys[last], rows[last]
-        keys[last] = keys[0]
-        rows[last] = rows[0]
-        _sink(keys, rows, last, key, row)
-    return size
+                size = offer_row(keys, rows, size, count, values[i], ids[i])
+    return put_in_order(keys, rows, size)
 
 
 @inlined
@@ -228,24 +242,3 @@ def least(distances, num_rows, count, heap):
     for i in range(num_rows):
         size = offer_least(kept, size, count, values[i])
     return size
-
-
-@kernel("float64(int64, int64, int64, int64, int64)")
-def least_unseen(estimates, distances, num_rows, are_squares, num_errors):
-    """The greatest of float32[num_rows] estimates, less `num_errors` times the largest difference between an estimate
-    and its distance (float32[num_rows]); of the roots of both if they `are_squares`. NaN if one difference is NaN.
-    """
-    guessed = pointer_f32(estimates)
-    exact = pointer_f32(distances)
-    greatest = np.float64(-np.inf)
-    error = np.float64(0)
-    for i in range(num_rows):
-        guess, value = np.float64(guessed[i]), np.float64(exact[i])
-        if are_squares:
-            guess, value = np.sqrt(max(guess, 0.0)), np.sqrt(value)
-        difference = abs(guess - value)
-        if not difference < np.inf:
-            return np.float64(np.nan)
-        greatest = max(greatest, guess)
-        error = max(error, difference)
-    return greatest - num_errors * error

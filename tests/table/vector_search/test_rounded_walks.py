@@ -79,11 +79,14 @@ def test_vectors_of_the_nearest_nodes_are_compared_and_of_all_if_need_be(
     assert found(dataset, query) == expected
     compared = []
 
-    def is_settled(metric: Any, estimates: Any, distances: Any, count: int) -> bool:
-        compared.append(len(distances))
-        return settled[len(compared) - 1]
+    nearest = segment.nearest_of_found
 
-    monkeypatch.setattr(segment, "_is_settled", is_settled)
+    def nearest_of_found(*arguments: int) -> int:
+        # The ninth one is the number of nodes that are compared.
+        compared.append(arguments[8])
+        return int(nearest(*arguments)) if settled[len(compared) - 1] else -1
+
+    monkeypatch.setattr(segment, "nearest_of_found", nearest_of_found)
     assert found(dataset, query) == expected
     assert compared == [30, 50][: len(settled)]
 
