@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from lance_spark.file_version import FileVersion
 from lance_spark.index.builders.base import IndexedRows
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.builders.vector import VECTOR_BUILDERS
+from lance_spark.index.vector.building.graph import graph_of
+from lance_spark.index.vector.building.model import GraphParameters
 from lance_spark.index.vector.metrics import Metric
 from lance_spark.storage import open_store
 
@@ -308,6 +312,29 @@ def test_same_seed_gives_the_same_files(tmp_path: Path) -> None:
         lance_spark.open(str(uri)).create_index("v", **parameters("IVF_HNSW_PQ", seed=7))
         contents.append([path.read_bytes() for path in sorted(uri.glob("_indices/*/*"), key=lambda path: path.name)])
     assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("by_product", [False, True])
+@pytest.mark.parametrize("num_rows", [1, 200, 3000])
+def test_links_have_the_distances_of_the_rows_that_they_join(num_rows: int, by_product: bool) -> None:
+    values = clustered(num_rows)
+    graph = graph_of(values, GraphParameters(), by_product=by_product)
+    offsets = json.loads(graph.description)["level_offsets"]
+    of_levels = [graph.rows.slice(start, stop - start) for start, stop in itertools.pairwise(offsets)]
+    assert of_levels[0]["__vector_id"].to_pylist() == list(range(num_rows))
+    assert (len(of_levels[1]) > 0) == (num_rows > 1)
+    for level, rows in enumerate(of_levels):
+        nodes = rows["__vector_id"].to_pylist()
+        assert nodes == sorted(set(nodes))
+        for node, links, distances in zip(
+            nodes, *(rows[name].to_pylist() for name in ("__neighbors", "_distance")), strict=True
+        ):
+            assert len(links) <= (41 if level == 0 else 20)
+            assert node not in links
+            assert set(links) <= set(nodes)
+            joined, own = values[links], values[node]
+            expected = 1 - joined @ own if by_product else ((joined - own) ** 2).sum(axis=1)
+            np.testing.assert_allclose(distances, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_given_centroids_and_codebook_are_taken(tmp_path: Path) -> None:

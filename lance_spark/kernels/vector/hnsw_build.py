@@ -103,14 +103,10 @@ def _unseen(link, start, stop, seen, rows, visited, num_visited):
 @inlined
 def _insert(ids, dists, size, ef, node, distance):
     """Puts a node into a list sorted by distance of at most `ef` nodes; returns its place."""
-    low = 0
-    high = size
-    while low < high:
-        middle = (low + high) >> 1
-        if dists[middle] <= distance:
-            low = middle + 1
-        else:
-            high = middle
+    # To compare all takes less time than to guess wrong in every other step of a binary search.
+    low = np.int32(0)
+    for k in range(size):
+        low += np.int32(dists[k] <= distance)
     moved = min(size, ef - 1) - low
     for k in range(moved):
         ids[low + moved - k] = ids[low + moved - k - 1]
@@ -385,7 +381,7 @@ def _join(rows, num_nodes, entry, ef, level, first_row, found, seen, visited):
 
 @kernel(
     "int64(int64, int64, int64, int64, int64, float64, int64, int64, int64, int64, int64, int64, int64, int64, int64,"
-    " int64)",
+    " int64, int64)",
     reassociate=True,
 )
 def build_graph(
@@ -405,6 +401,7 @@ def build_graph(
     up_links,
     up_lengths,
     up_counts,
+    room,
 ):
     """Fills the links of a graph; returns the entry point, a node of the highest level.
 
@@ -419,6 +416,8 @@ def build_graph(
         links, lengths: int32 and float32[n, 2m + 1]: neighbours on level 0 and their distances, written.
         counts: int32[n], zeros at first.
         up_links, up_lengths, up_counts: the same for rows above level 0, with m links.
+        room: int32 and float32[max(ef, 2m + 1) + 1], working space. Arrays of the kernel itself are read with a check
+            for places counted from the end, which keeps loops from being vector instructions.
     """
     level_of, first_row = pointer_i32(levels), pointer_i32(upper)
     rows = values, width, kind
@@ -426,7 +425,7 @@ def build_graph(
     num_failed = 0
     size_of = max(ef, 2 * m + 1) + 1
     # Of nodes that a search has found, none are settled.
-    ids, dists, settled = np.empty(size_of, np.int32), np.empty(size_of, np.float32), np.zeros(size_of, np.uint8)
+    ids, dists, settled = pointer_i32(room), pointer_f32(room + 4 * size_of), np.zeros(size_of, np.uint8)
     others = np.empty(2 * m + 2, np.int32)
     arrays = _room(2 * m + 2), others, (_room(2 * m + 2), _room(2 * m + 2), others)
     seen, visited = np.zeros(num_nodes // 8 + 1, np.uint8), np.empty(num_nodes, np.int32)

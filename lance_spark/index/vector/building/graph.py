@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.index.vector.building.kmeans import assign
 from lance_spark.index.vector.building.model import GraphParameters
 from lance_spark.index.vector.metrics import Vectors
 from lance_spark.index.vector.stored.flat import LARGEST_CODE, row_codes
@@ -19,9 +20,15 @@ from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.hnsw_build import CODES_SQUARED_L2, MAX_CODES, PRODUCT, SQUARED_L2, build_graph
 
 Float32Array = npt.NDArray[np.float32]
+Int64Array = npt.NDArray[np.int64]
 
 _SEED = 42
 """Levels are drawn with a constant seed, so graphs of equal size have equal levels."""
+
+_NUM_CENTRES = 256
+"""Rows are near to each other if the same of this many random ones is the nearest to them."""
+
+_BLOCK_ROWS = 1 << 15
 
 _MIN_CODED_BYTES = 4 << 20
 """Fewer bytes of vectors stay in the caches of the processor, where codes gain nothing."""
@@ -61,9 +68,11 @@ def graph_of(vectors: Vectors, parameters: GraphParameters, *, by_product: bool,
     upper = np.zeros(len(levels), np.int32)
     np.cumsum(levels[:-1], out=upper[1:])
     lowest, above = _Links.none(len(levels), 2 * parameters.m + 1), _Links.none(int(levels.sum()), parameters.m)
-    values = np.ascontiguousarray(vectors)
+    order = _insertion_order(vectors)
+    values = np.ascontiguousarray(vectors[order])
     kind = CODES_SQUARED_L2 if values.dtype == np.uint8 else PRODUCT if by_product else SQUARED_L2
     codes, code_scale = _codes(values, kind)
+    room = np.empty((2, max(parameters.ef_construction, 2 * parameters.m + 1) + 1), np.int32)
     entry = build_graph(
         address_of(values),
         len(values),
@@ -77,10 +86,31 @@ def graph_of(vectors: Vectors, parameters: GraphParameters, *, by_product: bool,
         address_of(upper),
         *lowest.addresses(),
         *above.addresses(),
+        address_of(room),
     )
     for links in (lowest, above):
         np.multiply(links.distances, np.float32(scale), out=links.distances)
-    return _graph(levels, upper, lowest, above, int(entry), parameters)
+    return _graph(order, _Inserted(levels, upper, lowest, above, int(entry)), parameters)
+
+
+def _insertion_order(vectors: Vectors) -> Int64Array:
+    """int64[n]: the order in which vectors are inserted, in which they lie in memory meanwhile.
+
+    A random part comes first, then again and again as many as there are already, those near to each other one after
+    the other: so the nodes that one walk visits are in the caches of the processor for the next one, and the graph
+    has nodes everywhere from the start.
+    """
+    num_rows = len(vectors)
+    random = np.random.default_rng(_SEED).permutation(num_rows)
+    centres = vectors[random[:_NUM_CENTRES]].astype(np.float32)
+    labels = np.empty(num_rows, np.int32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, num_rows, _BLOCK_ROWS):
+            block = vectors[start : start + _BLOCK_ROWS].astype(np.float32, copy=False)
+            labels[start : start + _BLOCK_ROWS] = assign(block, centres, squares=0)[0]
+    # The first rows are one round; each of the next rounds ends at twice the place where it begins.
+    _, rounds = np.frexp(np.arange(num_rows) // _NUM_CENTRES)
+    return random[np.lexsort((labels[random], rounds))]
 
 
 def _codes(values: Vectors, kind: int) -> tuple[Vectors, float]:
@@ -110,12 +140,16 @@ class _Links:
     def addresses(self) -> Sequence[int]:
         return [address_of(self.targets), address_of(self.distances), address_of(self.counts)]
 
-    def rows(self, nodes: npt.NDArray[Any], places: npt.NDArray[Any]) -> pa.Table:
-        """The links in the rows at `places`, which are those of `nodes`."""
+    def rows(self, nodes: Int64Array, places: npt.NDArray[Any], numbers: npt.NDArray[np.uint32]) -> pa.Table:
+        """The links in the rows at `places`, which are those of `nodes`.
+
+        Args:
+            numbers: uint32[n]: the node at each place that links lead to.
+        """
         counts = self.counts[places]
         used = np.arange(self.targets.shape[1]) < counts[:, None]
         offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
-        targets = pa.array(self.targets[places][used].astype(np.uint32))
+        targets = pa.array(numbers[self.targets[places][used]])
         distances = pa.array(self.distances[places][used])
         columns = [
             pa.array(nodes.astype(np.uint32)),
@@ -131,24 +165,37 @@ def _levels(num_nodes: int, parameters: GraphParameters) -> npt.NDArray[np.int32
     return np.minimum(drawn, parameters.max_level - 1).astype(np.int32)
 
 
-def _graph(
-    levels: npt.NDArray[np.int32],
-    upper: npt.NDArray[np.int32],
-    lowest: _Links,
-    above: _Links,
-    entry: int,
-    parameters: GraphParameters,
-) -> Graph:
-    nodes = np.arange(len(levels))
-    tables = [lowest.rows(nodes, nodes)]
-    offsets = [0, len(levels)]
+@dataclass(frozen=True)
+class _Inserted:
+    """Nodes by the place at which they were inserted.
+
+    Attributes:
+        levels: int32[n]: the highest level of each.
+        upper: int32[n]: the first row of each in `above`.
+        lowest: links of level 0.
+        above: those of higher levels.
+        entry: where a search begins.
+    """
+
+    levels: npt.NDArray[np.int32]
+    upper: npt.NDArray[np.int32]
+    lowest: _Links
+    above: _Links
+    entry: int
+
+
+def _graph(order: Int64Array, inserted: _Inserted, parameters: GraphParameters) -> Graph:
+    """The graph of nodes that were inserted in an order, int64[n]."""
+    places, numbers = order.argsort(), order.astype(np.uint32)
+    tables = [inserted.lowest.rows(np.arange(len(order)), places, numbers)]
+    offsets = [0, len(order)]
     for level in range(1, parameters.max_level):
-        own = np.flatnonzero(levels >= level)
-        if len(own):
-            tables.append(above.rows(own, upper[own] + level - 1))
-        offsets.append(offsets[-1] + len(own))
+        nodes = np.flatnonzero(inserted.levels[places] >= level)
+        if len(nodes):
+            tables.append(inserted.above.rows(nodes, inserted.upper[places[nodes]] + level - 1, numbers))
+        offsets.append(offsets[-1] + len(nodes))
     description = {
-        "entry_point": entry,
+        "entry_point": int(order[inserted.entry]),
         "params": {
             "max_level": parameters.max_level,
             "m": parameters.m,
