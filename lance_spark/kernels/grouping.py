@@ -10,7 +10,7 @@ def group_rows(keys_at, rows_at, num_rows, places_at, out_at):
     """Puts rows to those of their keys; always 0.
 
     Args:
-        keys_at: i32[num_rows], the key of each row.
+        keys_at: i32[num_rows], the key of each row; rows with a negative one are left out.
         rows_at: u64[num_rows].
         places_at: i64, where the next row of each key is put; changed.
         out_at: u64, filled.
@@ -20,7 +20,10 @@ def group_rows(keys_at, rows_at, num_rows, places_at, out_at):
     places = pointer_i64(places_at)
     out = pointer_u64(out_at)
     for i in range(num_rows):
-        place = places[keys[i]]
-        places[keys[i]] = place + 1
+        key = keys[i]
+        if key < 0:
+            continue
+        place = places[key]
+        places[key] = place + 1
         out[place] = rows[i]
     return 0

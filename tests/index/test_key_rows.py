@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.index.builders import entries
+from lance_spark.index.builders import entries, spill
 from lance_spark.index.builders.entries import KeyRows
 from lance_spark.index.row_set import RowSet
 
@@ -43,18 +44,25 @@ def expected(keys: list[object], rows: list[int]) -> dict[str, list[int]]:
 
 def grouped(rows: KeyRows) -> dict[str, list[int]]:
     found = {}
-    for keys, bounds, ids in rows.grouped().pieces():
-        for place, key in enumerate(keys.to_pylist()):
-            assert repr(key) not in found
-            found[repr(key)] = ids[bounds[place] : bounds[place + 1]].tolist()
+    with closing(rows):
+        groups = rows.grouped()
+        for keys, bounds, ids in groups.pieces():
+            for place, key in enumerate(keys.to_pylist()):
+                assert repr(key) not in found
+                found[repr(key)] = ids[bounds[place] : bounds[place + 1]].tolist()
+    assert len(found) == groups.num_keys
     return found
 
 
-@pytest.mark.parametrize("piece", [7, 1 << 18])
+@pytest.mark.parametrize(("piece", "at_once", "in_memory"), [(7, 20, 0), (7, 1 << 22, 1000), (1 << 18, 100, 1 << 24)])
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", KEYS)
-def test_rows_are_grouped_by_key(monkeypatch: pytest.MonkeyPatch, name: str, rows: str, piece: int) -> None:
+def test_rows_are_grouped_by_key(
+    monkeypatch: pytest.MonkeyPatch, name: str, rows: str, piece: int, at_once: int, in_memory: int
+) -> None:
     monkeypatch.setattr(entries, "_PIECE_ROWS", piece)
+    monkeypatch.setattr(entries, "_GROUPED_ROWS", at_once)
+    monkeypatch.setattr(spill, "_MEMORY_BYTES", in_memory)
     dtype, make = KEYS[name]
     keys, ids = [make(number) for number in range(NUM_ROWS)], ROWS[rows]()
     found = KeyRows(dtype)

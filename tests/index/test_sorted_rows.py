@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.index.builders import runs
+from lance_spark.index.builders import runs, spill
 from lance_spark.index.builders.base import IndexedRows
 from lance_spark.index.builders.runs import SortedRows
 from lance_spark.index.builders.sorting import sort_order
@@ -49,7 +49,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(runs, "_ONE_SORT_ROWS", 200)
         monkeypatch.setattr(runs, "_RUN_ROWS", 60)
     if request.param == "file":
-        monkeypatch.setattr(runs, "_MEMORY_BYTES", 1000)
+        monkeypatch.setattr(spill, "_MEMORY_BYTES", 1000)
     return str(request.param)
 
 
@@ -124,7 +124,7 @@ def test_a_disk_that_becomes_full_is_no_error(monkeypatch: pytest.MonkeyPatch, t
     """What found no room is still in the buffer of the file, which closing it writes once more."""
     monkeypatch.setattr(runs, "_ONE_SORT_ROWS", 200)
     monkeypatch.setattr(runs, "_RUN_ROWS", 60)
-    monkeypatch.setattr(runs, "_MEMORY_BYTES", 0)
+    monkeypatch.setattr(spill, "_MEMORY_BYTES", 0)
     files: list[io.BufferedRandom] = []
 
     def temporary() -> io.BufferedRandom:

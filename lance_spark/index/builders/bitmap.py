@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -40,12 +41,12 @@ class BitmapBuilder(IndexBuilder):
         self.merge_batches(old, iter([rows]), output)
 
     def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
-        rows = KeyRows(self.dtype)
-        for batch in batches:
-            rows.add(batch.values, batch.ids)
-        for segment in old:
-            add_segment(rows, segment, self.dtype)
-        write_bitmaps(rows, output)
+        with closing(KeyRows(self.dtype)) as rows:
+            for batch in batches:
+                rows.add(batch.values, batch.ids)
+            for segment in old:
+                add_segment(rows, segment, self.dtype)
+            write_bitmaps(rows, output)
 
 
 def add_segment(rows: KeyRows, segment: OldSegment, dtype: pa.DataType) -> None:
@@ -72,5 +73,5 @@ def write_bitmaps(
         pa.table([keys, pa.array(address_maps(ids, bounds), pa.binary())], schema=schema)
         for keys, bounds, ids in groups.pieces()
     )
-    statistics = json.dumps({"num_bitmaps": len(groups.keys)}, separators=(",", ":"))
+    statistics = json.dumps({"num_bitmaps": groups.num_keys}, separators=(",", ":"))
     output.write_pieces(BITMAP_FILE, schema, pieces, {"lance:index_stats": statistics}, buffers)

@@ -16,11 +16,14 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.base import IdMapping, UInt64Array
 from lance_spark.index.builders.sorting import sort_order
+from lance_spark.index.builders.spill import SpilledParts
 from lance_spark.index.row_set import RowSet
 from lance_spark.kernels.grouping import group_rows
 from lance_spark.kernels.jit import address_of
 
 _PIECE_ROWS = 1 << 18
+_GROUPED_ROWS = 1 << 22
+"""Rows that are put to their keys at a time, in 8 bytes each; all pairs are looked at each time."""
 
 _SHARED_BYTES = 256 << 20
 """Parts bring the same keys again. When their keys take this much, and twice what the distinct ones took last, they are
@@ -34,6 +37,8 @@ _BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 class KeyRows:
     """The rows of each key: pairs of a key and a row, which come part by part.
+
+    Of each part its distinct keys are kept in memory; which of them each row has, and the rows, may be in a file.
 
     Args:
         dtype: the type of the keys.
@@ -49,6 +54,7 @@ class KeyRows:
         self._key_bytes = 0
         self._shared_at = _SHARED_BYTES
         self._parts: list[_Part] = []
+        self._rows = SpilledParts()
 
     def add(self, values: pa.Array, ids: UInt64Array) -> None:
         """Adds one pair for each value; null is a key."""
@@ -63,6 +69,10 @@ class KeyRows:
         kept, ids = mapping(np.concatenate([np.empty(0, np.uint64), *numbers]))
         self._add(_as_bits(keys), codes[kept], ids)
 
+    def close(self) -> None:
+        """Removes the file."""
+        self._rows.close()
+
     def _add(self, keys: pa.Array, codes: npt.NDArray[np.int32], ids: UInt64Array) -> None:
         num_bytes = keys.nbytes
         if self._key_bytes + num_bytes > min(self._shared_at, _MAX_KEY_BYTES):
@@ -75,7 +85,11 @@ class KeyRows:
             )
         self._key_bytes += num_bytes
         self._keys.append(keys)
-        self._parts.append(_Part.of(self._num_keys, codes, ids))
+        counts = np.bincount(codes, minlength=len(keys))
+        first_row = int(ids[0]) if len(ids) > 1 and bool((np.diff(ids) == 1).all()) else None
+        numbers = np.arange(self._num_keys, self._num_keys + len(keys), dtype=np.int32)
+        self._parts.append(_Part(numbers, counts.astype(np.min_scalar_type(int(counts.max(initial=0)))), first_row))
+        self._rows.add(_stored(codes, None if first_row is not None else ids))
         self._num_keys += len(keys)
 
     def _share_keys(self) -> None:
@@ -83,7 +97,7 @@ class KeyRows:
         encoded = pa.concat_arrays(self._keys).dictionary_encode(null_encoding="encode")
         numbers = encoded.indices.to_numpy()
         for place, part in enumerate(self._parts):
-            self._parts[place] = part.renumbered(numbers)
+            self._parts[place] = replace(part, keys=numbers[part.keys])
         self._keys = [encoded.dictionary]
         self._num_keys, self._key_bytes = len(encoded.dictionary), encoded.dictionary.nbytes
 
@@ -97,18 +111,34 @@ class KeyRows:
         rank[order] = np.arange(len(order), dtype=np.int32)
         numbers = rank[encoded.indices.to_numpy()]
         counts = np.zeros(len(order), np.int64)
-        for part in self._parts:
-            counts += np.bincount(numbers[part.first_key :][part.codes], minlength=len(order))
-        places = np.cumsum(counts) - counts
-        ids = np.empty(int(counts.sum()), np.uint64)
-        for place, part in enumerate(self._parts):
-            codes, rows = numbers[part.first_key :][part.codes], part.ids()
-            group_rows(address_of(codes), address_of(rows), len(rows), address_of(places), address_of(ids))
-            # Their memory is for the groups.
-            self._parts[place] = _Part.none()
-        has_rows = counts > 0
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[has_rows])])
-        return Groups(keys.take(pa.array(order[has_rows])), bounds, ids)
+        parts = [replace(part, keys=numbers[part.keys]) for part in self._parts]
+        self._parts, self._keys = [], []
+        for part in parts:
+            # A part of an old segment can have equal keys.
+            np.add.at(counts, part.keys, part.counts)
+        return Groups(keys.take(pa.array(order)), counts, parts, self._rows.opened())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Pairs that came together.
+
+    Attributes:
+        keys: int32[k], the numbers of their distinct keys among all.
+        counts: how many pairs have each of them, as narrow as it can be.
+        first_row: the row of the first pair, if the rows are a range; None if they are not.
+    """
+
+    keys: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.integer[Any]]
+    first_row: int | None
+
+
+def _stored(codes: npt.NDArray[np.int32], ids: UInt64Array | None) -> pa.RecordBatch:
+    """Which of its part's keys each pair has, as narrow as it can be, and the rows."""
+    narrow = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
+    columns = {"codes": pa.array(narrow)} | ({} if ids is None else {"ids": pa.array(ids)})
+    return pa.record_batch(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +146,70 @@ class Groups:
     """Keys in index order, and the rows of each.
 
     Attributes:
-        keys: distinct, n of them; each has a row.
-        bounds: int64[n + 1]: the rows of key number i are `ids[bounds[i]:bounds[i + 1]]`.
-        ids: uint64[m], in the order in which they came, so that a row can occur twice.
+        keys: distinct.
+        counts: int64[n], how many pairs have each of them; none have a key that is in no part any more.
+        parts: the pairs, with the places of their keys in `keys`.
+        stored: what else is known of each part.
     """
 
     keys: pa.Array
-    bounds: Int64Array
-    ids: UInt64Array
+    counts: Int64Array
+    parts: Sequence[_Part]
+    stored: Sequence[pa.RecordBatch]
+
+    @property
+    def num_keys(self) -> int:
+        """The keys that have a row."""
+        return int((self.counts > 0).sum())
 
     def pieces(self) -> Iterator[tuple[pa.Array, list[int], UInt64Array]]:
         """(some of the keys, bounds, rows), with the rows of a key ascending and distinct."""
+        ends = np.cumsum(self.counts)
         start = 0
         while start < len(self.keys):
-            reached = int(self.bounds[start]) + _PIECE_ROWS
-            stop = max(start + 1, int(np.searchsorted(self.bounds, reached, side="right")) - 1)
-            bounds = self.bounds[start : stop + 1] - self.bounds[start]
-            yield (
-                self.keys.slice(start, stop - start),
-                *_distinct(bounds, self.ids[self.bounds[start] : self.bounds[stop]]),
-            )
+            stop = _end_of_piece(ends, start, _GROUPED_ROWS)
+            ids = self._grouped(start, stop)
+            bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts[start:stop])])
+            first = start
+            while first < stop:
+                last = min(stop, _end_of_piece(ends, first, _PIECE_ROWS))
+                own = bounds[first - start : last - start + 1]
+                has_rows = np.flatnonzero(self.counts[first:last])
+                if len(has_rows):
+                    keys = self.keys.slice(first, last - first).take(pa.array(has_rows))
+                    of_keys = np.append(own[:-1][has_rows], own[-1]) - own[0]
+                    yield keys, *_distinct(of_keys, ids[own[0] : own[-1]])
+                first = last
             start = stop
+
+    def _grouped(self, start: int, stop: int) -> UInt64Array:
+        """uint64[m]: the rows of the keys [start, stop), key after key, in the order in which they came."""
+        counts = self.counts[start:stop]
+        places = np.cumsum(counts) - counts
+        ids = np.empty(int(counts.sum()), np.uint64)
+        for part, stored in zip(self.parts, self.stored, strict=True):
+            is_here = (part.keys >= start) & (part.keys < stop)
+            if not is_here.any():
+                continue
+            numbers = np.where(is_here, part.keys - start, -1).astype(np.int32)
+            codes, rows = numbers[stored.column(0).to_numpy()], _rows_of(part, stored)
+            group_rows(address_of(codes), address_of(rows), len(rows), address_of(places), address_of(ids))
+        return ids
+
+
+def _end_of_piece(ends: Int64Array, start: int, num_rows: int) -> int:
+    """The end of the keys from number `start` on that have some rows together; at least one key."""
+    before = int(ends[start - 1]) if start else 0
+    return max(start + 1, int(np.searchsorted(ends, before + num_rows, side="right")))
+
+
+def _rows_of(part: _Part, stored: pa.RecordBatch) -> UInt64Array:
+    """uint64[n]: the rows of the pairs of a part."""
+    if part.first_row is None:
+        rows: UInt64Array = np.ascontiguousarray(stored.column(1).to_numpy())
+    else:
+        rows = np.arange(stored.num_rows, dtype=np.uint64) + np.uint64(part.first_row)
+    return rows
 
 
 def _distinct(bounds: Int64Array, ids: UInt64Array) -> tuple[list[int], UInt64Array]:
@@ -148,41 +221,6 @@ def _distinct(bounds: Int64Array, ids: UInt64Array) -> tuple[list[int], UInt64Ar
         return np.cumsum([0, *(len(group) for group in groups)]).tolist(), np.concatenate(groups)
     is_first[1:] |= ids[1:] != ids[:-1]
     return [*(np.cumsum(is_first)[bounds[:-1]] - 1).tolist(), int(is_first.sum())], ids[is_first]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Pairs that came together.
-
-    Attributes:
-        first_key: the number of their first key among all.
-        codes: the number of each pair's key, counted from the first one, as narrow as it can be.
-        rows: uint64[n], the rows of the pairs; uint64[1] the first one of a range.
-    """
-
-    first_key: int
-    codes: npt.NDArray[np.integer[Any]]
-    rows: UInt64Array
-
-    @classmethod
-    def of(cls, first_key: int, codes: npt.NDArray[np.int32], ids: UInt64Array) -> _Part:
-        narrow = codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
-        is_range = len(ids) > 1 and bool((np.diff(ids) == 1).all())
-        return cls(first_key, narrow, ids[:1].copy() if is_range else ids)
-
-    def renumbered(self, numbers: npt.NDArray[np.int32]) -> _Part:
-        """The same pairs; `numbers` are those of all keys so far among the keys that are kept."""
-        codes = numbers[self.first_key :][self.codes]
-        return replace(self, first_key=0, codes=codes.astype(np.min_scalar_type(int(codes.max(initial=0)))))
-
-    @classmethod
-    def none(cls) -> _Part:
-        return cls(0, np.empty(0, np.int32), np.empty(0, np.uint64))
-
-    def ids(self) -> UInt64Array:
-        if len(self.rows) == len(self.codes):
-            return np.ascontiguousarray(self.rows)
-        return np.arange(self.rows[0], self.rows[0] + np.uint64(len(self.codes)), dtype=np.uint64)
 
 
 def _as_bits(values: pa.Array) -> pa.Array:

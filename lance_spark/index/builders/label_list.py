@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -47,17 +48,18 @@ class LabelListBuilder(IndexBuilder):
         self.merge_batches(old, iter([rows]), output)
 
     def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
-        items, null_lists = KeyRows(self.dtype.value_type), [np.empty(0, np.uint64)]
-        for rows in batches:
-            items.add(pc.list_flatten(rows.values), rows.ids[pc.list_parent_indices(rows.values).to_numpy()])
-            null_lists.append(rows.ids[rows.values.is_null().to_numpy(zero_copy_only=False)])
-        for segment in old:
-            file = segment.files.open(BITMAP_FILE)
-            data = file.buffer_named_by(NULL_LISTS)
-            if data is None:
-                raise file.damaged("the segment does not know which lists are null")
-            add_segment(items, segment, self.dtype.value_type)
-            _, kept = segment.mapping(RowSet.of_address_map(data, segment.fragment_rows).numbers())
-            null_lists.append(kept)
-        nulls = np.unique(np.concatenate(null_lists))
-        write_bitmaps(items, output, {NULL_LISTS: address_maps(nulls, [0, len(nulls)])[0]})
+        null_lists = [np.empty(0, np.uint64)]
+        with closing(KeyRows(self.dtype.value_type)) as items:
+            for rows in batches:
+                items.add(pc.list_flatten(rows.values), rows.ids[pc.list_parent_indices(rows.values).to_numpy()])
+                null_lists.append(rows.ids[rows.values.is_null().to_numpy(zero_copy_only=False)])
+            for segment in old:
+                file = segment.files.open(BITMAP_FILE)
+                data = file.buffer_named_by(NULL_LISTS)
+                if data is None:
+                    raise file.damaged("the segment does not know which lists are null")
+                add_segment(items, segment, self.dtype.value_type)
+                _, kept = segment.mapping(RowSet.of_address_map(data, segment.fragment_rows).numbers())
+                null_lists.append(kept)
+            nulls = np.unique(np.concatenate(null_lists))
+            write_bitmaps(items, output, {NULL_LISTS: address_maps(nulls, [0, len(nulls)])[0]})

@@ -6,18 +6,14 @@ these blocks: whatever comes later in a part is not less.
 
 from __future__ import annotations
 
-import mmap
-import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.index.builders.base import IndexedRows, UInt64Array
 from lance_spark.index.builders.sorting import comparable, num_before, sort_order
+from lance_spark.index.builders.spill import SpilledParts
 
 _ONE_SORT_ROWS = 1 << 20
 _ONE_SORT_BYTES = 32 << 20
@@ -26,9 +22,6 @@ _ONE_SORT_BYTES = 32 << 20
 _RUN_ROWS = 1 << 18
 _RUN_BYTES = 16 << 20
 """Rows, and bytes of values, of a part. Up to twice as much is merged at a time."""
-
-_MEMORY_BYTES = 16 << 20
-"""Bytes of sorted parts that stay in memory; the others are put into the file."""
 
 _FIELDS = ("values", "ids")
 
@@ -45,9 +38,7 @@ class SortedRows:
         self._waiting: list[tuple[pa.Array, UInt64Array]] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._null_ids: list[UInt64Array] = []
-        self._runs: list[pa.RecordBatch | _Stored] = []
-        self._file = _RunFile()
-        self._in_memory = 0
+        self._runs = SpilledParts()
 
     def add(self, rows: IndexedRows) -> None:
         """Adds rows in any order."""
@@ -62,8 +53,7 @@ class SortedRows:
         self._sort(self._waiting_rows)
         for ids in self._null_ids:
             yield pa.nulls(len(ids), self._dtype), ids
-        runs = self._file.opened(self._runs)
-        self._runs = []
+        runs = self._runs.opened()
         if len(runs) == 1:
             yield _columns(runs[0])
         elif runs:
@@ -71,7 +61,7 @@ class SortedRows:
 
     def close(self) -> None:
         """Removes the file."""
-        self._file.close()
+        self._runs.close()
 
     def _sort(self, run_rows: int) -> None:
         """Makes parts of the rows that wait, of `run_rows` each."""
@@ -85,71 +75,12 @@ class SortedRows:
             self._null_ids.append(ids[~known])
             values, ids = values.drop_null(), ids[known]
         for start in range(0, len(ids), run_rows):
-            self._keep(_sorted(values.slice(start, run_rows), ids[start : start + run_rows]))
-
-    def _keep(self, run: pa.RecordBatch) -> None:
-        stored = self._file.stored(run) if self._in_memory + run.nbytes > _MEMORY_BYTES else None
-        if stored is None:
-            self._in_memory += run.nbytes
-        self._runs.append(run if stored is None else stored)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """Where a part lies in the file: it begins and ends there."""
-
-    start: int
-    stop: int
-
-
-class _RunFile:
-    """A temporary file of sorted parts."""
-
-    def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
-        self._is_usable = True
-
-    def stored(self, run: pa.RecordBatch) -> _Stored | None:
-        """Writes a part; None if there is no room, so that it stays in memory."""
-        if not self._is_usable:
-            return None
-        try:
-            file = self._file or tempfile.TemporaryFile()  # noqa: SIM115
-            start = file.tell()
-            with pa.ipc.new_stream(file, run.schema) as writer:
-                writer.write_batch(run)
-            file.flush()
-            self._file = file
-            return _Stored(start, file.tell())
-        except OSError:
-            # What was written before can still be read.
-            self._is_usable = False
-            return None
-
-    def opened(self, runs: list[pa.RecordBatch | _Stored]) -> list[pa.RecordBatch]:
-        """The parts, those of the file as pages of it."""
-        if self._file is None:
-            return [run for run in runs if isinstance(run, pa.RecordBatch)]
-        mapped = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
-        return [
-            _read(mapped.slice(run.start, run.stop - run.start)) if isinstance(run, _Stored) else run for run in runs
-        ]
-
-    def close(self) -> None:
-        if self._file is not None:
-            # On a full disk there is something left to be written, which nobody needs; the file is closed all the same.
-            with suppress(OSError):
-                self._file.close()
+            self._runs.add(_sorted(values.slice(start, run_rows), ids[start : start + run_rows]))
 
 
 def _rows_of_part(num_rows: int, num_bytes: int) -> int:
     """How many of some rows are a part."""
     return max(1, min(_RUN_ROWS, num_rows * _RUN_BYTES // max(num_bytes, 1)))
-
-
-def _read(data: pa.Buffer) -> pa.RecordBatch:
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_next_batch()
 
 
 def _sorted(values: pa.Array, ids: UInt64Array) -> pa.RecordBatch:
@@ -161,7 +92,7 @@ def _columns(run: pa.RecordBatch) -> tuple[pa.Array, UInt64Array]:
     return run.column(0), run.column(1).to_numpy()
 
 
-def _merged(runs: list[pa.RecordBatch]) -> Iterator[tuple[pa.Array, UInt64Array]]:
+def _merged(runs: Sequence[pa.RecordBatch]) -> Iterator[tuple[pa.Array, UInt64Array]]:
     """The rows of several sorted parts in order."""
     part_rows = _rows_of_part(sum(run.num_rows for run in runs), sum(run.nbytes for run in runs))
     while runs:
