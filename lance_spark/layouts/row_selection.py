@@ -16,7 +16,7 @@ from lance_spark.encodings.rle import Rle
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import levels as kernels
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUNS, SCRATCH_LEVELS, pick_levels
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS, SCRATCH_LEVELS, pick_levels
 from lance_spark.layouts.arrow_take import filter_array, take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf.arrays import Leaf, check_count
@@ -187,7 +187,7 @@ def _width_of_levels(encoding: BlockEncoding) -> int | None:
     """The width of levels for `pick_levels`; None if it does not unpack them."""
     if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
         return encoding.bit_width
-    return RUNS if isinstance(encoding, Rle) and encoding.bits_per_value == LEVEL_BITS else None
+    return RUN_LEVELS if isinstance(encoding, Rle) and encoding.bits_per_value == LEVEL_BITS else None
 
 
 def places_of_values(values: RowRanges, first_values: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -23,7 +23,7 @@ SCRATCH_LEVELS = MAX_CHUNK_LEVELS + 1024
 
 _NO_LEVEL = 0xFFFF
 
-RUNS = -1
+RUN_LEVELS = -3
 """In place of a width: levels in a block of runs."""
 
 
@@ -64,13 +64,11 @@ def _unpack_runs(source, size, count, scratch):
 
 
 @inlined
-def _unpack_levels(data, chunks, num_chunks, chunk, count, width, scratch):
+def unpack_levels(source, size, count, width, scratch):
     """Unpacks the levels of a chunk, and ends them by a block of levels that none has; False if it is too short."""
     if count < 0 or count >= MAX_CHUNK_LEVELS:
         return False
-    table = pointer_i64(chunks)
-    source, size = data + table[chunk], table[num_chunks + chunk]
-    if width == RUNS:
+    if width == RUN_LEVELS:
         if not _unpack_runs(source, size, count, scratch):
             return False
     elif not unpack_chunk(source, size, count, LEVEL_BITS, width, scratch):
@@ -82,7 +80,44 @@ def _unpack_levels(data, chunks, num_chunks, chunk, count, width, scratch):
 
 
 @inlined
-def _keep(scratch, start, stop, has_definition, reps, defs, picked):
+def place_of_row(scratch, count, ordinal, has_definition, row, bound, block, begun, visible):
+    """Where the row begins before which `ordinal` rows begin in a chunk, whose levels are unpacked into `scratch`.
+
+    Args:
+        count: slots of the chunk.
+        row, bound: the repetition level of a row's first slot, and the largest definition level of a value.
+        block, begun, visible: a slot, and the rows and values before it, from which on the row is searched.
+
+    Returns:
+        (slot, values before it, and block, begun and visible for a later row). The slot is `count` if no row begins
+        there, which is the end of the one before, and -1 if fewer rows begin in the chunk.
+    """
+    while block + BLOCK < count:
+        seen = count_equal(pointer_u16(scratch + 2 * block), row)
+        if begun + seen > ordinal:
+            break
+        begun += seen
+        if has_definition:
+            visible += count_up_to(pointer_u16(scratch + 2 * (SCRATCH_LEVELS + block)), bound)
+        block += BLOCK
+    starts = _bits_equal(pointer_u16(scratch + 2 * block), row)
+    before = ordinal - begun
+    if before < 0 or before > num_ones(starts):
+        return np.int64(-1), np.int64(0), block, begun, visible
+    for _ in range(before):
+        starts &= starts - np.uint64(1)
+    # The row begins at the lowest bit left; without one the range ends with the chunk.
+    below = (starts & (~starts + np.uint64(1))) - np.uint64(1)
+    slot = block + num_ones(below) if starts != 0 else count
+    found = slot
+    if has_definition:
+        levels = pointer_u16(scratch + 2 * (SCRATCH_LEVELS + block))
+        found = visible + num_ones(_bits_up_to(levels, bound) & below)
+    return slot, found, block, begun, visible
+
+
+@inlined
+def keep_levels(scratch, start, stop, has_definition, reps, defs, picked):
     """Copies both levels of slots from `start` to `stop` behind those that are picked; returns how many are then."""
     num_bytes = 2 * (stop - start)
     copy_bytes(reps + 2 * picked, scratch + 2 * start, num_bytes)
@@ -104,7 +139,8 @@ def pick_levels(
     Args:
         data: the bytes of the chunks.
         repetition, definition: ``int64[2, num_chunks]``: start in `data` and size of the levels of each chunk, packed
-            out of line to `rep_width` and `def_width` bits, or in `RUNS`; `definition` = 0: all slots have values.
+            out of line to `rep_width` and `def_width` bits, or in runs: `RUN_LEVELS`; `definition` = 0: all slots have
+            values.
         num_slots: ``int64[num_chunks]``.
         first_values: ``int64[num_chunks + 1]``: the values before each chunk, and before the end.
         chunks, ordinals: ``int64[num_bounds]``, as for `find_rows`: a start and an end of each range of rows.
@@ -119,50 +155,34 @@ def pick_levels(
     first_value = pointer_i64(first_values)
     chunk_of = pointer_i64(chunks)
     ordinal = pointer_i64(ordinals)
+    rep_chunks = pointer_i64(repetition)
+    def_chunks = pointer_i64(definition)
     out = pointer_i64(values)
     has_definition = definition != 0
-    def_scratch = scratch + 2 * SCRATCH_LEVELS
     row = np.uint16(max_rep)
     bound = np.uint16(max_visible)
     picked = i = np.int64(0)
     for chunk in range(num_chunks):
         count = slots_of[chunk]
-        if not _unpack_levels(data, repetition, num_chunks, chunk, count, rep_width, scratch):
+        if not unpack_levels(data + rep_chunks[chunk], rep_chunks[num_chunks + chunk], count, rep_width, scratch):
             return -1
-        if has_definition and not _unpack_levels(
-            data, definition, num_chunks, chunk, count, def_width, def_scratch
+        if has_definition and not unpack_levels(
+            data + def_chunks[chunk], def_chunks[num_chunks + chunk], count, def_width, scratch + 2 * SCRATCH_LEVELS
         ):  # fmt: skip
             return -1
         block = begun = visible = opened = np.int64(0)
         while i < num_bounds and chunk_of[i] == chunk:
-            while block + BLOCK < count:
-                seen = count_equal(pointer_u16(scratch + 2 * block), row)
-                if begun + seen > ordinal[i]:
-                    break
-                begun += seen
-                if has_definition:
-                    visible += count_up_to(pointer_u16(def_scratch + 2 * block), bound)
-                block += BLOCK
-            starts = _bits_equal(pointer_u16(scratch + 2 * block), row)
-            before = ordinal[i] - begun
-            if before < 0 or before > num_ones(starts):
-                return -1
-            for _ in range(before):
-                starts &= starts - np.uint64(1)
-            # The row begins at the lowest bit left; without one the range ends with the chunk.
-            below = (starts & (~starts + np.uint64(1))) - np.uint64(1)
-            slot = block + num_ones(below) if starts != 0 else count
-            found = slot
-            if has_definition:
-                found = visible + num_ones(_bits_up_to(pointer_u16(def_scratch + 2 * block), bound) & below)
+            slot, found, block, begun, visible = place_of_row(
+                scratch, count, ordinal[i], has_definition, row, bound, block, begun, visible
+            )  # fmt: skip
             out[i] = first_value[chunk] + found
             is_start = i % 2 == 0
-            if slot < opened or slot > count or out[i] > first_value[chunk + 1] or (is_start and starts == 0):
+            if slot < opened or out[i] > first_value[chunk + 1] or (is_start and slot == count):
                 return -1
             if not is_start:
-                picked = _keep(scratch, opened, slot, has_definition, reps, defs, picked)
+                picked = keep_levels(scratch, opened, slot, has_definition, reps, defs, picked)
             opened = slot
             i += 1
         if i % 2 == 1:
-            picked = _keep(scratch, opened, count, has_definition, reps, defs, picked)
+            picked = keep_levels(scratch, opened, count, has_definition, reps, defs, picked)
     return picked if i == num_bounds else np.int64(-1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS
 from lance_spark.kernels.takes import out_of_line_value, packed_value
 from lance_spark.kernels.words import read_word, write_word
 
@@ -44,9 +44,6 @@ NO_VALIDITY = -1
 PACKED_LEVELS = -2
 """Levels in one block of inline bit packing; more than that have a width of their own."""
 
-RUN_LEVELS = -3
-"""Levels in a block of runs."""
-
 
 @inlined
 def chunk_of(ends, num_chunks, row, near):
@@ -80,7 +77,7 @@ def _unpacked(source, place, bits, width):
 
 
 @inlined
-def _packed(source, num_bytes, place, width):
+def packed_word(source, num_bytes, place, width):
     """(value, 1) number `place` of a block of inline bit packing of words of `width` bytes; (0, 0) if it is broken."""
     bits = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
     if bits < 0 or bits > 8 * width or place >= BLOCK_VALUES or num_bytes < width + bits * BLOCK_BYTES_PER_BIT:
@@ -107,7 +104,7 @@ def _bit_at(source, place):
 
 
 @inlined
-def _copy_bit(source, place, target, to):
+def copy_bit(source, place, target, to):
     """Copies bit `place` to bit `to`, which is 0."""
     pointer_u8(target)[to >> 3] |= np.uint8(_bit_at(source, place) << np.uint8(to & 7))
 
@@ -116,7 +113,7 @@ def _copy_bit(source, place, target, to):
 def _bare_value(source, place, width, valid_bits, values, target):
     """Copies a value, as `_chunk_value`; returns 1 if its bit at `valid_bits` is 0."""
     if width == 0:
-        _copy_bit(source, place, values, target)
+        copy_bit(source, place, values, target)
     else:
         copy_bytes(target, source + place * width, width)
     return np.int64(1) - np.int64(_bit_at(valid_bits, place)) if valid_bits else np.int64(0)
@@ -194,7 +191,7 @@ def chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits):
         if np.int64(read_word(chunk, 2)) != count or position + num_bytes > size:
             return np.int64(-1), chunk, np.int64(0)
         if level_bits == PACKED_LEVELS:
-            level, is_valid = _packed(chunk + position, num_bytes, place, LEVEL_BITS // 8)
+            level, is_valid = packed_word(chunk + position, num_bytes, place, LEVEL_BITS // 8)
         elif level_bits == RUN_LEVELS:
             level, is_valid = _level_of_run(chunk + position, num_bytes, place)
         else:
@@ -229,7 +226,7 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
     if kind == BITS:
         if count > num_bytes * 8:
             return np.int64(-1)
-        _copy_bit(source, place, values, target)
+        copy_bit(source, place, values, target)
     elif kind == FLAT:
         if count > num_bytes // width:
             return np.int64(-1)
@@ -244,7 +241,7 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
             return np.int64(-1)
         write_word(target, width, read_word(source + run * width, width))
     else:
-        value, is_valid = _packed(source, num_bytes, place, width)
+        value, is_valid = packed_word(source, num_bytes, place, width)
         if not is_valid:
             return np.int64(-1)
         write_word(target, width, value)

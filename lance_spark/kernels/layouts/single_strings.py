@@ -116,11 +116,12 @@ def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, v
     return most
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def copy_strings(found, num_rows, offset_bytes, offsets, target):
-    """Copies the strings that `locate_strings` found.
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def copy_strings(found, room, num_rows, offset_bytes, offsets, target):
+    """Copies the first `num_rows` strings that `locate_strings` found.
 
     Args:
+        found: ``int64[3, room]``.
         offset_bytes: 4 or 8; 4 only if their most bytes are less than 2 GiB.
         offsets: num_rows + 1 offsets, gets 0 and the end of each string.
         target: room for their most bytes, and for `lance_spark.kernels.compression.fsst.SLACK_BYTES`.
@@ -132,7 +133,7 @@ def copy_strings(found, num_rows, offset_bytes, offsets, target):
     at = np.int64(0)
     write_offset(offsets, offset_bytes, 0, at)
     for i in range(num_rows):
-        source, length, symbols = table[i], table[num_rows + i], table[2 * num_rows + i]
+        source, length, symbols = table[i], table[room + i], table[2 * room + i]
         if symbols:
             length = decode_value(source, source + length, symbols, symbols + 256 * MAX_SYMBOL_BYTES, target + at)
             if length < 0:

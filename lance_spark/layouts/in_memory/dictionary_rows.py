@@ -21,7 +21,8 @@ from lance_spark.layouts.leaf.arrays import PageDictionary
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 
-_INDEX_TYPES = (pa.uint32(), pa.uint8(), pa.uint16(), pa.uint64())
+INDEX_TYPES = (pa.uint32(), pa.uint8(), pa.uint16(), pa.uint64())
+"""What indices into dictionaries can be."""
 
 _DICTIONARY = 2
 """The buffer of a mini-block page with its dictionary; its words and chunks are before it."""
@@ -133,7 +134,7 @@ def dictionary_of_pages(
 def _indices(pages: Sequence[EncodedPage], layouts: Sequence[MiniBlockLayout], data: pa.Buffer) -> SingleRows | None:
     plain_pages = [replace(page, buffers=page.buffers[:_DICTIONARY]) for page in pages]
     plain_layouts = [replace(layout, dictionary=None, num_dictionary_items=0) for layout in layouts]
-    for index_type in _INDEX_TYPES:
+    for index_type in INDEX_TYPES:
         values = FixedWidth.of_type(index_type)
         found = None if values is None else SingleRows.of_mini_blocks(values, plain_pages, plain_layouts, data)
         if found is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow_take import take
-from lance_spark.layouts.base import EncodedColumn, RowRanges
+from lance_spark.layouts.base import EncodedColumn
 from lance_spark.layouts.merge import merge_paths
 from lance_spark.layouts.mini_block.prepared_run import PreparedLeaf
 from lance_spark.layouts.path import LeafPath
@@ -77,15 +77,22 @@ class FieldRows:
         """The values of `rows` (int64[n], in any order); None if the pages contradict themselves."""
         if data.size < self.file_size or len(rows) == 0:
             return None
-        wanted, order = ascending(rows)
-        ranges = RowRanges.of_numbers(wanted)
         try:
-            arrays = [leaf.read(data, ranges) for leaf in self.leaves]
-            found = arrays[0] if self.is_leaf else merge_paths(self.field, arrays, len(wanted))
+            if all(leaf.reads_any_order(len(rows)) for leaf in self.leaves):
+                return self._read(data, rows)
+            wanted, order = ascending(rows)
+            found = self._read(data, wanted)
         except CorruptFileError:
             # The general way says where.
             return None
-        return found if order is None else take(found, order)
+        return found if found is None or order is None else take(found, order)
+
+    def _read(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        found = [leaf.read(data, rows) for leaf in self.leaves]
+        arrays = [array for array in found if array is not None]
+        if len(arrays) < len(found):
+            return None
+        return arrays[0] if self.is_leaf else merge_paths(self.field, arrays, len(rows))
 
 
 def ascending(rows: Int64Array) -> tuple[Int64Array, Int64Array | None]:

@@ -12,8 +12,8 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.rle import Rle
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS
-from lance_spark.kernels.layouts.single_rows import CONSTANT, NO_LEVELS, NULLS, PACKED_LEVELS, RUN_LEVELS, ZIPPED
+from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS
+from lance_spark.kernels.layouts.single_rows import CONSTANT, NO_LEVELS, NULLS, PACKED_LEVELS, ZIPPED
 from lance_spark.layouts.base import EncodedPage, PageLayout
 from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
@@ -26,7 +26,7 @@ _WORDS, _DATA = 0, 1
 """The buffers of a mini-block page."""
 
 _NUM_BUFFERS = 2
-_SMALL_SIZES, _LARGE_SIZES = 2, 4
+SMALL_SIZES, LARGE_SIZES = 2, 4
 """Bytes of the sizes in a chunk."""
 
 
@@ -41,11 +41,11 @@ def form_of_page(
         return None
     if len(layout.layers) != 1 or layout.layers[0].is_list or len(page.buffers) != _NUM_BUFFERS:
         return None
-    kind, bits = kind_of(layout.value_compression), _level_bits(layout.def_compression)
+    kind, bits = kind_of(layout.value_compression), level_bits(layout.def_compression)
     may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
     if kind is None or bits is None or (bits != NO_LEVELS and not may_be_null) or layout.num_items != page.num_rows:
         return None
-    return kind, _LARGE_SIZES if layout.has_large_chunk else _SMALL_SIZES, bits
+    return kind, LARGE_SIZES if layout.has_large_chunk else SMALL_SIZES, bits
 
 
 def table_of_forms(forms: Sequence[Form | None]) -> Int64Array | None:
@@ -81,7 +81,7 @@ def chunks_of_pages(pages: Sequence[EncodedPage], table: Int64Array, data: pa.Bu
         words = [page.buffers[_WORDS] for page in encoded]
         around = BufferOfPages([data.address + start for start, _ in words], [size for _, size in words], data)
         sizes = [page.buffers[_DATA].size for page in encoded]
-        is_large = bool(table[1, numbers[0]] == _LARGE_SIZES)
+        is_large = bool(table[1, numbers[0]] == LARGE_SIZES)
         found = ChunkTable.parse(around, sizes, [page.num_rows for page in encoded], large_chunks=is_large)
         starts = np.array([page.buffers[_DATA].position for page in encoded], np.int64)
         owners, places = np.array(numbers, np.int64)[found.pages], found.starts + starts[found.pages]
@@ -99,7 +99,8 @@ def are_inside(pages: Sequence[EncodedPage], size: int) -> bool:
     return all(start >= 0 and length >= 0 and start + length <= size for start, length in buffers)
 
 
-def _level_bits(encoding: BlockEncoding | None) -> int | None:
+def level_bits(encoding: BlockEncoding | None) -> int | None:
+    """How the kernels find levels, see `kernels.layouts.single_rows.copy_values`; None if they do not."""
     if encoding is None:
         return NO_LEVELS
     if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:

@@ -326,10 +326,11 @@ def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) ->
 
 
 def _form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
-    return form_of_page(page, layout, lambda encoding: _kind(encoding, values))
+    return form_of_page(page, layout, lambda encoding: kind_of_values(encoding, values))
 
 
-def _kind(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
+def kind_of_values(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
+    """The kind of a mini-block page of `values` in the table of pages; None if kernels do not know the encoding."""
     if isinstance(encoding, FixedSizeList):
         if encoding.has_validity or encoding.items_per_value != values.items or not isinstance(encoding.values, Flat):
             return None

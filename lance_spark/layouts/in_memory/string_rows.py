@@ -115,19 +115,9 @@ class StringRows:
             data.address, *self._tables, address_of(rows), num_rows, 0 if validity is None else validity.address,
             address_of(found),
         )  # fmt: skip
-        if not 0 <= most <= _MAX_BYTES:
-            return None
-        target = pa.allocate_buffer(most + SLACK_BYTES, resizable=bool(self.symbols))
-        bits = _offset_bits(self.data_type)
-        offsets = pa.allocate_buffer((num_rows + 1) * bits // 8)
-        size = copy_strings(address_of(found), num_rows, bits // 8, offsets.address, target.address)
-        if size < 0:
-            return None
-        if self.symbols:
-            target.resize(size, shrink_to_fit=True)
         try:
-            block = VariableWidthBlock(offsets, target.slice(0, size), bits, num_rows)
-            return block_to_array(block, self.data_type, validity)
+            block = copied_strings(found, num_rows, most, self.data_type, are_compressed=bool(self.symbols))
+            return None if block is None else block_to_array(block, self.data_type, validity)
         except CorruptFileError:
             return None
 
@@ -139,6 +129,28 @@ class StringRows:
     def _may_be_null(self) -> bool:
         kind, size_bytes, level_bits = self.pages[:3]
         return bool(np.any((kind == NULLS) | np.where(kind == ZIPPED, size_bytes > 0, level_bits != NO_LEVELS)))
+
+
+def copied_strings(
+    found: Int64Array, num_values: int, most: int, data_type: pa.DataType, *, are_compressed: bool
+) -> VariableWidthBlock | None:
+    """The first strings that a kernel has found; None if they have no codes, or may be large.
+
+    Args:
+        found: ``int64[3, n]``, as of `locate_strings`.
+        most: the most bytes that they can have, negative if they were not found.
+    """
+    if not 0 <= most <= _MAX_BYTES:
+        return None
+    target = pa.allocate_buffer(most + SLACK_BYTES, resizable=are_compressed)
+    bits = _offset_bits(data_type)
+    offsets = pa.allocate_buffer((num_values + 1) * bits // 8)
+    size = copy_strings(address_of(found), found.shape[1], num_values, bits // 8, offsets.address, target.address)
+    if size < 0:
+        return None
+    if are_compressed:
+        target.resize(size, shrink_to_fit=True)
+    return VariableWidthBlock(offsets, target.slice(0, size), bits, num_values)
 
 
 def _offset_bits(data_type: pa.DataType) -> int:
@@ -162,7 +174,7 @@ def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], d
     encoding: object = layout.value_compression
     address = 0
     if isinstance(encoding, Fsst):
-        address = _address_of_symbols(encoding.symbol_table, symbols)
+        address = address_of_symbols(encoding.symbol_table, symbols)
         encoding = encoding.values
     if form is None or not isinstance(encoding, Variable):
         return None
@@ -188,7 +200,8 @@ def _kind(encoding: MiniBlockEncoding) -> int | None:
     return FLAT if isinstance(encoding, Fsst | Variable) else None
 
 
-def _address_of_symbols(table: bytes, symbols: dict[bytes, _Bytes]) -> int:
+def address_of_symbols(table: bytes, symbols: dict[bytes, _Bytes]) -> int:
+    """Where the symbols of an FSST table are in memory, 0 if it has none; they are kept in `symbols`."""
     parsed = symbols_of(table)
     if parsed is None:
         return 0

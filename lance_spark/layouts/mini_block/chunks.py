@@ -80,6 +80,11 @@ class ChunkTable:
         return cls(*table)
 
     @property
+    def address(self) -> int:
+        """Where the tables are, one behind the other, as `parse` makes them."""
+        return address_of(self.pages)
+
+    @property
     def first_values(self) -> Int64Array:
         """int64[n], the values of the run before each chunk."""
         return self.ends - self.num_values

@@ -24,11 +24,15 @@ from lance_spark.layouts.mini_block.chunks import (
     touched_by_values,
 )
 from lance_spark.layouts.mini_block.layout import FEW_VALUES, Decoder, MiniBlockLayout, taken_values
+from lance_spark.layouts.mini_block.row_picker import RowPicker
 from lance_spark.layouts.path import LeafPath
 from lance_spark.layouts.registry import parse_page
 
 _WORDS, _DATA, _NEXT = 0, 1, 2
 """The buffers of a page; a dictionary and the repetition index follow, if there are any."""
+
+_UNSORTED = 64
+"""Rows are sorted if they are more, and more than half as many as the chunks: then many share their chunk."""
 
 _MAX_RUNS = 8
 """Of a leaf: each run that is touched is decoded by itself."""
@@ -42,11 +46,13 @@ class PreparedRun:
         decoder: knows the chunks of all pages, and their dictionaries.
         index: the rows of each chunk, if there are lists.
         bases: int64[pages], where the chunks of each page begin in the file.
+        picker: picks rows by one call of a kernel; None if its encodings are others.
     """
 
     decoder: Decoder
     index: RowIndex | None
     bases: Int64Array
+    picker: RowPicker | None
 
     @classmethod
     def of(
@@ -80,7 +86,8 @@ class PreparedRun:
         if layout.has_lists:
             index = RowIndex.parse(_of_pages(pages, num_buffers - 1, data), table, rows_of_pages)
         bases = np.array([page.buffers[_DATA].position for page in pages], np.int64)
-        return cls(Decoder(layout, path, sum(rows_of_pages), table, dictionary), index, bases)
+        decoder = Decoder(layout, path, sum(rows_of_pages), table, dictionary)
+        return cls(decoder, index, bases, RowPicker.of(decoder, index, bases))
 
     @property
     def num_bytes(self) -> int:
@@ -89,8 +96,13 @@ class PreparedRun:
         dictionary = self.decoder.dictionary
         return num_tables * 8 * len(self.decoder.table) + (0 if dictionary is None else int(dictionary.values.nbytes))
 
-    def read(self, data: pa.Buffer, rows: RowRanges) -> pa.Array:
+    def read(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """See `PreparedLeaf.read`; the rows are those of the run."""
+        if self.picker is not None:
+            return self.picker.read(data, rows)
+        return self._decoded(data, RowRanges.of_numbers(rows))
+
+    def _decoded(self, data: pa.Buffer, rows: RowRanges) -> pa.Array:
         decoder, table = self.decoder, self.decoder.table
         found = None if self.index is None else self.index.chunks_of(rows)
         chosen = touched_by_values(table.ends, rows) if found is None else found.chosen
@@ -160,8 +172,10 @@ class PreparedLeaf:
     def path(self) -> LeafPath:
         return self.runs[0].decoder.path
 
-    def read(self, data: pa.Buffer, rows: RowRanges) -> pa.Array:
-        """The path array of `rows`, of which none is twice; there is at least one.
+    def read(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The path array of `rows` (int64[n], at least one), which are distinct and ascend unless it reads any order.
+
+        None if they have so large strings that the general way is to read them.
 
         Args:
             data: the file, as of `of`.
@@ -169,17 +183,23 @@ class PreparedLeaf:
         Raises:
             CorruptFileError: there are no such rows, or the bytes are inconsistent with the layout.
         """
-        first, stop = rows.span
-        if first < 0 or stop > self.ends[-1]:
-            raise CorruptFileError(f"rows {first} to {stop} of a column of {self.ends[-1]}")
         if len(self.runs) == 1:
             return self.runs[0].read(data, rows)
-        arrays = []
-        for run, before, end in zip(self.runs, (0, *self.ends), self.ends, strict=False):
-            inside = rows.within(before, end)
-            if inside.num_rows:
-                arrays.append(run.read(data, inside))
-        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        if rows[0] < 0 or rows[-1] >= self.ends[-1]:
+            raise CorruptFileError(f"rows {rows[0]} to {rows[-1]} of a column of {self.ends[-1]}")
+        bounds = [0, *rows.searchsorted(self.ends).tolist()]
+        arrays = [
+            run.read(data, rows[start:stop] - before)
+            for run, before, (start, stop) in zip(self.runs, (0, *self.ends), pairwise(bounds), strict=False)
+            if stop > start
+        ]
+        known = [array for array in arrays if array is not None]
+        return pa.concat_arrays(known) if len(known) == len(arrays) else None
+
+    def reads_any_order(self, num_rows: int) -> bool:
+        """Whether as many rows may be read in any order, each as often as it is asked for."""
+        picker = self.runs[0].picker
+        return len(self.runs) == 1 and picker is not None and num_rows <= _UNSORTED + picker.num_chunks // 2
 
 
 def _bounds_of_runs(path: LeafPath, layouts: Sequence[MiniBlockLayout]) -> list[int] | None:

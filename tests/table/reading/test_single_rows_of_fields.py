@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.layouts.in_memory.field_rows import FieldRows
+from lance_spark.layouts.mini_block.row_picker import RowPicker
 from tests.support.guarded_memory import guarded
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads
@@ -168,6 +171,53 @@ def test_some_members_of_a_struct(tmp_path: Path, taken: list[int]) -> None:
     for columns in (["s.a"], ["s.b"], ["s"], ["s.c", "s.a"], ["s.b"]):
         assert dataset.take(INDICES, columns).to_pylist() == reference.take(INDICES, columns).to_pylist()
     assert len(taken) == 5
+
+
+ITEMS: dict[str, Callable[[np.random.Generator, int], pa.Array]] = {
+    "bool": lambda random, count: pa.array(random.random(count) < 0.5),
+    "int64": lambda random, count: pa.array(random.integers(-(2**62), 2**62, count)),
+    "uint8": lambda random, count: pa.array(random.integers(0, 9, count, np.uint8)),
+    "vector": lambda random, count: pa.FixedSizeListArray.from_arrays(pa.array(random.random(3 * count)), 3),
+    "text": lambda random, count: pa.array([f"{number:x} of a text" for number in random.integers(0, 2**40, count)]),
+    "large_binary": lambda random, count: pa.array(list(map(bytes, random.integers(0, 9, count))), pa.large_binary()),
+    "words": lambda random, count: WORDS.take(pa.array(random.integers(0, len(WORDS), count))),
+}
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("name", list(ITEMS))
+def test_lists_of_all_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: Any) -> None:
+    """Lists over many chunks, of no items, and stretches of nulls; rows in any order, and twice."""
+    random = np.random.default_rng(13_000_000)
+    picked = counted_rows(monkeypatch, (RowPicker, "read"))
+    lengths = random.integers(0, 4, ROWS)
+    lengths[random.integers(0, ROWS, 6)] = random.integers(3000, 9000, 6)
+    lengths[5000:9000] = 0
+    items = ITEMS[name](random, int(lengths.sum()))
+    items = pc.if_else(pa.array(random.random(len(items)) < 0.9), items, pa.scalar(None, items.type))
+    mask = random.random(ROWS) < 0.1
+    mask[6000:7000] = True
+    mask &= lengths == 0
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    inner = pa.ListArray.from_arrays(offsets, items, mask=pa.array(mask))
+    outer = pa.ListArray.from_arrays(pa.array(range(0, ROWS + 1, 4), pa.int32()), inner)
+    longest = int(lengths.argmax())
+    for number, column in enumerate((inner, outer)):
+        table = pa.table({"x": column})
+        for writer in ("reference", "own"):
+            uri = str(tmp_path / f"{writer}{number}")
+            write(writer, table, uri, version)
+            dataset = opened(uri)
+            rows = len(column)
+            for count in (1, 20, 64, 500):
+                scattered = random.integers(0, rows, count).tolist()
+                twice = [longest * rows // ROWS, 0, *scattered, longest * rows // ROWS]
+                for indices in (scattered, sorted(set(scattered)), twice):
+                    found = dataset.take(indices)
+                    found.validate(full=True)
+                    assert found.to_pylist() == table.take(indices).to_pylist()
+    # Of vectors with nulls, chunks have the validity of the items too.
+    assert len(picked) > 30 or name == "vector"
 
 
 @pytest.mark.parametrize("name", ["struct", "list", "list of strings", "list of lists", "list of structs"])
