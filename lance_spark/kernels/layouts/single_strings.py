@@ -9,7 +9,7 @@ import numpy as np
 
 from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES, decode_value
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
-from lance_spark.kernels.layouts.single_rows import NULLS, ZIPPED, chunk_of, chunk_values, size_of_values
+from lance_spark.kernels.layouts.single_rows import BARE, NULLS, ZIPPED, chunk_of, chunk_values, size_of_values
 from lance_spark.kernels.words import read_word, write_offset
 
 SYMBOLS_BYTES = 256 * (MAX_SYMBOL_BYTES + 1)
@@ -50,6 +50,19 @@ def _zipped_string_at(slots, size, place, control, index, index_bytes, length_by
     return level, low + head, length
 
 
+@inlined
+def _bare_string_at(ends, place, num_bytes, adjustment):
+    """As `_string_at`, of version 2.0: (level, start in the bytes, length); `adjustment` is added to ends of nulls."""
+    low = np.int64(read_word(ends + 8 * (place - 1), 8)) if place > 0 else np.int64(0)
+    high = np.int64(read_word(ends + 8 * place, 8))
+    level = np.int64(high >= adjustment)
+    low -= adjustment if low >= adjustment else np.int64(0)
+    high -= adjustment if level else np.int64(0)
+    if low < 0 or low > high or high > num_bytes:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    return level, low, high - low
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, validity, found):
     """Finds the byte strings of some rows.
@@ -60,7 +73,8 @@ def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, v
             the sizes in its chunks, or of its control words; the bits of a level as for `single_rows.copy_values`, or
             where the index of its rows begins; bytes of an offset or length (4 or 8); where the symbols are in memory
             (`SYMBOLS_BYTES`), 0 if the strings are not compressed; bytes of an entry of the index, which is within the
-            file and has one more than the page has rows.
+            file and has one more than the page has rows. Of `BARE` pages, whose chunk has u64 ends, the next three are
+            where the bytes begin, how many they are, and what is added to the ends of nulls.
         chunks: as for `single_rows.copy_values`.
         rows: int64[num_rows], in any order.
         validity: as for `single_rows.copy_values`.
@@ -98,6 +112,9 @@ def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, v
             level, start, length = _zipped_string_at(
                 at, size, row - first, size_bytes, data + level_bits, index_bytes, offset_bytes
             )  # fmt: skip
+        elif of_page[page] == BARE:
+            level, start, length = _bare_string_at(at, row - first, level_bits, offset_bytes)
+            at = data + size_bytes
         elif of_page[page] != NULLS:
             level, start, length = _string_at(
                 at, size, ends[chunk] - first, row - first, size_bytes, level_bits, offset_bytes

@@ -1,13 +1,15 @@
 """Byte strings of single rows of a column, copied from a file in memory by two calls of kernels.
 
-That is possible for strings and binaries in mini-block chunks and full-zip pages, compressed by FSST or not, and for
-pages of nulls only.
+That is possible for strings and binaries in mini-block chunks, full-zip pages and pages of version 2.0, compressed by
+FSST or not, and for pages of nulls only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +22,10 @@ from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.compression.fsst import SLACK_BYTES
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.layouts.single_rows import FLAT, NO_LEVELS, NULLS, ZIPPED
+from lance_spark.kernels.layouts.single_rows import BARE, FLAT, NO_LEVELS, NULLS, ZIPPED
 from lance_spark.kernels.layouts.single_strings import SYMBOLS_BYTES, copy_strings, locate_strings
 from lance_spark.layouts.arrow_values import block_to_array
-from lance_spark.layouts.base import EncodedColumn, EncodedPage, PageLayout
+from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, PageLayout
 from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.columns import MAX_PAGES
@@ -85,6 +87,24 @@ class StringRows:
         return cls(data_type, data.size, table, chunks, tuple(symbols.values()))
 
     @classmethod
+    def of_bare_pages(cls, data_type: pa.DataType, pages: Sequence[BareStrings], data: pa.Buffer) -> StringRows | None:
+        """A column of such pages of the file `data`; None if one of them is not inside of it."""
+        symbols: dict[bytes, _Bytes] = {}
+        forms, chunks = [], []
+        for number, page in enumerate(pages):
+            buffers = (page.ends, page.data)
+            if not all(0 <= start <= data.size - size for start, size in buffers) or page.ends.size < 8 * page.num_rows:
+                return None
+            if page.num_bytes > page.data.size:
+                return None
+            address = 0 if page.symbol_table is None else address_of_symbols(page.symbol_table, symbols)
+            forms.append((BARE, page.data.position, page.num_bytes, page.adjustment, address, 0))
+            chunks.append((number, *page.ends, page.num_rows))
+        of_pages, of_chunks = [np.ascontiguousarray(np.array(table, np.int64).T) for table in (forms, chunks)]
+        np.cumsum(of_chunks[3], out=of_chunks[3])
+        return cls(data_type, data.size, of_pages, of_chunks, tuple(symbols.values()))
+
+    @classmethod
     def of_nulls(cls, data_type: pa.DataType, num_rows: int) -> StringRows | None:
         """A column that its file does not have; None if values of the type are of other kinds."""
         if not is_variable(data_type):
@@ -128,7 +148,27 @@ class StringRows:
     @cached_property
     def _may_be_null(self) -> bool:
         kind, size_bytes, level_bits = self.pages[:3]
-        return bool(np.any((kind == NULLS) | np.where(kind == ZIPPED, size_bytes > 0, level_bits != NO_LEVELS)))
+        has_levels = np.where(kind == ZIPPED, size_bytes > 0, level_bits != NO_LEVELS)
+        return bool(np.any((kind == NULLS) | (kind == BARE) | has_levels))
+
+
+class BareStrings(NamedTuple):
+    """A page of strings of version 2.0.
+
+    Attributes:
+        ends: u64[num_rows]: where each string ends in the bytes; of nulls that and the adjustment.
+        data: the bytes, of which there are `num_bytes`.
+        adjustment: more than any end.
+        symbol_table: of FSST, if the bytes are codes.
+        num_rows: of the page.
+    """
+
+    ends: EncodedBuffer
+    data: EncodedBuffer
+    num_bytes: int
+    adjustment: int
+    symbol_table: bytes | None
+    num_rows: int
 
 
 def copied_strings(

@@ -1,23 +1,32 @@
-"""Flat values of 2.0 files, straight from a file in memory."""
+"""Flat values and strings of 2.0 files, straight from a file in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
+from typing import TypeVar
 
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import BarePage, SingleRows
+from lance_spark.layouts.in_memory.string_rows import BareStrings, StringRows
 from lance_spark.layouts.v2_0.base import ArrayEncoding, PageBuffers
+from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS, Binary
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.fixed_size_list import FixedSizeList
 from lance_spark.layouts.v2_0.flat import Flat
+from lance_spark.layouts.v2_0.fsst import Fsst
 from lance_spark.layouts.v2_0.nullable import AllNull, NoNull, Nullable, SomeNull
 
 _ALIGNMENT = 8
+
+PageT = TypeVar("PageT")
 
 
 class FlatColumn(InMemoryColumn):
@@ -31,19 +40,8 @@ class FlatColumn(InMemoryColumn):
     def of(cls, data_type: pa.DataType, column: Column) -> FlatColumn | None:
         """A column of `data_type`; None if a page of it is not flat values."""
         values = FixedWidth.of_type(data_type)
-        numbers = range(len(column.encoded.pages))
-        if values is None or not 1 <= len(numbers) <= MAX_PAGES:
-            return None
-        counts = [stop - start for start, stop in pairwise(column.borders)]
-        try:
-            found = [
-                _page(values, column.encoding(number), column.buffers(number), counts[number]) for number in numbers
-            ]
-        except (CorruptFileError, UnsupportedFeatureError):
-            # Values of other pages can still be read.
-            return None
-        pages = [page for page in found if page is not None]
-        return cls(values, pages) if len(pages) == len(found) else None
+        pages = None if values is None else _pages(column, partial(_page, values))
+        return None if values is None or pages is None else cls(values, pages)
 
     def _find_single_rows(self, data: pa.Buffer) -> SingleRows | None:
         return SingleRows.of_bare_pages(self._values, self._pages, data)
@@ -63,6 +61,82 @@ class FlatColumn(InMemoryColumn):
         return arrays, num_read
 
 
+@dataclass(frozen=True)
+class StructRows:
+    """Single rows of structs, none of which is null.
+
+    Attributes:
+        data_type: of the structs.
+        members: their members, in order.
+    """
+
+    data_type: pa.DataType
+    members: Sequence[SingleRows | StringRows | StructRows]
+
+    @property
+    def num_bytes(self) -> int:
+        """What the tables take in memory."""
+        return sum([member.num_bytes for member in self.members])
+
+    @cached_property
+    def value_bits(self) -> int:
+        """About how many bits of the file are a value."""
+        return sum([member.value_bits for member in self.members])
+
+    def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The values of `rows` (int64[n], in any order); None as `SingleRows.taken`."""
+        found = [member.of_rows(data, rows) for member in self.members]
+        arrays = [array for array in found if array is not None]
+        if len(arrays) < len(found):
+            return None
+        return pa.Array.from_buffers(self.data_type, len(rows), [None], children=arrays)
+
+
+def string_rows(data_type: pa.DataType, column: Column, data: pa.Buffer) -> StringRows | None:
+    """A column of strings of the file `data`; None if a page is of another kind."""
+    pages = _pages(column, _strings) if data_type in WIDE_OFFSETS else None
+    return None if pages is None else StringRows.of_bare_pages(data_type, pages, data)
+
+
+def _pages(column: Column, page_of: Callable[[ArrayEncoding, PageBuffers, int], PageT | None]) -> list[PageT] | None:
+    """What `page_of` makes of each page of a column; None if one is of another kind."""
+    numbers = range(len(column.encoded.pages))
+    if not 1 <= len(numbers) <= MAX_PAGES:
+        return None
+    counts = [stop - start for start, stop in pairwise(column.borders)]
+    try:
+        found = [page_of(column.encoding(number), column.buffers(number), counts[number]) for number in numbers]
+    except (CorruptFileError, UnsupportedFeatureError):
+        # Values of other pages can still be read.
+        return None
+    pages = [page for page in found if page is not None]
+    return pages if len(pages) == len(found) else None
+
+
+def _strings(encoding: ArrayEncoding, buffers: PageBuffers, num_rows: int) -> BareStrings | None:
+    """A page of strings, whose nulls are among their ends."""
+    table = None
+    values = _without_nulls(encoding)
+    if isinstance(values, Fsst):
+        table, values = values.symbol_table, values.binary
+    if not isinstance(values, Binary):
+        return None
+    ends, codes = _without_nulls(values.indices), _without_nulls(values.data)
+    if not isinstance(ends, Flat) or not isinstance(codes, Flat) or (ends.width, codes.width) != (64, 8):
+        return None
+    if ends.scheme != "none" or codes.scheme != "none":
+        return None
+    places = ends.buffer.locate(buffers), codes.buffer.locate(buffers)
+    return BareStrings(*places, values.null_adjustment - 1, values.null_adjustment, table, num_rows)
+
+
+def _without_nulls(encoding: ArrayEncoding) -> ArrayEncoding:
+    """What is below an encoding that says that there are no nulls; any other one as it is."""
+    if isinstance(encoding, Nullable) and isinstance(encoding.nullability, NoNull):
+        return encoding.nullability.values
+    return encoding
+
+
 def _page(values: FixedWidth, encoding: ArrayEncoding, buffers: PageBuffers, num_rows: int) -> BarePage | None:
     """A page of `num_rows` rows, if it holds `values`."""
     valid = None
@@ -76,8 +150,7 @@ def _page(values: FixedWidth, encoding: ArrayEncoding, buffers: PageBuffers, num
         valid = validity.buffer.locate(buffers)
     lists = nullability.values
     flat, items = (lists.items, lists.dimension) if isinstance(lists, FixedSizeList) else (lists, 1)
-    if isinstance(flat, Nullable) and isinstance(flat.nullability, NoNull):
-        flat = flat.nullability.values
+    flat = _without_nulls(flat)
     if not isinstance(flat, Flat) or flat.scheme != "none" or (flat.width, items) != (values.bits, values.items):
         return None
     return BarePage(flat.buffer.locate(buffers), valid, num_rows)

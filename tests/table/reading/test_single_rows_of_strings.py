@@ -14,6 +14,8 @@ import pytest
 import lance_spark
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.in_memory.string_rows import StringRows
+from lance_spark.layouts.v2_0.column import Column
+from lance_spark.layouts.v2_0.in_memory import string_rows
 from tests.support.guarded_memory import guarded
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads
@@ -72,6 +74,34 @@ def test_values(
     assert taken == [12, 11, 1, 3000]
 
 
+@pytest.mark.parametrize("encoding", ["fsst", "none"])
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("nulls", list(NULLS))
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_values_of_version_2_0(
+    tmp_path: Path, dtype: pa.DataType, nulls: str, writer: str, encoding: str, taken: list[int]
+) -> None:
+    values = column(dtype, nulls)
+    # Neither writer compresses large strings so.
+    is_large = dtype in (pa.large_string(), pa.large_binary())
+    field = pa.field("x", dtype, metadata={} if is_large else ENCODINGS[encoding])
+    struct = pa.StructArray.from_arrays([values, pa.array(range(ROWS))], names=["a", "b"])
+    schema = pa.schema([field, ("s", struct.type)])
+    uri, table = str(tmp_path / "t"), pa.table([values, struct], schema=schema)
+    if writer == "reference":
+        lance.write_dataset(table, uri, data_storage_version="2.0", max_rows_per_file=ROWS - 5)
+    else:
+        lance_spark.write(table, uri, file_format_version="2.0")
+    dataset = opened(uri)
+    for indices in (INDICES, sorted(set(INDICES)), [5], list(range(3000, 0, -1))):
+        found = dataset.take(indices)
+        found.validate(full=True)
+        assert found["x"].type == dtype
+        assert found.to_pylist() == table.take(indices).to_pylist()
+        assert found.to_pylist() == lance.dataset(uri).take(indices).to_pylist()
+    assert sum(taken) == 2 * (12 + 11 + 1 + 3000)
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_several_fragments_nulls_and_missing_columns(tmp_path: Path, dtype: pa.DataType, taken: list[int]) -> None:
     uri = str(tmp_path / "t")
@@ -113,6 +143,21 @@ def test_damaged_pages(tmp_path: Path, nulls: str, encoding: str) -> None:
     def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
         data = guarded(content)
         rows = StringRows.of(found, pa.string(), data)
+        return None if rows is None else rows.of_rows(data, wanted)
+
+    check_damaged_reads(read, found.pages, content, values)
+
+
+@pytest.mark.parametrize("encoding", ["fsst", "none"])
+def test_damaged_pages_of_version_2_0(tmp_path: Path, encoding: str) -> None:
+    values = column(pa.string(), "some", 5000)
+    schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
+    lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"), file_format_version="2.0")
+    found, content = encoded(str(tmp_path / "t"))
+
+    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
+        data = guarded(content)
+        rows = string_rows(pa.string(), Column.of(found), data)
         return None if rows is None else rows.of_rows(data, wanted)
 
     check_damaged_reads(read, found.pages, content, values)

@@ -19,15 +19,16 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import take
-from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.field_rows import FieldRows, ascending
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.leaf.values import EMPTY
+from lance_spark.layouts.v2_0.field_reader import NodeFields
+from lance_spark.layouts.v2_0.in_memory import StructRows
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.columns import is_blob, paths
+from lance_spark.schema.columns import column_fields, is_blob, paths
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
@@ -74,7 +75,7 @@ class SystemRows:
         return values if order is None else take(values, order)
 
 
-_Rows = SingleRows | DictionaryRows | StringRows | FieldRows | SystemRows
+_Rows = SingleRows | DictionaryRows | StringRows | FieldRows | StructRows | SystemRows
 _Column = tuple[_Rows, pa.Buffer]
 """A column, and its file in memory."""
 
@@ -240,14 +241,14 @@ class SingleRowColumns:
             return None if nulls is None else (nulls, EMPTY)
         if len(files) != 1 or files[0].version is FileVersion.V0_1:
             return None
-        columns = files[0].columns()
-        if not leaves <= columns.keys():
+        columns, owners = files[0].columns(), {owner.id for owner in column_fields((field,), files[0].version)}
+        if not owners <= columns.keys():
             return None
         data = whole_file(*self.bases.data_file(files[0]))
         reader = None if data is None else self.opened(fragment).open_file(files[0])
         if not isinstance(reader, FileReader):
             return None
-        found = _single_rows(reader, field, {leaf: columns[leaf] for leaf in leaves}, data)
+        found = _single_rows(reader, field, {owner: columns[owner] for owner in owners}, data)
         return None if found is None else (found, data)
 
 
@@ -275,13 +276,10 @@ def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_ro
 
 
 def _single_rows(reader: FileReader, field: Field, numbers: Mapping[FieldId, int], data: pa.Buffer) -> _Rows | None:
-    """The rows of a field whose leaves are the columns `numbers` of a file."""
+    """The rows of a field, for which the file has the columns `numbers`."""
     if reader.version is FileVersion.V2_0:
-        if field.children:
-            return None
         fields = reader.prepared([field], numbers)
-        columns = fields.in_memory if isinstance(fields, InMemoryFields) else None
-        return columns[0].single_rows(data) if columns and columns[0] else None
+        return fields.single_rows(data) if isinstance(fields, NodeFields) else None
     encoded = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
     if not field.children:
         of_column = encoded[field.id], to_arrow_type(field), data
