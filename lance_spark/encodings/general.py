@@ -116,10 +116,15 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         return self.values
 
     def _limits(self, chunks: Chunks) -> Int64Array | None:
-        limits = [self.values.max_encoded_bytes(count) for count in chunks.num_values.tolist()]
-        if any(limit is None for limit in limits):
-            return None
-        return np.array([min(limit or 0, 1 << 62) + _PADDING_BYTES for limit in limits], np.int64)
+        counts = chunks.num_values.tolist()
+        limits: dict[int, int] = {}
+        # Nearly all chunks have the same number of values.
+        for count in set(counts):
+            limit = self.values.max_encoded_bytes(count)
+            if limit is None:
+                return None
+            limits[count] = min(limit, 1 << 62) + _PADDING_BYTES
+        return np.array([limits[count] for count in counts], np.int64)
 
 
 def _slices(block: VariableWidthBlock) -> Chunks:
