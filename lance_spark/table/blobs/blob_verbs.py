@@ -20,7 +20,7 @@ from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES, Blob
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.reading.take import take_of_splits
+from lance_spark.table.reading.take import Take
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.search.locate import RowLocator
 
@@ -105,7 +105,7 @@ class BlobVerbs(ReadVerbs, ABC):
         plan = with_sources(plan, self._schema_with_sources)
         parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
         if indices is not None:
-            rows = take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
+            rows = Take(plan, [(scan, manifest.fragments) for scan, manifest in parts]).rows(indices)
         else:
             rows = self._described_rows(plan, ids, addresses)
         names = FieldFinder(self.lance_schema).names(column)

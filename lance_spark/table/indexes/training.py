@@ -10,7 +10,7 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.indexes.definition import IndexDefinition
 from lance_spark.table.indexes.rows import index_scan, indexed_rows
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.take import take_of_splits
+from lance_spark.table.reading.take import Take
 
 _SEED = 0
 
@@ -32,6 +32,6 @@ def trained(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> In
         return definition
     # Some rows more than asked for: those without a vector are no use.
     places = np.random.default_rng(_SEED).choice(num_rows, min(num_rows, wanted + wanted // 4 + 16), replace=False)
-    sample = take_of_splits(scan, [(scan, manifest.fragments)], np.sort(places).tolist())
+    sample = Take(scan, [(scan, manifest.fragments)]).rows(np.sort(places).tolist())
     rows = indexed_rows(sample.to_batches(), manifest, definition)
     return replace(definition, builder=definition.builder.trained(rows, num_rows))

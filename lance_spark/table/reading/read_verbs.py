@@ -22,7 +22,7 @@ from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.read_shape import ReadColumns, ReadShape
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
-from lance_spark.table.reading.take import take_of_splits
+from lance_spark.table.reading.take import Take
 
 
 class ReadVerbs(ABC):
@@ -242,13 +242,14 @@ class ReadVerbs(ABC):
         """
         if columns is not None and isinstance(columns, Mapping):
             shape = ReadShape.of(columns, None, self.stored_schema)
-            return shown_table(shape.shaped_table(_taken(*self._planned(shape.read), indices)))
+            return shown_table(shape.shaped_table(self._take(shape.read).rows(indices)))
+        take = self._take(columns)
+        return shown_table(take.rows(indices)) if take.shows_other_types else take.rows(indices)
+
+    def _take(self, columns: Sequence[str] | None) -> Take:
+        """What takes rows of these columns."""
         plan, parts = self._planned(columns)
-        return _shown(plan, _taken(plan, parts, indices))
-
-
-def _taken(plan: Scan, parts: Sequence[tuple[Scan, Manifest]], indices: Sequence[int]) -> pa.Table:
-    return take_of_splits(plan, [(scan, manifest.fragments) for scan, manifest in parts], indices)
+        return Take(plan, [(scan, manifest.fragments) for scan, manifest in parts])
 
 
 def _shown(plan: Scan, rows: pa.Table) -> pa.Table:

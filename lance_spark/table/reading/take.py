@@ -16,7 +16,7 @@ from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import order_within
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.decoding.rows import no_columns
-from lance_spark.table.reading.decoding.single_rows import RowsOfFragment
+from lance_spark.table.reading.decoding.single_rows import RowsOfFragment, SingleRowColumns
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
 
@@ -24,64 +24,83 @@ _FEW_POSITIONS = 4096
 """So few are read in their order, without being sorted."""
 
 
-def take_of_splits(scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], indices: Sequence[int]) -> pa.Table:
-    """The rows at `indices` of the rows of several tables after each other: in that order, duplicates included.
+class Take:
+    """Rows by their positions among the rows of several tables after each other.
+
+    What does not depend on the positions is found once: with cold caches that takes as long as to copy the rows.
 
     Args:
-        scan: what is read of each; it has no filter.
+        scan: what is read of each table; it has no filter.
         parts: the same scan for each table, and its fragments.
 
-    Raises:
-        InvalidInputError: no such row.
+    Attributes:
+        shows_other_types: whether users see other values than the stored ones.
     """
-    positions = _positions(indices)
-    ends = [bound.row_ends(fragments) for bound, fragments in parts]
-    part_ends = (
-        ends[0][-1:] if len(ends) == 1 else np.cumsum([rows[-1] if len(rows) else 0 for rows in ends], dtype=np.int64)
-    )
-    num_rows = int(part_ends[-1]) if len(part_ends) else 0
-    order_of_positions = order_within(address_of(positions), len(positions), num_rows)
-    if order_of_positions < 0:
-        raise _no_such_row(positions, num_rows)
-    if not scan.output:
-        return pa.Table.from_batches([no_columns(len(positions))])
-    if len(positions) == 0:
-        return pa.Table.from_batches([no_rows(scan.arrow_schema)])
-    if len(parts) == 1 and len(positions) <= _FEW_POSITIONS:
-        few = _few_rows(*parts[0], ends[0], positions)
-        if few is not None:
-            return few
-    wanted, order = (positions, None) if order_of_positions else np.unique(positions, return_inverse=True)
-    found: list[pa.Table] = []
-    for part, of_part in _by_owner(wanted, part_ends):
-        bound, fragments = parts[part]
-        inside = [(fragments[place], rows) for place, rows in _by_owner(of_part, ends[part])]
-        found += bound.read_rows_of_fragments(inside)
-    rows = found[0] if len(found) == 1 else pa.concat_tables(found)
-    if order is None:
-        return rows
-    columns = [take_chunked(column, order) for column in rows.columns]
-    return pa.Table.from_arrays(columns, schema=rows.schema)
 
+    def __init__(self, scan: Scan, parts: Sequence[tuple[Scan, FragmentList]]) -> None:
+        self._scan = scan
+        self._parts = parts
+        self._ends = [bound.row_ends(fragments) for bound, fragments in parts]
+        self._part_ends = np.cumsum([rows[-1] if len(rows) else 0 for rows in self._ends], dtype=np.int64)
+        self._num_rows = int(self._part_ends[-1]) if parts else 0
+        self._schema = scan.arrow_schema
+        self.shows_other_types = scan.shows_other_types
+        self._copied = parts[0][0].single_rows if len(parts) == 1 else None
+        # Columns of the only fragment need no look at where a row is.
+        is_one = self._copied is not None and self._num_rows > 0 and len(self._ends[0]) == 1
+        self._only = parts[0][1][0] if is_one else None
 
-def _few_rows(scan: Scan, fragments: FragmentList, ends: Int64Array, positions: Int64Array) -> pa.Table | None:
-    """The rows at `positions`, in that order, if they can be copied so; they need not be sorted and put back then."""
-    if len(ends) == 1:
-        found, owners = {0}, None
-    else:
+    def rows(self, indices: Sequence[int]) -> pa.Table:
+        """The rows at `indices`, in that order, duplicates included.
+
+        Raises:
+            InvalidInputError: no such row.
+        """
+        positions = _positions(indices)
+        num_rows = len(positions)
+        order = order_within(address_of(positions), num_rows, self._num_rows)
+        if order < 0:
+            raise _no_such_row(positions, self._num_rows)
+        if self._copied is not None and self._copied.can_read(num_rows, 1) and num_rows <= _FEW_POSITIONS:
+            wanted = self._wanted(self._copied, positions)
+            columns = None if wanted is None else self._copied.read(wanted, num_rows)
+            if columns is not None:
+                return pa.Table.from_arrays(columns, schema=self._schema)
+        if not self._scan.output:
+            return pa.Table.from_batches([no_columns(num_rows)])
+        if num_rows == 0:
+            return pa.Table.from_batches([no_rows(self._schema)])
+        return self._many(positions, is_ascending=bool(order))
+
+    def _wanted(self, copied: SingleRowColumns, positions: Int64Array) -> list[RowsOfFragment] | None:
+        """The rows at `positions` of the one table; None if they are in more fragments than are copied from."""
+        if self._only is not None:
+            return [copied.live_rows(self._only, positions, None)]
+        fragments, ends = self._parts[0][1], self._ends[0]
         owners = ends.searchsorted(positions, side="right")
         found = set(owners.tolist())
-    if not scan.single_rows.can_read(len(positions), len(found)):
-        return None
-    wanted: list[RowsOfFragment] = []
-    for owner in found:
-        inside, places = positions, None
-        if owners is not None:
+        if not copied.can_read(len(positions), len(found)):
+            return None
+        wanted: list[RowsOfFragment] = []
+        for owner in found:
             (places,) = (owners == owner).nonzero()
             inside = positions[places] - (int(ends[owner - 1]) if owner else 0)
-        wanted.append(scan.single_rows.live_rows(fragments[owner], inside, places))
-    columns = scan.single_rows.read(wanted, len(positions))
-    return None if columns is None else pa.Table.from_arrays(columns, schema=scan.arrow_schema)
+            wanted.append(copied.live_rows(fragments[owner], inside, places))
+        return wanted
+
+    def _many(self, positions: Int64Array, *, is_ascending: bool) -> pa.Table:
+        """The rows, read in the general way."""
+        wanted, order = (positions, None) if is_ascending else np.unique(positions, return_inverse=True)
+        found: list[pa.Table] = []
+        for part, of_part in _by_owner(wanted, self._part_ends):
+            bound, fragments = self._parts[part]
+            inside = [(fragments[place], rows) for place, rows in _by_owner(of_part, self._ends[part])]
+            found += bound.read_rows_of_fragments(inside)
+        rows = found[0] if len(found) == 1 else pa.concat_tables(found)
+        if order is None:
+            return rows
+        columns = [take_chunked(column, order) for column in rows.columns]
+        return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _no_such_row(positions: Int64Array, num_rows: int) -> InvalidInputError:

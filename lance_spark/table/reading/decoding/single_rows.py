@@ -191,15 +191,16 @@ class SingleRowColumns:
         known = [columns for columns in found if columns is not None]
         if len(known) < len(found):
             return None
-        arrays: list[pa.Array] = []
-        row_bits = 0
-        for columns in zip(*known, strict=True):
-            array = _values(columns, wanted, num_rows)
-            if array is None:
-                # The general way says which page is broken.
-                return None
-            arrays.append(array)
-            row_bits += columns[0][0].value_bits
+        if len(wanted) == 1 and wanted[0].places is None:
+            offsets = wanted[0].offsets
+            values = [column.of_rows(data, offsets) for column, data in known[0]]
+        else:
+            values = [_values(columns, wanted, num_rows) for columns in zip(*known, strict=True)]
+        arrays = [array for array in values if array is not None]
+        if len(arrays) < len(values):
+            # The general way says which page is broken.
+            return None
+        row_bits = sum([column.value_bits for column, _ in known[0]])
         # Nobody waits for memory.
         READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
