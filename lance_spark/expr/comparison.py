@@ -55,6 +55,8 @@ def compare(op: ComparisonOp, left: Operand, right: Operand, time_zone: str) -> 
     Raises:
         InvalidInputError: the types cannot be compared.
     """
+    if left.type == right.type and left.type.id in _DIRECT and op in _ARROW_OPS and not is_all_scalar(left, right):
+        return _ARROW_OPS[op](left, right)
     if op is ComparisonOp.NULL_SAFE_EQ:
         equal = compare(EQ, left, right, time_zone)
         return pc.coalesce(equal, pc.and_(pc.is_null(left), pc.is_null(right)))
@@ -70,6 +72,9 @@ def compare(op: ComparisonOp, left: Operand, right: Operand, time_zone: str) -> 
         return _compare_direct(op, left, right)
     raise InvalidInputError(f"cannot compare {left.type} with {right.type}; CAST one of them")
 
+
+_DIRECT = {dtype.id for dtype in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.large_string())}
+"""Types of which Arrow compares values as they are meant here."""
 
 _EXACT_NUMBERS = {Family.INTEGER, Family.DECIMAL}
 

@@ -115,7 +115,7 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
 
 def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
     """Validates the filter against the schema; raises the error that its evaluation would raise."""
-    if _is_lookup(expr, schema):
+    if fits_by_types(expr, schema):
         return
     names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
     used = [field for field in schema if field.name.lower() in names]
@@ -125,12 +125,12 @@ def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> No
     evaluate_filter(expr, batch, time_zone=time_zone)
 
 
-def _is_lookup(expr: Expr, schema: pa.Schema) -> bool:
-    """Whether a filter only compares columns of whole numbers and texts with their like, which always fits. The
-    evaluation that finds this out for other filters takes longer than an index.
+def fits_by_types(expr: Expr, schema: pa.Schema) -> bool:
+    """Whether a filter only compares columns of whole numbers and texts with their like: it cannot fail, whatever the
+    values are. The evaluation that finds this out for other filters takes longer than an index.
     """
     if isinstance(expr, (And, Or)):
-        return all(_is_lookup(term, schema) for term in expr.terms)
+        return all(fits_by_types(term, schema) for term in expr.terms)
     constants: tuple[Expr, ...]
     if isinstance(expr, Comparison):
         column, constants = expr.left, (expr.right,)

@@ -15,7 +15,6 @@ thousands of terms stays shallow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
@@ -47,14 +46,15 @@ class Expr:
         """Whether its SQL needs no parentheses as an operand."""
         return False
 
-    def walk(self) -> Iterator[Expr]:
+    def walk(self) -> list[Expr]:
         """This node and all descendants, in pre-order; without the constants of lists, which can be thousands."""
-        yield self
+        found = [self]
         for child in self.children():
             if type(child).children is Expr.children:
-                yield child  # Filters of thousands of terms are walked several times per query.
+                found.append(child)  # Filters of thousands of terms are walked several times per query.
             else:
-                yield from child.walk()
+                found += child.walk()
+        return found
 
     def __str__(self) -> str:
         return self.to_sql()
@@ -186,12 +186,8 @@ class In(Expr):
     def children(self) -> tuple[Expr, ...]:
         return self.value, *self.options
 
-    def walk(self) -> Iterator[Expr]:
-        if self.has_constants:
-            yield self
-            yield from self.value.walk()
-        else:
-            yield from Expr.walk(self)
+    def walk(self) -> list[Expr]:
+        return [self, *self.value.walk()] if self.has_constants else Expr.walk(self)
 
     def to_sql(self) -> str:
         return f"{_operand(self.value)} IN ({', '.join(option.to_sql() for option in self.options)})"
@@ -513,7 +509,7 @@ def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:
     >>> sorted(referenced_columns(Comparison(ComparisonOp.EQ, Column(("a",)), Column(("b", "c")))))
     [('a',), ('b', 'c')]
     """
-    return frozenset(node.path for node in expr.walk() if isinstance(node, Column))
+    return frozenset([node.path for node in expr.walk() if isinstance(node, Column)])
 
 
 def num_listed(expr: Expr) -> int:

@@ -40,8 +40,9 @@ def is_range_condition(expr: Expr, *, negated: bool = False) -> bool:
         parts = (is_range_condition(term, negated=negated) for term in expr.terms)
         return any(parts) if isinstance(expr, And) is not negated else all(parts)
     if isinstance(expr, Comparison):
-        return any(isinstance(side, Column) for side in expr.children()) and any(
-            not has_column(side) for side in expr.children()
+        left, right = expr.left, expr.right
+        return (isinstance(left, Column) and not has_column(right)) or (
+            isinstance(right, Column) and not has_column(left)
         )
     if isinstance(expr, In):
         return isinstance(expr.value, Column) and expr.has_constants
@@ -79,7 +80,7 @@ def null_test(expr: Expr) -> bool | None:
 
 def has_column(expr: Expr) -> bool:
     """Whether a condition reads any column."""
-    return any(isinstance(node, Column) for node in expr.walk())
+    return not expr.is_constant and any(isinstance(node, Column) for node in expr.walk())
 
 
 def _prefix(expr: StringMatch | Like) -> str:

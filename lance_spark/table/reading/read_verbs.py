@@ -271,6 +271,9 @@ def blob_reader(parts: Sequence[tuple[Scan, Manifest]], *, allow_external: bool)
 def _limited(
     parts: Sequence[tuple[Scan, Manifest]], limit: int | None, offset: int | None, *, use_scalar_index: bool
 ) -> Iterator[pa.RecordBatch]:
+    if len(parts) == 1 and limit is None and not offset:
+        scan, manifest = parts[0]
+        return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read_fragments(manifest.fragments)
     found = (
         (Candidates.of(scan, manifest, use_scalar_index=use_scalar_index), manifest.fragments)
         for scan, manifest in parts

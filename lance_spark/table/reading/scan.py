@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.evaluate import check_filter
-from lance_spark.expr.nodes import Expr, num_listed
+from lance_spark.expr.evaluate import check_filter, fits_by_types
+from lance_spark.expr.nodes import Expr
+from lance_spark.expr.shape import ByShape, with_constants
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.members import without_members
 from lance_spark.layouts.base import RowRanges
@@ -71,12 +72,6 @@ _FEW_BYTES_IN_A_RUN = 32
 
 _FEW_FRAGMENTS = 8
 """Up to this many, all rows are read fragment by fragment; more are decoded together, if they are small."""
-
-_MAX_FILTERED = 64
-"""Conditions whose scans are kept."""
-
-_MAX_KEPT_VALUES = 1024
-"""Conditions with more values in their lists are not kept."""
 
 _KEPT_WINDOW_BYTES = 256 << 20
 """Each part of a page decodes its dictionary again: 20,000 rows of 2,000 columns take half the time in one window."""
@@ -189,21 +184,22 @@ class Scan:
             NotFoundError: no such column.
             InvalidInputError: the condition is invalid.
         """
-        kept = self._filtered.get(id(condition))
-        # What is kept keeps its condition alive, so that no other can have its identity.
-        if kept is not None and kept.filter is condition:
-            return kept
-        check_filter(condition, self._columns.filterable, time_zone=self.time_zone)
-        scan = replace(self, filter=condition)
-        if num_listed(condition) <= _MAX_KEPT_VALUES:
-            if len(self._filtered) >= _MAX_FILTERED:
-                self._filtered.clear()
-            self._filtered[id(condition)] = scan
-        return scan
+
+        def make() -> tuple[Scan, bool]:
+            known = self._columns.filterable
+            check_filter(condition, known, time_zone=self.time_zone)
+            return replace(self, filter=condition), fits_by_types(condition, known)
+
+        return self._filtered(condition, make, lambda like: like._with_constants(condition))
 
     @cached_property
-    def _filtered(self) -> dict[int, Scan]:
-        return {}
+    def _filtered(self) -> ByShape[Scan]:
+        return ByShape()
+
+    def _with_constants(self, condition: Expr) -> Scan:
+        """The scan for a condition of the same shape as its filter, with what is known of it but the constants."""
+        columns = self._columns.with_constants(condition)
+        return with_constants(self, _OF_CONSTANTS, filter=condition, _columns=columns, _like=self)
 
     @cached_property
     def without_filter(self) -> Scan:
@@ -214,7 +210,10 @@ class Scan:
     @cached_property
     def as_decoded(self) -> Scan:
         """The same rows, in batches as they were decoded."""
-        return replace(self, uncut=True)
+        like: Scan | None = self.__dict__.get("_like")
+        if like is None or self.filter is None:
+            return replace(self, uncut=True)
+        return like.as_decoded._with_constants(self.filter)
 
     @cached_property
     def with_addresses(self) -> Scan:
@@ -597,4 +596,5 @@ class Scan:
         return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
 
 
+_OF_CONSTANTS = ("_filtered", "_decoder", "as_decoded", "with_addresses", "with_ids", "all_in_memory")
 _SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]

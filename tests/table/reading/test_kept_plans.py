@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+from datetime import date
 from pathlib import Path
 
 import lance
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark.errors import InvalidInputError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.page_runs import Leaf
@@ -59,6 +62,46 @@ def test_kept_plans_are_few_and_rows_the_same(uri: str) -> None:
     assert dataset.to_table(["s", "i"], long).num_rows == 2200
     assert len(dataset._planned(["s", "i"])[0]._filtered) == kept
     assert dataset.take([4999, 3, 3, 2500]).equals(reference.take([4999, 3, 3, 2500]))
+
+
+def test_filters_of_one_shape_have_their_own_constants(uri: str) -> None:
+    dataset, reference = lance_spark.open(uri), lance.dataset(uri)
+    forms = (
+        "i = {0}",
+        "3 = i",
+        "s = 'text {0}'",
+        "id = {0} OR s = 'text 4{0}'",
+        "id = {0} AND i = {1}",
+        "id IN ({0}, {1}, 4000)",
+        "s IN ('text {0}', 'text 77')",
+        "s LIKE '%ext {0}{1}%'",
+        "contains(s, '{0}{1}')",
+        "NOT (i = {1}) AND id < {0}0",
+        "id BETWEEN {0} AND {0}7",
+        "ID = {0}",
+    )
+    for first, second in ((3, 1), (5, 5), (6, 0), (3, 1), (999, 2)):
+        for form in forms:
+            condition = form.format(first, second)
+            for columns in (["s"], ["id", "i"]):
+                wanted = reference.to_table(columns, condition)
+                assert dataset.to_table(columns, condition).equals(wanted), condition
+                assert sum(batch.num_rows for batch in dataset.scan(columns, condition)) == wanted.num_rows
+    one, other = (dataset._planned(["id"], f"i = {number}")[0] for number in (3, 4))
+    assert one is not other
+    assert one._copies is other._copies
+    assert one.as_decoded.filter is one.filter
+    assert pickle.loads(pickle.dumps(other)).filter == other.filter
+
+
+def test_constants_of_one_shape_are_checked_where_they_can_be_wrong(tmp_path: Path) -> None:
+    days = pa.array([date(2024, 1, 1), date(2024, 1, 2)])
+    dataset = lance_spark.write(pa.table({"d": days, "n": [1, 2]}), str(tmp_path / "t"))
+    for day in ("2024-01-01", "2024-01-02"):
+        assert dataset.to_table(filter=f"d = '{day}'").column("d").to_pylist() == [date.fromisoformat(day)]
+    for condition in ("d = 'no day'", "n = 'x'", "n LIKE 'x%'"):
+        with pytest.raises(InvalidInputError):
+            dataset.to_table(filter=condition)
 
 
 def test_a_file_prepares_columns_once(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
