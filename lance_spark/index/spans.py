@@ -40,6 +40,16 @@ class Span:
     without_low: bool = False
     without_high: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a bound is outside."""
+        return self.without_low or self.without_high
+
+    @property
+    def only(self) -> int | str | None:
+        """The only key, if the bounds are the same and inside; None if not."""
+        return self.low if self.low == self.high and not self.is_open else None
+
     def first(self, keys: Keys) -> int:
         """How many of some ascending keys are before the span."""
         if self.low is None:

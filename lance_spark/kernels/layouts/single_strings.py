@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES, decode_value
-from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
+from lance_spark.kernels.compression.fsst import ESCAPE, MAX_SYMBOL_BYTES, decode_value
+from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u64
 from lance_spark.kernels.layouts.single_rows import BARE, NULLS, ZIPPED, chunk_of, chunk_values, size_of_values
 from lance_spark.kernels.words import read_word, write_offset
 
@@ -63,6 +63,42 @@ def _bare_string_at(ends, place, num_bytes, adjustment):
     return level, low, high - low
 
 
+@inlined
+def _located(data, pages, num_pages, chunks, num_chunks, chunk, row):
+    """(level, where it is in memory, its bytes, where its symbols are) of the string of a row, which is in a chunk.
+
+    The level is -1 if the chunk contradicts itself. Nulls have no bytes. Tables are those of `locate_strings`.
+    """
+    of_page, of_chunk = pointer_i64(pages), pointer_i64(chunks)
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    first = ends[chunk - 1] if chunk > 0 else np.int64(0)
+    page = of_chunk[chunk]
+    level = np.int64(1)
+    start = length = np.int64(0)
+    at = data + of_chunk[num_chunks + chunk]
+    size = of_chunk[2 * num_chunks + chunk]
+    size_bytes, level_bits, offset_bytes = (
+        of_page[num_pages + page], of_page[2 * num_pages + page], of_page[3 * num_pages + page],
+    )  # fmt: skip
+    if of_page[page] == ZIPPED:
+        index_bytes = of_page[5 * num_pages + page]
+        level, start, length = _zipped_string_at(
+            at, size, row - first, size_bytes, data + level_bits, index_bytes, offset_bytes
+        )  # fmt: skip
+    elif of_page[page] == BARE:
+        level, start, length = _bare_string_at(at, row - first, level_bits, offset_bytes)
+        at = data + size_bytes
+    elif of_page[page] != NULLS:
+        level, start, length = _string_at(
+            at, size, ends[chunk] - first, row - first, size_bytes, level_bits, offset_bytes
+        )  # fmt: skip
+    if level > 1:
+        level = np.int64(-1)
+    if level == 1:
+        length = np.int64(0)
+    return level, at + start, length, of_page[4 * num_pages + page]
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, validity, found):
     """Finds the byte strings of some rows.
@@ -85,8 +121,6 @@ def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, v
         The most bytes that the strings can have, or ``~i`` for the first row that is in no chunk, or whose chunk
         contradicts itself.
     """
-    of_page = pointer_i64(pages)
-    of_chunk = pointer_i64(chunks)
     ends = pointer_i64(chunks + 24 * num_chunks)
     wanted = pointer_i64(rows)
     bits = pointer_u8(validity)
@@ -98,35 +132,12 @@ def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, v
         if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
             return ~np.int64(i)
         chunk = chunk_of(ends, num_chunks, row, chunk)
-        first = ends[chunk - 1] if chunk > 0 else np.int64(0)
-        page = of_chunk[chunk]
-        level = np.int64(1)
-        start = length = np.int64(0)
-        at = data + of_chunk[num_chunks + chunk]
-        size = of_chunk[2 * num_chunks + chunk]
-        size_bytes, level_bits, offset_bytes = (
-            of_page[num_pages + page], of_page[2 * num_pages + page], of_page[3 * num_pages + page],
-        )  # fmt: skip
-        if of_page[page] == ZIPPED:
-            index_bytes = of_page[5 * num_pages + page]
-            level, start, length = _zipped_string_at(
-                at, size, row - first, size_bytes, data + level_bits, index_bytes, offset_bytes
-            )  # fmt: skip
-        elif of_page[page] == BARE:
-            level, start, length = _bare_string_at(at, row - first, level_bits, offset_bytes)
-            at = data + size_bytes
-        elif of_page[page] != NULLS:
-            level, start, length = _string_at(
-                at, size, ends[chunk] - first, row - first, size_bytes, level_bits, offset_bytes
-            )  # fmt: skip
-        if level < 0 or level > 1:
+        level, source, length, symbols = _located(data, pages, num_pages, chunks, num_chunks, chunk, row)
+        if level < 0:
             return ~np.int64(i)
-        if level == 1:
-            length = np.int64(0)
-        elif validity:
+        if level == 0 and validity:
             bits[i >> 3] |= np.uint8(1 << (i & 7))
-        symbols = of_page[4 * num_pages + page]
-        out[i] = at + start
+        out[i] = source
         out[num_rows + i] = length
         out[2 * num_rows + i] = symbols
         most += length * MAX_SYMBOL_BYTES if symbols else length
@@ -160,3 +171,81 @@ def copy_strings(found, room, num_rows, offset_bytes, offsets, target):
         at += length
         write_offset(offsets, offset_bytes, i + 1, at)
     return at
+
+
+@inlined
+def _is_symbol(symbol, size, text):
+    """Whether the `size` bytes of a symbol, 1 to 8, are those at `text`, of which 8 can be read."""
+    return (symbol ^ pointer_u64(text)[0]) << np.uint64(8 * (MAX_SYMBOL_BYTES - size)) == 0
+
+
+@inlined
+def _equals(source, length, symbols, text, num_bytes):
+    """1 if a string is the text, 0 if not, -1 if it has a code without a symbol before the first other byte."""
+    codes = pointer_u8(source)
+    wanted = pointer_u8(text)
+    if symbols == 0:
+        if length != num_bytes:
+            return np.int64(0)
+        # Neighbours often begin alike.
+        for i in range(length - 1, -1, -1):
+            if codes[i] != wanted[i]:
+                return np.int64(0)
+        return np.int64(1)
+    symbol = pointer_u64(symbols)
+    sizes = pointer_u8(symbols + 256 * MAX_SYMBOL_BYTES)
+    at = np.int64(0)
+    i = np.int64(0)
+    while i < length:
+        code = codes[i]
+        if code == ESCAPE:
+            if i + 1 == length:
+                return np.int64(-1)
+            if at == num_bytes or codes[i + 1] != wanted[at]:
+                return np.int64(0)
+            at += 1
+            i += 2
+            continue
+        size = np.int64(sizes[code])
+        if size == 0:
+            return np.int64(-1)
+        if at + size > num_bytes or not _is_symbol(symbol[code], size, text + at):
+            return np.int64(0)
+        at += size
+        i += 1
+    return np.int64(1) if at == num_bytes else np.int64(0)
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def find_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, text, num_bytes, places):
+    """Finds the rows of some whose byte string is a text, without copying strings.
+
+    Args:
+        data .. num_rows: as for `locate_strings`.
+        text: `num_bytes` bytes, and 8 more that can be read.
+        places: int64[num_rows], gets where the rows are among `rows`. Nulls are not among them.
+
+    Returns:
+        How many they are, or ``~i`` as `locate_strings`, and for a string with a code without a symbol.
+    """
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    wanted = pointer_i64(rows)
+    out = pointer_i64(places)
+    num_found = np.int64(0)
+    chunk = np.int64(0)
+    for i in range(num_rows):
+        row = wanted[i]
+        if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
+            return ~np.int64(i)
+        chunk = chunk_of(ends, num_chunks, row, chunk)
+        level, source, length, symbols = _located(data, pages, num_pages, chunks, num_chunks, chunk, row)
+        if level < 0:
+            return ~np.int64(i)
+        if level == 1:
+            continue
+        is_equal = _equals(source, length, symbols, text, num_bytes)
+        if is_equal < 0:
+            return ~np.int64(i)
+        out[num_found] = i
+        num_found += is_equal
+    return num_found

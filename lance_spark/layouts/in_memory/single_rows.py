@@ -54,6 +54,9 @@ _BOOLEANS = (b"\x00", b"\x01")
 _MAX_NULL_BITS = 1 << 17
 """Of a null without bytes in the file: room for a few thousand of them is allocated."""
 
+_DENSE_SHARE = 1 / 2
+"""If as many of the rows between two are wanted, all of them are unpacked to compare those."""
+
 _LONG_RUN = 1024
 """From this number of rows side by side on, chunks are unpacked as a whole."""
 
@@ -201,6 +204,23 @@ class SingleRows:
             return self.values.array(target, num_rows, None)
         except CorruptFileError:
             return None
+
+    def places_between(self, data: pa.Buffer, rows: Int64Array, low: int | None, high: int | None) -> Int64Array | None:
+        """int64: the places among `rows` (int64[n], ascending) of whole numbers from `low` to `high`.
+
+        None as of `side_by_side`, and if most rows between them are not asked for.
+        """
+        first, num_rows = int(rows[0]), int(rows[-1]) - int(rows[0]) + 1
+        if self.values.items > 1 or num_rows * _DENSE_SHARE > len(rows):
+            return None
+        found = self.side_by_side(data, first, num_rows)
+        if found is None:
+            return None
+        numbers = np.frombuffer(found.buffers()[1], f"<i{self.values.value_bits // 8}", num_rows)
+        if num_rows > len(rows):
+            numbers = numbers[rows - first]
+        is_inside = np.ones(len(rows), np.bool_) if low is None else numbers >= low
+        return np.flatnonzero(is_inside if high is None else is_inside & (numbers <= high))
 
     @cached_property
     def _tables(self) -> tuple[int, int, int, int]:

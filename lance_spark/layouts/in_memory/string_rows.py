@@ -23,7 +23,7 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.compression.fsst import SLACK_BYTES
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.single_rows import BARE, FLAT, NO_LEVELS, NULLS, ZIPPED
-from lance_spark.kernels.layouts.single_strings import SYMBOLS_BYTES, copy_strings, locate_strings
+from lance_spark.kernels.layouts.single_strings import SYMBOLS_BYTES, copy_strings, find_strings, locate_strings
 from lance_spark.layouts.arrow_values import block_to_array
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, PageLayout
 from lance_spark.layouts.constant.layout import ConstantLayout
@@ -140,6 +140,17 @@ class StringRows:
             return None if block is None else block_to_array(block, self.data_type, validity)
         except CorruptFileError:
             return None
+
+    def places_of(self, data: pa.Buffer, rows: Int64Array, value: bytes) -> Int64Array | None:
+        """int64: the places among `rows` (int64[n]) of those that have a value; None as of `of_rows`."""
+        if data.size < self.file_size:
+            return None
+        wanted = pa.py_buffer(value + bytes(SLACK_BYTES))
+        places = np.empty(len(rows), np.int64)
+        num_found = find_strings(
+            data.address, *self._tables, address_of(rows), len(rows), wanted.address, len(value), address_of(places)
+        )
+        return None if num_found < 0 else places[:num_found]
 
     @cached_property
     def _tables(self) -> tuple[int, int, int, int]:

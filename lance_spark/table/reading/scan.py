@@ -335,7 +335,7 @@ class Scan:
             return None
         if sum([self._wanted_bytes(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
             return None
-        return copied_rows(self._columns, self._copies, wanted, most=self.batch_rows, time_zone=self.time_zone)
+        return copied_rows(self._columns, self._copies, self.single_rows, wanted, self.batch_rows, self.time_zone)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,23 @@ def check_damaged_reads(
     for outside in ([count], [-1], [1 << 62], [0, count]):
         assert read(content, np.array(outside, np.int64)) is None
     assert read(content[:-1], wanted) is None
-    random = np.random.default_rng(3)
     refused = 0
-    for _ in range(500):
-        damaged = bytearray(content)
-        page = pages[random.integers(len(pages))]
-        start, size = page.buffers[random.integers(len(page.buffers))]
-        near = int(random.integers(min(size, 64) if random.integers(2) else size))
-        damaged[start + near] = int(random.integers(256))
-        array = read(bytes(damaged), wanted)
+    for damaged in damaged_contents(pages, content, 500):
+        array = read(damaged, wanted)
         refused += array is None
         if array is not None:
             assert len(array) == len(wanted)
             array.validate(full=True)
     assert refused > 0
+
+
+def damaged_contents(pages: Sequence[EncodedPage], content: bytes, count: int) -> Iterator[bytes]:
+    """The content of a file with one other byte in a page, so often."""
+    random = np.random.default_rng(3)
+    for _ in range(count):
+        damaged = bytearray(content)
+        page = pages[random.integers(len(pages))]
+        start, size = page.buffers[random.integers(len(page.buffers))]
+        near = int(random.integers(min(size, 64) if random.integers(2) else size))
+        damaged[start + near] = int(random.integers(256))
+        yield bytes(damaged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark.layouts.in_memory.single_rows import SingleRows
+from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
+from tests.table.reading.counted_rows import counted_rows
 
 ROWS = 4000
 
@@ -81,3 +85,45 @@ def test_members_that_only_the_filter_reads_are_not_returned(dataset: Dataset, m
     found = dataset.to_table(["flag", "id"], "id IN (1, 2, 3) AND flag")
     assert found.to_pylist() == [{"flag": True, "id": 2}]
     assert copied == [2]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_rows_of_zones_are_compared_before_others_are_copied(
+    tmp_path: Path, version: str, nulls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = range(40_000)
+    table = pa.table(
+        {
+            "n": pa.array([None if nulls and number % 9 == 4 else 3 * number for number in numbers], pa.int64()),
+            "t": [None if nulls and number % 9 == 5 else f"text {number % 30_000}" for number in numbers],
+            "i": pa.array([number // 5 for number in numbers], pa.int16()),
+            "d": pa.array(numbers, pa.date32()),
+            "id": numbers,
+        }
+    )
+    uri = str(tmp_path / "t")
+    lance_spark.write(table, uri, file_format_version=version, max_rows_per_file=22_000)
+    for column in ("n", "i", "d"):
+        lance_spark.open(uri).create_scalar_index(column, "ZONEMAP", column)
+    dataset = lance_spark.open(uri).create_scalar_index("t", "BLOOMFILTER", "t").delete("id % 10 = 3")
+    copied = [counted_rows(monkeypatch, method) for method in ((StringRows, "places_of"), (SingleRows, "side_by_side"))]
+    for condition, kept in (
+        ("n BETWEEN 3000 AND 3100", lambda row: row["n"] is not None and 3000 <= row["n"] <= 3100),
+        ("n = 66003", lambda row: row["n"] == 66003),
+        ("n > 119000", lambda row: row["n"] is not None and row["n"] > 119_000),
+        ("n < 0", lambda row: False),
+        ("t = 'text 123'", lambda row: row["t"] == "text 123"),
+        ("'text 29999' = t", lambda row: row["t"] == "text 29999"),
+        ("t = 'text'", lambda row: False),
+        ("i >= 7990", lambda row: row["i"] >= 7990),
+        ("i < 100000 AND i > 7990", lambda row: row["i"] > 7990),
+        ("d <= DATE '1970-02-01'", lambda row: (row["d"] - date(1970, 1, 1)).days <= 31),
+    ):
+        wanted = [row for row in table.to_pylist() if row["id"] % 10 != 3 and kept(row)]
+        for columns in (["id"], ["t", "n"], None):
+            names = columns or table.column_names
+            expected = [{name: row[name] for name in names} for row in wanted]
+            assert dataset.to_table(columns, condition).to_pylist() == expected, condition
+    assert copied[0]
+    assert copied[1]

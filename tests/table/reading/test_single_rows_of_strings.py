@@ -9,6 +9,7 @@ from typing import Any
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_spark
@@ -18,7 +19,7 @@ from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.in_memory import string_rows
 from tests.support.guarded_memory import guarded
 from tests.table.reading.counted_rows import counted_rows
-from tests.table.reading.damaged_reads import check_damaged_reads
+from tests.table.reading.damaged_reads import check_damaged_reads, damaged_contents
 from tests.table.reading.test_single_rows import INDICES, NULLS, ROWS, encoded, opened
 
 ENCODINGS = {
@@ -161,6 +162,41 @@ def test_damaged_pages_of_version_2_0(tmp_path: Path, encoding: str) -> None:
         return None if rows is None else rows.of_rows(data, wanted)
 
     check_damaged_reads(read, found.pages, content, values)
+
+
+@pytest.mark.parametrize(
+    ("version", "encoding"), [*[("2.2", encoding) for encoding in ENCODINGS], ("2.0", "fsst"), ("2.0", "none")]
+)
+@pytest.mark.parametrize("nulls", ["none", "some"])
+def test_rows_of_a_text(tmp_path: Path, nulls: str, version: str, encoding: str) -> None:
+    """Found without a copy of the strings, and in damaged pages nothing behind the file is touched."""
+    values = column(pa.string(), nulls, 5000)
+    schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
+    lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"), file_format_version=version)
+    found, content = encoded(str(tmp_path / "t"))
+
+    def places(content: bytes, text: str, wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        data = guarded(content)
+        if version == "2.0":
+            rows = string_rows(pa.string(), Column.of(found), data)
+        else:
+            rows = StringRows.of(found, pa.string(), data)
+        return None if rows is None else rows.places_of(data, wanted, text.encode())
+
+    rows = np.concatenate([np.arange(5000), [7, 7, 3]])
+    some = values.take(pa.array(rows))
+    texts = [text for text in values.to_pylist()[:40] if text is not None]
+    for text in {"", "no such text", *texts, *(text[:-1] for text in texts), *(f"{text}x" for text in texts)}:
+        kept = places(content, text, rows)
+        assert kept is not None
+        assert kept.tolist() == pc.indices_nonzero(pc.equal(some, text)).to_pylist(), text
+    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
+        assert places(content, "", np.array(outside, np.int64)) is None
+    whole = content[: max(start + size for page in found.pages for start, size in page.buffers)]
+    assert places(whole[:-1], "", rows) is None
+    for damaged in damaged_contents(found.pages, whole, 200):
+        kept = places(damaged, texts[-1], rows)
+        assert kept is None or (len(kept) <= len(rows) and set(kept.tolist()) <= set(range(len(rows))))
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:

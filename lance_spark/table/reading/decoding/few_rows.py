@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.evaluate import evaluate_filter
+from lance_spark.expr.values import no_rows
+from lance_spark.index.spans import span_of
+from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.remembered import Remembered
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
@@ -16,6 +19,9 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 
 _copies: Remembered[SingleRowColumns] = Remembered()
+
+_MANY_ROWS = 64
+"""From this number on, rows are compared before their other columns are copied."""
 
 
 def copies_to_check(
@@ -41,8 +47,8 @@ def copies_to_check(
 def copied_rows(
     columns: ReadColumns,
     copies: SingleRowColumns,
+    output: SingleRowColumns,
     wanted: Sequence[tuple[DataFragment, Int64Array]],
-    *,
     most: int,
     time_zone: str,
 ) -> pa.RecordBatch | None:
@@ -53,6 +59,7 @@ def copied_rows(
     Args:
         columns: those of the scan.
         copies: copies the output columns if there is no filter, and `columns.decoded` if there is one.
+        output: copies the output columns.
         time_zone: of the filter.
 
     Raises:
@@ -63,12 +70,37 @@ def copied_rows(
     if condition is None:
         few = sum([len(offsets) for _, offsets in wanted]) <= most
         return copies.batch(wanted, columns.arrow_schema) if few else None
+    if sum([len(offsets) for _, offsets in wanted]) >= _MANY_ROWS:
+        inside = _in_span(columns, copies, wanted)
+        if inside is not None and sum([len(offsets) for _, offsets in inside]) <= most:
+            return output.batch(inside, columns.arrow_schema) if inside else no_rows(columns.arrow_schema)
     found = copies.columns(wanted)
     if names is None or found is None:
         return None
     keep = evaluate_filter(condition, pa.RecordBatch.from_arrays(found, list(names)), time_zone=time_zone)
     if keep.true_count > most:
         return None
-    output = [found[names[name]] for name in columns.output]
-    kept = pa.RecordBatch.from_arrays(output, schema=columns.arrow_schema)
+    arrays = [found[names[name]] for name in columns.output]
+    kept = pa.RecordBatch.from_arrays(arrays, schema=columns.arrow_schema)
     return kept if keep.true_count == len(keep) else kept.filter(keep)
+
+
+def _in_span(
+    columns: ReadColumns, copies: SingleRowColumns, wanted: Sequence[tuple[DataFragment, Int64Array]]
+) -> list[tuple[DataFragment, Int64Array]] | None:
+    """The rows whose value is in the span that the filter is; None for other filters, and for values that have to be
+    copied to be compared.
+    """
+    names, fields = columns.plain_names, columns.filter_fields
+    if columns.filter is None or names is None or len(fields) != 1:
+        return None
+    span = span_of(columns.filter, to_arrow_type(fields[0]))
+    if span is None:
+        return None
+    found = []
+    for fragment, offsets in wanted:
+        inside = copies.offsets_in(fragment, offsets, names[fields[0].name], span)
+        if inside is None:
+            return None
+        found += [(fragment, inside)] if len(inside) else []
+    return found

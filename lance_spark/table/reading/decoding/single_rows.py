@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
+from lance_spark.index.spans import Span, is_numbered
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.field_rows import FieldRows, ascending
@@ -204,6 +205,28 @@ class SingleRowColumns:
         # Nobody waits for memory.
         READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
+
+    def offsets_in(self, fragment: DataFragment, offsets: Int64Array, place: int, span: Span) -> Int64Array | None:
+        """Those of some offsets (int64[n], ascending) of a fragment whose value of a column is in a span, without
+        a copy of the texts; None if they have to be found in the general way.
+
+        Args:
+            place: of the column among `fields`.
+
+        Raises:
+            LanceError: as `read`.
+        """
+        known = _prepared((self, fragment), None, partial(self._columns, fragment))
+        if known is None or not len(offsets):
+            return None if known is None else offsets
+        column, data = known[place]
+        found = None
+        if isinstance(column, StringRows) and isinstance(span.only, str):
+            found = column.places_of(data, offsets, span.only.encode())
+        elif isinstance(column, SingleRows) and is_numbered(column.values.data_type) and not span.is_open:
+            found = column.places_between(data, offsets, cast("int | None", span.low), cast("int | None", span.high))
+        READS.add(1, len(offsets) * column.value_bits // 8, 0.0)
+        return None if found is None else offsets[found]
 
     def _columns(self, fragment: DataFragment) -> tuple[_Column, ...] | None:
         """All columns in a fragment; None if one of them has to be read in the general way."""
