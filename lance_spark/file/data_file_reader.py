@@ -153,7 +153,7 @@ class DataFileReader(ABC):
     def _read_in_memory(self, reader: InMemoryFields, rows: RowRanges) -> list[pa.ChunkedArray] | None:
         """The fields of `reader`, if the file is in memory and some of them can be read from there."""
         is_tail = self.is_in_memory
-        whole = self._tail if is_tail else mapped_file(self._store, self.path, self.size_bytes, 0, 0)
+        whole = self.in_memory()
         columns = None if whole is None else reader.in_memory
         if columns is None:
             return None
@@ -167,6 +167,12 @@ class DataFileReader(ABC):
             return None
         rest = iter(self._run(reader.only(others)(rows)) if others else ())
         return [next(rest) if each is None else pa.chunked_array(each[0]) for each in found]
+
+    def in_memory(self) -> pa.Buffer | None:
+        """All of the file; None if it is not in memory."""
+        if self.is_in_memory:
+            return self._tail
+        return mapped_file(self._store, self.path, self.size_bytes, 0, 0)
 
     def read_table(self, columns: Sequence[str] | None = None, rows: RowRanges | None = None) -> pa.Table:
         """The file as a table by its own schema; `columns` may be dotted paths, None for all.
@@ -273,9 +279,11 @@ def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffe
     def read() -> tuple[pa.Buffer, int]:
         return store.read_range(path, ByteRange(file_size - length, length)), length
 
+    if not has_free_etags(store):
+        return cached_by_path(store, "end of file", path, file_size, read), file_size
     # Local files are in the page cache already; caching them again gains nothing.
-    tail = read()[0] if has_free_etags(store) else cached_by_path(store, "end of file", path, file_size, read)
-    return tail, file_size
+    whole = mapped_file(store, path, file_size, 1, length)
+    return (read()[0] if whole is None else whole.slice(file_size - length)), file_size
 
 
 class FileErrors:

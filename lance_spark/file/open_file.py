@@ -26,17 +26,18 @@ def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) ->
         UnsupportedFeatureError: a version of the format that is not supported.
     """
     if not has_free_etags(store):
-        return _opened(store, path, size)
+        return opened_file(store, path, size)
 
     def opened() -> tuple[DataFileReader, int]:
-        reader = _opened(store, path, size)
+        reader = opened_file(store, path, size)
         return reader, reader.cached_bytes
 
     # Local files only: from other stores the end of the file is cached, which is all that opening needs.
     return cached_by_path(store, "data file", path, size, opened)
 
 
-def _opened(store: ObjectStore, path: str, size: int | None) -> DataFileReader:
+def opened_file(store: ObjectStore, path: str, size: int | None) -> DataFileReader:
+    """As `open_data_file`, for those who keep the reader themselves."""
     with FileErrors(store, path):
         tail, file_size = read_tail(store, path, size)
         footer = Footer.parse(tail, file_size)

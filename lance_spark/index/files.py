@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
-from lance_spark.file.open_file import open_data_file
+from lance_spark.file.open_file import opened_file
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedPage, RowRanges
+from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
+from lance_spark.layouts.in_memory.single_rows import SingleRows
+from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 from lance_spark.storage.mapped import mapped_file, whole_file
 
 Value = TypeVar("Value")
+
+_Rows = SingleRows | StringRows | DictionaryRows
+
+_COPIED_ROWS = 1 << 16
+_SINGLE_ROWS = 1 << 13
+"""Up to this many rows side by side are copied by a call of a kernel for each column; of texts, columns with
+dictionaries, and numbers that can be null, up to the second of these."""
 
 
 class IndexFiles:
@@ -50,10 +61,9 @@ class IndexFiles:
         path = f"{self._folder}/{name}"
 
         def make() -> tuple[IndexFile, int]:
-            reader = open_data_file(self._store, path, size=self._sizes.get(name))
-            if not reader.is_in_memory:
-                # Mapped files are read without requests, from the first read on.
-                whole_file(self._store, path)
+            # Mapped files are read without requests, from the first read on.
+            whole_file(self._store, path)
+            reader = opened_file(self._store, path, self._sizes.get(name))
             return IndexFile(reader, self._store), TAIL_BYTES
 
         return cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
@@ -101,6 +111,7 @@ class IndexFile:
     def __init__(self, reader: DataFileReader, store: ObjectStore) -> None:
         self._reader = reader
         self.store = store
+        self._single_rows: dict[str, _Rows | None] = {}
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
 
@@ -164,7 +175,7 @@ class IndexFile:
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
         try:
-            chunked = self._reader.read_named([*types], rows)
+            chunked = self._copied([*types], rows) or self._reader.read_named([*types], rows)
         except UnsupportedFeatureError as error:
             # Damaged descriptions of pages look like encodings of other releases. Either way the file has no answer.
             raise CorruptFileError(str(error), path=self._reader.path) from error
@@ -173,6 +184,42 @@ class IndexFile:
                 raise CorruptFileError(f"column {name!r} is {column.type}, expected {dtype}", path=self._reader.path)
             _validated(column, self._reader.path)
         return chunked
+
+    def _copied(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.ChunkedArray] | None:
+        """Some columns at rows side by side, from a mapped file; None where the general way has to read them.
+
+        Most files are asked for a few columns and rows once: to prepare the general way would take longer.
+        """
+        reader = self._reader
+        if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
+            return None
+        if rows is not None and rows.num_ranges != 1:
+            return None
+        first, num_rows = (0, reader.num_rows) if rows is None else (int(rows.starts[0]), rows.num_rows)
+        data = reader.in_memory() if 0 < num_rows <= _COPIED_ROWS else None
+        if data is None:
+            return None
+        found = []
+        for column in self._rows_of(reader, names, data):
+            array = column.side_by_side(data, first, num_rows) if isinstance(column, SingleRows) else None
+            if array is None and column is not None and num_rows <= _SINGLE_ROWS:
+                array = column.of_rows(data, np.arange(first, first + num_rows))
+            if array is None:
+                return None
+            found.append(pa.chunked_array([array]))
+        return found
+
+    def _rows_of(self, reader: FileReader, names: Sequence[str], data: pa.Buffer) -> list[_Rows | None]:
+        """Some columns of the mapped file `data`, which are kept; None for those of other kinds."""
+        fields = [self._fields[name] for name in names if name not in self._single_rows]
+        known = [field for field in fields if not field.children and field.id in reader.columns]
+        self._single_rows |= dict.fromkeys([field.name for field in fields])
+        columns = reader.encoded_columns_at([reader.columns[field.id] for field in known])
+        for field, column in zip(known, columns, strict=True):
+            of_column = column, to_arrow_type(field), data
+            rows = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
+            self._single_rows[field.name] = rows
+        return [self._single_rows[name] for name in names]
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """As `IndexFiles.kept`, for this file, as long as it is kept open itself: without a look at the store."""

@@ -8,7 +8,7 @@ as a superset; OR of them is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -105,7 +105,7 @@ class TableRows:
 
     Args:
         fragments: its fragments by id; those whose number of rows is not known are left out.
-        segments: the segments of its indexes.
+        segments: the segments of the indexes of a field.
         stable_row_ids: whether it has stable row ids.
         reuse: the moves of rows that index files may not show yet.
     """
@@ -113,17 +113,16 @@ class TableRows:
     def __init__(
         self,
         fragments: Mapping[int, FragmentRows],
-        segments: Sequence[Segment],
+        segments: Callable[[int], Sequence[Segment]],
         *,
         stable_row_ids: bool,
         reuse: FragmentReuse | None = None,
     ) -> None:
         self._fragments = fragments
-        self._segments: dict[tuple[int, tuple[Step, ...] | None], dict[type[ScalarIndex], list[BoundSegment]]] = {}
-        for segment in segments:
-            of_column = self._segments.setdefault((segment.field_id, segment.json_steps), {})
-            bound = BoundSegment(segment, fragments, stable_row_ids=stable_row_ids, reuse=reuse)
-            of_column.setdefault(segment.index_type, []).append(bound)
+        self._segments = segments
+        self._stable_row_ids = stable_row_ids
+        self._reuse = reuse
+        self._of_fields: dict[int, dict[tuple[Step, ...] | None, dict[type[ScalarIndex], list[BoundSegment]]]] = {}
 
     @cached_property
     def fragment_ids(self) -> pyroaring.BitMap:
@@ -134,7 +133,14 @@ class TableRows:
         self, field_id: int, json_steps: tuple[Step, ...] | None
     ) -> Mapping[type[ScalarIndex], Sequence[BoundSegment]]:
         """The segments on a column, or on a path in a JSON column, by their kind."""
-        return self._segments.get((field_id, json_steps), {})
+        of_field = self._of_fields.get(field_id)
+        if of_field is None:
+            of_field = {}
+            for segment in self._segments(field_id):
+                bound = BoundSegment(segment, self._fragments, stable_row_ids=self._stable_row_ids, reuse=self._reuse)
+                of_field.setdefault(segment.json_steps, {}).setdefault(segment.index_type, []).append(bound)
+            self._of_fields[field_id] = of_field
+        return of_field.get(json_steps, {})
 
 
 @dataclass

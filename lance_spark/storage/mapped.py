@@ -6,8 +6,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.cache import has_free_etags
+from lance_spark.storage.base import ObjectStore
 
 
 class Mapping(Protocol):
@@ -15,6 +14,9 @@ class Mapping(Protocol):
 
     def mapped_file(self, path: str, size: int, requests: int, num_bytes: int) -> pa.Buffer | None:
         """See `mapped_file`."""
+
+    def whole_file(self, path: str) -> pa.Buffer | None:
+        """See `whole_file`."""
 
 
 def mapped_file(store: ObjectStore, path: str, size: int, requests: int, num_bytes: int) -> pa.Buffer | None:
@@ -34,8 +36,5 @@ def whole_file(store: ObjectStore, path: str) -> pa.Buffer | None:
     Raises:
         NotFoundError: the object does not exist.
     """
-    if not has_free_etags(store):
-        return None
-    # A store maps a file when it is read first.
-    store.read_ranges(path, [ByteRange(0, 1)])
-    return mapped_file(store, path, store.size(path), 1, 0)
+    whole = getattr(store, "whole_file", None)
+    return None if whole is None else whole(path)

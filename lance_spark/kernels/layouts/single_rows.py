@@ -334,9 +334,37 @@ def _unpacked_range(source, num_bytes, place, wanted, width, target, block):
     return np.int64(0)
 
 
+@inlined
+def _runs_of_range(chunk, size, size_bytes, place, wanted, width, target):
+    """Copies `wanted` values of a chunk of runs from number `place` on; 0, -1 if the chunk contradicts itself."""
+    header = 2 + 2 * size_bytes
+    position = (header + 7) // 8 * 8
+    if size < header:
+        return np.int64(-1)
+    num_bytes = size_of_values(chunk + 2, size_bytes)
+    num_runs = size_of_values(chunk + 2 + size_bytes, size_bytes)
+    lengths = position + (num_bytes + 7) // 8 * 8
+    if lengths + num_runs > size or num_bytes < num_runs * width:
+        return np.int64(-1)
+    length = pointer_u8(chunk + lengths)
+    stop = place + wanted
+    row = np.int64(0)
+    for run in range(num_runs):
+        after = row + np.int64(length[run])
+        if after > place:
+            value = read_word(chunk + position + run * width, width)
+            for at in range(max(row, place), min(after, stop)):
+                write_word(target + (at - place) * width, width, value)
+        row = after
+        if row >= stop:
+            return np.int64(0)
+    return np.int64(-1)
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, width, values, block):
-    """Copies the values of rows side by side, of pages that are packed, flat or bare, without nulls.
+    """Copies the values of rows side by side, of pages that are packed, flat, bare, or have runs or one value, and no
+    nulls.
 
     Args:
         data, pages, num_pages, chunks, num_chunks: as for `copy_values`.
@@ -376,6 +404,12 @@ def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, widt
                 copy_bytes(target, source + place * width, wanted * width)
             elif count > BLOCK_VALUES or _unpacked_range(source, num_bytes, place, wanted, width, target, block) < 0:
                 return np.int64(-1)
+        elif kind == RUNS and width <= 8 and of_page[2 * num_pages + page] == NO_LEVELS:
+            if _runs_of_range(start, size, size_bytes, place, wanted, width, target) < 0:
+                return np.int64(-1)
+        elif kind == CONSTANT:
+            for i in range(wanted):
+                write_word(target + i * width, width, np.uint64(size_bytes))
         else:
             return np.int64(-1)
         taken += wanted

@@ -26,6 +26,9 @@ _WORDS, _DATA = 0, 1
 """The buffers of a mini-block page."""
 
 _NUM_BUFFERS = 2
+_WITHOUT_CHUNKS = (NULLS, CONSTANT, ZIPPED)
+"""Kinds of pages that are one chunk with all of their rows."""
+
 SMALL_SIZES, LARGE_SIZES = 2, 4
 """Bytes of the sizes in a chunk."""
 
@@ -51,14 +54,9 @@ def form_of_page(
 def table_of_forms(forms: Sequence[Form | None]) -> Int64Array | None:
     """The table of pages; None if a page has no form, or those of chunks have sizes of several widths."""
     known = [form for form in forms if form is not None]
-    if len(known) < len(forms) or len({form[1] for form in known if has_chunks(form[0])}) > 1:
+    if len(known) < len(forms) or len({form[1] for form in known if form[0] not in _WITHOUT_CHUNKS}) > 1:
         return None
     return np.ascontiguousarray(np.array(known, np.int64).T)
-
-
-def has_chunks(kind: int) -> bool:
-    """Whether pages of a kind have chunks; others are one chunk with all of their rows."""
-    return kind not in (NULLS, CONSTANT, ZIPPED)
 
 
 def chunks_of_pages(pages: Sequence[EncodedPage], table: Int64Array, data: pa.Buffer) -> Int64Array | None:
@@ -69,7 +67,7 @@ def chunks_of_pages(pages: Sequence[EncodedPage], table: Int64Array, data: pa.Bu
     """
     if not are_inside(pages, data.size):
         return None
-    numbers = [number for number, kind in enumerate(table[0].tolist()) if has_chunks(kind)]
+    numbers = [number for number, kind in enumerate(table[0].tolist()) if kind not in _WITHOUT_CHUNKS]
     others = [
         (number, *(page.buffers[0] if page.buffers else (0, 0)), page.num_rows)
         for number, page in enumerate(pages)
@@ -95,8 +93,11 @@ def chunks_of_pages(pages: Sequence[EncodedPage], table: Int64Array, data: pa.Bu
 
 def are_inside(pages: Sequence[EncodedPage], size: int) -> bool:
     """Whether a file of `size` bytes has all buffers."""
-    buffers = [buffer for page in pages for buffer in page.buffers]
-    return all(start >= 0 and length >= 0 and start + length <= size for start, length in buffers)
+    for page in pages:
+        for start, length in page.buffers:
+            if start < 0 or length < 0 or start + length > size:
+                return False
+    return True
 
 
 def level_bits(encoding: BlockEncoding | None) -> int | None:

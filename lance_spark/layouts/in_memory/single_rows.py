@@ -106,13 +106,16 @@ class SingleRows:
         Raises:
             CorruptFileError: a page contradicts the format.
         """
-        forms = [
-            _constant_form(values, page, layout) or _form(values, page, layout)
-            for page, layout in zip(pages, layouts, strict=True)
-        ]
-        table = table_of_forms(forms)
-        chunks = None if table is None else chunks_of_pages(pages, table, data)
-        return None if table is None or chunks is None else cls(values, data.size, table, chunks)
+        table = forms_of_pages(values, pages, layouts)
+        return None if table is None else cls.of_forms(values, pages, table, data)
+
+    @classmethod
+    def of_forms(
+        cls, values: FixedWidth, pages: Sequence[EncodedPage], table: Int64Array, data: pa.Buffer
+    ) -> SingleRows | None:
+        """As `of_mini_blocks`, for pages whose `forms_of_pages` are known."""
+        chunks = chunks_of_pages(pages, table, data)
+        return None if chunks is None else cls(values, data.size, table, chunks)
 
     @classmethod
     def of_bare_pages(cls, values: FixedWidth, pages: Sequence[BarePage], data: pa.Buffer) -> SingleRows | None:
@@ -310,11 +313,15 @@ def control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
 def forms_of_pages(
     values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout]
 ) -> Int64Array | None:
-    """int64[3, n]: the kind of each mini-block page, the bytes of sizes in its chunks, and the bits of a level.
-
-    None if a page is of another kind, or holds other values than `values`.
+    """int64[3, n]: the pages as `kernels.layouts.single_rows.copy_values` takes them: those of mini-blocks, and those
+    of one value. None if a page is of another kind, or holds other values than `values`.
     """
-    return table_of_forms([_form(values, page, layout) for page, layout in zip(pages, layouts, strict=True)])
+    return table_of_forms(
+        [
+            _constant_form(values, page, layout) or _form(values, page, layout)
+            for page, layout in zip(pages, layouts, strict=True)
+        ]
+    )
 
 
 def _zipped(

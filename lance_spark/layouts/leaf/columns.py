@@ -12,7 +12,6 @@ from itertools import islice
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
-from lance_spark.layouts.constant.in_memory import ConstantColumn
 from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.merge import merge_columns
 from lance_spark.layouts.mini_block.in_memory import MiniBlockColumn
@@ -93,5 +92,4 @@ def in_memory_column(leaf: Leaf) -> InMemoryColumn | None:
     except (CorruptFileError, UnsupportedFeatureError):
         # Rows of other pages can still be read.
         return None
-    column = leaf.path.data_type, pages, layouts
-    return ConstantColumn.of(*column) or MiniBlockColumn.of(*column)
+    return MiniBlockColumn.of(leaf.path.data_type, pages, layouts)

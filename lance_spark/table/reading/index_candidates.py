@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -300,23 +299,30 @@ class _VersionIndexes:
         self._manifest = manifest
         self._bases = bases
         self._rows: TableRows | None = None
-
-    @cached_property
-    def _segments(self) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
-        """Each index, with its segment; an error if it is damaged, None if this release does not search it."""
-        return [(index, _segment(index, self._bases)) for index in self._indexes if not index.is_system]
+        self._segments: dict[int, Segment | LanceError | None] = {}
+        """By the place of an index its segment; an error if it is damaged, None if this release does not search it."""
 
     def segments(self, field_ids: Set[int]) -> list[Segment]:
         """The segments on some fields that can be searched; there is a warning for each that is damaged."""
         found = []
-        for index, segment in self._segments:
-            if field_ids.isdisjoint(index.message.fields):
-                continue
+        for index, segment in self._on(field_ids):
             if isinstance(segment, Segment):
                 found.append(segment)
             elif segment is not None:
                 warn_unused(index.name, index.uuid, segment)
         return found
+
+    def _on(self, field_ids: Set[int]) -> Iterator[tuple[IndexMetadata, Segment | LanceError | None]]:
+        for place, index in enumerate(self._indexes):
+            if index.is_system or field_ids.isdisjoint(index.message.fields):
+                continue
+            if place not in self._segments:
+                self._segments[place] = _segment(index, self._bases)
+            yield index, self._segments[place]
+
+    def _usable(self, field_id: int) -> list[Segment]:
+        """The segments on a field that can be searched."""
+        return [segment for _, segment in self._on({field_id}) if isinstance(segment, Segment)]
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
@@ -326,7 +332,7 @@ class _VersionIndexes:
             if reuse_index is None or reuse is not None:
                 self._rows = TableRows(
                     _fragment_rows(self._manifest.fragments),
-                    [segment for _, segment in self._segments if isinstance(segment, Segment)],
+                    self._usable,
                     stable_row_ids=self._manifest.has_stable_row_ids,
                     reuse=reuse,
                 )
