@@ -83,4 +83,4 @@ def _rows(part: TextPart, terms: set[str]) -> npt.NDArray[np.uint64]:
             return np.empty(0, np.uint64)
         own = part.postings(number).docs
         docs = own if docs is None else np.intersect1d(docs, own, assume_unique=True)
-    return part.row_ids[docs]
+    return np.empty(0, np.uint64) if docs is None else part.row_ids_at(docs)

@@ -15,12 +15,21 @@ from lance_spark.schema.field import Field
 from lance_spark.schema.logical_type import is_list
 
 
-def member_type(path: Sequence[Field]) -> pa.DataType:
+def member_type(path: Sequence[Field], *, keeps_lists: bool = False) -> pa.DataType:
     """The type of `member_values` for the fields along a path: lists, if one of those around the last is a list."""
     dtype = to_arrow_type(path[-1])
     if not is_in_list(path):
         return dtype
-    return pa.large_list(dtype.value_type if _is_list(dtype) else dtype)
+    if not keeps_lists:
+        return pa.large_list(dtype.value_type if _is_list(dtype) else dtype)
+    for _ in range(list_levels(path[:-1])):
+        dtype = pa.large_list(dtype)
+    return dtype
+
+
+def list_levels(path: Sequence[Field]) -> int:
+    """How many fields along a path are lists."""
+    return sum(is_list(field.logical_type) for field in path)
 
 
 def names_without_items(path: Sequence[Field]) -> tuple[str, ...]:
@@ -48,29 +57,17 @@ def check_path(path: Sequence[Field], column: str, *, in_lists: bool) -> None:
         raise InvalidInputError(f"column {column!r} is inside of a {around}; only members of {kinds} have indexes")
 
 
-def check_one_list(path: Sequence[Field]) -> None:
-    """Whether the items of the lists of a column have one number each.
-
-    Raises:
-        InvalidInputError: their lists are in lists.
-    """
-    if sum(is_list(field.logical_type) for field in path) > 1:
-        column = ".".join(names_without_items(path))
-        raise InvalidInputError(
-            f"document_granularity LIST_ELEMENT needs one list for each row; {column!r} is lists in lists. Use ROW"
-        )
-
-
 def is_in_list(path: Sequence[Field]) -> bool:
     """Whether one of the fields around the last of a path is a list."""
-    return any(is_list(field.logical_type) for field in path[:-1])
+    return list_levels(path[:-1]) > 0
 
 
-def member_values(values: pa.Array, names: Sequence[str]) -> pa.Array:
+def member_values(values: pa.Array, names: Sequence[str], *, keeps_lists: bool = False) -> pa.Array:
     """The values of a member of structs, null where a struct around it is null.
 
     Args:
         names: from the member of `values` down to the last field; items of lists have a name too.
+        keeps_lists: whether lists in lists stay lists, and are not joined.
 
     Returns: where one of the values around the member is a list, one list for each of `values`, which has the members
         of all items in their order. It is empty where a list is null.
@@ -81,15 +78,15 @@ def member_values(values: pa.Array, names: Sequence[str]) -> pa.Array:
     """
     for place, name in enumerate(names):
         if _is_list(values.type):
-            return _flat_lists(values, names[place + 1 :])
+            return _lists_of_members(values, names[place + 1 :], keeps_lists=keeps_lists)
         values = pc.struct_field(values, [name])
     return values
 
 
-def _flat_lists(lists: pa.Array, names: Sequence[str]) -> pa.LargeListArray:
+def _lists_of_members(lists: pa.Array, names: Sequence[str], *, keeps_lists: bool) -> pa.LargeListArray:
     offsets = _offsets(lists)
-    members = member_values(lists.flatten(), names)
-    if _is_list(members.type):
+    members = member_values(lists.flatten(), names, keeps_lists=keeps_lists)
+    if _is_list(members.type) and not keeps_lists:
         offsets = _offsets(members)[offsets]
         members = members.flatten()
     return pa.LargeListArray.from_arrays(pa.array(offsets), members)

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
+from lance_spark.index.text import partition
 from lance_spark.index.text.queries import MatchQuery, PhraseQuery
+from lance_spark.storage.cache import shared
 from lance_spark.table.search import text_columns
 from lance_spark.table.search.text_columns import TextColumns
 
@@ -72,3 +74,31 @@ def test_the_index_of_a_later_version_is_used(tmp_path: Path) -> None:
     after = before.delete("id < 10").drop_index("txt_idx").create_text_index("txt", custom_stop_words=["word3"])
     assert ids(after, query) == []
     assert ids(before, query) == found
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_row_ids_that_take_too_much_memory_are_read_for_the_hits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stable: bool
+) -> None:
+    rows = pa.table({"id": range(3000), "txt": [f"w{n % 7} w{n % 11} u{n}" if n % 5 else None for n in range(3000)]})
+    dataset = lance_spark.write(rows, str(tmp_path), max_rows_per_file=1000, enable_stable_row_ids=stable)
+    dataset = dataset.create_text_index("txt", with_position=True).delete("id % 13 = 2")
+    filters = ["contains_tokens(txt, 'w3 w5')", "lance_match(txt, 'w3')", None]
+    queries = [MatchQuery("u1234", "txt"), MatchQuery("w3 w5", "txt"), PhraseQuery("w3 w5", "txt")]
+
+    def found() -> list[pa.Table]:
+        opened = lance_spark.open(str(tmp_path))
+        searched = [opened.search(query, ["id"], limit) for query in queries for limit in (1, 10, None)]
+        kept = [opened.search(query, ["id"], 10, filter="id % 2 = 0") for query in queries]
+        return [*searched, *kept, *(opened.to_table(["id"], filter=condition) for condition in filters)]
+
+    shared.clear()
+    expected = found()
+    before = shared.num_bytes
+    shared.clear()
+    monkeypatch.setattr(partition, "_MAX_ROWS_SHARE", 0)
+    for table, other in zip(found(), expected, strict=True):
+        assert table.num_rows > 0
+        assert table.equals(other)
+    # Some 2,400 documents have 8 bytes each for their rows, and a byte of four for their lengths.
+    assert shared.num_bytes < before - 2000 * 8

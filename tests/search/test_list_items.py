@@ -149,31 +149,50 @@ def test_items_are_not_compared_with_other_documents(tmp_path: Path) -> None:
         MatchQuery("w1", "l", document_granularity="ITEM")
 
 
-def test_index_of_items_of_lists_in_lists_is_left_alone(tmp_path: Path) -> None:
-    members = pa.struct({"t": pa.string(), "k": pa.list_(pa.string())})
-    structs = pa.array([[{"t": "fox red", "k": ["fox", None]}], None], pa.list_(members))
-    rows = pa.table({"id": [1, 2], "structs": structs, "s": ["fox", "x"]})
-    for _ in range(2):
-        written = lance.write_dataset(rows, str(tmp_path), mode="append")
-    written.create_scalar_index("structs.k", "INVERTED", document_granularity=ELEMENTS)
-    dataset = lance_spark.open(str(tmp_path))
-    before = dataset.list_indices()
-    for changed in (dataset, dataset.optimize_indices(), dataset.compact()):
-        for query in ("fox", MatchQuery("fox", "structs.k")):
-            with pytest.raises(InvalidInputError, match=r"'structs\.k' is lists in lists"):
-                changed.search(query)
-        query = MatchQuery("fox", "structs.k", document_granularity="ROW")
-        assert changed.search(query, ["id"])["id"].to_pylist() == [1, 1]
-        assert changed.search(MatchQuery("fox", "s"), ["id"])["id"].to_pylist() == [1, 1]
-    assert [index["uuid"] for index in dataset.optimize_indices().list_indices()] == [index["uuid"] for index in before]
+ITEMS_OF_LISTS = {"l.k": [(2, [2, 1])], "l.a.t": [(2, [1, 0]), (3, [0, 1])], "l.a.k": [(2, [1, 0, 2])]}
+
+
+@pytest.mark.parametrize("column", ITEMS_OF_LISTS)
+@pytest.mark.parametrize("builder", ["reference", "ours", "both", "nobody"])
+def test_items_of_lists_in_lists_have_a_number_at_each_level(tmp_path: Path, column: str, builder: str) -> None:
+    inner = pa.struct({"t": pa.string(), "k": pa.list_(pa.string())})
+    lists = [
+        None,
+        [],
+        [None, {"k": None, "a": [{"t": "fox", "k": ["x", None, "red fox"]}, None]}, {"k": ["", "fox"], "a": None}],
+        [{"k": ["dog"], "a": [{"t": "dog", "k": []}, {"t": "a fox", "k": None}]}],
+    ]
+    dtype = pa.list_(pa.struct({"k": pa.list_(pa.string()), "a": pa.list_(inner)}))
+    uri = str(tmp_path)
+    written = lance.write_dataset(pa.table({"id": range(4), "l": pa.array(lists, dtype)}), uri)
+    if builder in ("reference", "both"):
+        written.create_scalar_index(column, "INVERTED", document_granularity=ELEMENTS)
+    if builder == "both":
+        more = pa.table({"id": range(10, 14), "l": pa.array(lists, dtype)})
+        lance_spark.write(more, uri, mode="append").optimize_indices(num_indices_to_merge=1)
+    if builder == "ours":
+        lance_spark.open(uri).create_text_index(column, document_granularity="LIST_ELEMENT")
+    query = MatchQuery("fox", column, document_granularity="LIST_ELEMENT")
+    dataset = lance_spark.open(uri)
+    for use_index in (True, False):
+        found = dataset.search(query, ["id"], use_index=use_index)
+        items = sorted(zip(found["id"].to_pylist(), found["_doc_index"].to_pylist(), strict=True))
+        added = [(id_ + 10, item) for id_, item in ITEMS_OF_LISTS[column]] if builder == "both" else []
+        assert items == [*ITEMS_OF_LISTS[column], *added]
+    if builder != "nobody":
+        theirs = lance.dataset(uri).to_table(columns=["id"], full_text_query=reference.MatchQuery("fox", column))
+        keys = zip(theirs["id"].to_pylist(), theirs["_doc_index"].to_pylist(), strict=True)
+        assert sorted(keys) == items
+        scores_of = [sorted(table["_score"].to_pylist()) for table in (theirs, dataset.search(query, ["id"]))]
+        assert scores_of[0] == pytest.approx(scores_of[1], rel=1e-6)
 
 
 def test_rows_have_the_best_score_of_their_items() -> None:
     """As hybrid searches count them."""
-    addresses, items = np.array([3, 3, 7, 9, 9], np.uint64), np.array([0, 4, 1, 0, 1], np.uint32)
+    addresses, items = np.array([3, 3, 7, 9, 9], np.uint64), np.array([[0], [4], [1], [0], [1]], np.uint32)
     found = RowScores(addresses, np.array([1, 2, 3, 5, 4], np.float32), items).by_row()
     assert (found.addresses.tolist(), found.scores.tolist(), found.items) == ([3, 7, 9], [2, 3, 5], None)
-    assert len(RowScores.none(has_items=True).by_row().scores) == 0
+    assert len(RowScores.none(1).by_row().scores) == 0
 
 
 def test_results_of_sql_have_the_numbers_of_items(tmp_path: Path) -> None:

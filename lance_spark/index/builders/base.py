@@ -126,9 +126,9 @@ class IndexBuilder(ABC):
     def supports(cls, dtype: pa.DataType) -> bool:
         """Whether columns of a type can have an index of this kind."""
 
-    @property
-    def needs_one_list(self) -> bool:
-        """Whether a row of the column must be one list at most, not lists in lists."""
+    @classmethod
+    def keeps_lists(cls, parameters: Parameters) -> bool:
+        """Whether lists in lists stay lists in the values that are indexed, or are one list for each row."""
         return False
 
     @classmethod

@@ -14,7 +14,7 @@ from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.inverted import InvertedIndex
 from lance_spark.index.text.build import TextIndexParameters, write_segment_files
-from lance_spark.index.text.items import check_lists
+from lance_spark.index.text.items import levels_of
 from lance_spark.index.text.merge import old_documents
 from lance_spark.index.text.segment import TextSegment, granularity_of
 
@@ -32,8 +32,8 @@ class TextBuilder(IndexBuilder):
     @classmethod
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
         is_code = TextIndexParameters.of(parameters).text.base_tokenizer == "code"
-        if TextIndexParameters.of(parameters).has_items:
-            check_lists(dtype)
+        if cls.keeps_lists(parameters):
+            levels_of(dtype)
         own = {name: value for name, value in parameters.items() if name != _DOCUMENTS}
         return (_CodeBuilder if is_code else TextBuilder)(dtype, own)
 
@@ -41,9 +41,9 @@ class TextBuilder(IndexBuilder):
     def supports(cls, dtype: pa.DataType) -> bool:
         return is_text(dtype) or bool(pa.types.is_large_binary(dtype))
 
-    @property
-    def needs_one_list(self) -> bool:
-        return self._text.has_items
+    @classmethod
+    def keeps_lists(cls, parameters: Parameters) -> bool:
+        return TextIndexParameters.of(parameters).has_items
 
     @classmethod
     def version(cls, *, stable_row_ids: bool) -> int:
@@ -83,7 +83,8 @@ class TextBuilder(IndexBuilder):
 
     @property
     def _text(self) -> TextIndexParameters:
-        return TextIndexParameters.of({**self.parameters, _DOCUMENTS: TEXT if is_text(self.dtype) else JSON})
+        is_json = pa.types.is_large_binary(self.dtype)
+        return TextIndexParameters.of({**self.parameters, _DOCUMENTS: JSON if is_json else TEXT})
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
         self.train_batches(iter([rows]), output)
@@ -96,10 +97,13 @@ class TextBuilder(IndexBuilder):
 
     def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
         parameters = self._text
+        levels = levels_of(self.dtype) if parameters.has_items else 0
         # A segment over no fragment only records what is to be indexed, and can have no files.
         filled = [segment for segment in old if segment.fragment_rows]
-        documents = (found for segment in filled for found in old_documents(segment.files, segment.mapping, parameters))
-        write_segment_files(documents, ((rows.values, rows.ids) for rows in batches), parameters, output)
+        documents = (
+            found for segment in filled for found in old_documents(segment.files, segment.mapping, parameters, levels)
+        )
+        write_segment_files(documents, ((rows.values, rows.ids) for rows in batches), parameters, levels, output)
 
 
 class _CodeBuilder(TextBuilder):

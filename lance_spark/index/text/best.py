@@ -30,18 +30,21 @@ class DocRows:
     """Where the documents of a part are in the table.
 
     Attributes:
-        addresses: uint64[n], of their rows.
+        addresses: uint64[n], of their rows; None if they are the row ids of the part.
         order: uint64[n], ascending in the order of the table; None if that is the order of the documents.
         is_live: uint8[n], 1 for documents whose rows exist; None if all do.
     """
 
-    addresses: npt.NDArray[np.uint64]
+    addresses: npt.NDArray[np.uint64] | None
     order: npt.NDArray[np.uint64] | None
     is_live: npt.NDArray[np.uint8] | None
 
     @classmethod
     def of(
-        cls, addresses: npt.NDArray[np.uint64], exists: npt.NDArray[np.bool_], order: npt.NDArray[np.uint64] | None
+        cls,
+        addresses: npt.NDArray[np.uint64] | None,
+        exists: npt.NDArray[np.bool_],
+        order: npt.NDArray[np.uint64] | None,
     ) -> DocRows:
         """From the addresses (uint64[n]), which of the rows exist (bool[n]), and their order."""
         return cls(addresses, order, None if exists.all() else exists.view(np.uint8))

@@ -25,7 +25,7 @@ from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.items import Granularity, UInt32Array, items_of
 from lance_spark.index.text.posting_lists import BLOCK, PostingLists
-from lance_spark.index.text.stored import ITEM_COLUMN
+from lance_spark.index.text.stored import item_column
 from lance_spark.index.text.transducer import encoded
 
 _PARTITION_TOKENS = 1 << 27
@@ -132,7 +132,7 @@ class Documents:
         tokens: the terms and positions of the documents; those of one document are ordered by position, or by term and
             then by position.
         row_ids: uint64[n]: their rows.
-        items: uint32[n]: their numbers in the lists of these rows; None if documents are rows.
+        items: uint32[n, levels]: their numbers in the lists of these rows; None if documents are rows.
     """
 
     terms: pa.LargeStringArray
@@ -145,6 +145,7 @@ def write_segment_files(
     old: Iterable[Documents],
     batches: Iterable[tuple[pa.Array, npt.NDArray[np.uint64]]],
     parameters: TextIndexParameters,
+    item_levels: int,
     output: Output,
 ) -> None:
     """Writes the files of a segment.
@@ -152,6 +153,7 @@ def write_segment_files(
     Args:
         old: documents of older segments.
         batches: the values of the column and their row ids (uint64[n]).
+        item_levels: how many numbers documents have that are items of lists; 0 for rows.
 
     Raises:
         InvalidInputError: the values are no text.
@@ -159,7 +161,7 @@ def write_segment_files(
         StorageError: the store failed.
     """
     partitions: list[int] = []
-    part = _Part(parameters)
+    part = _Part(parameters, item_levels)
     sources: Iterator[Documents | tuple[pa.Array, npt.NDArray[np.uint64]]] = chain(old, batches)
     for source in sources:
         if isinstance(source, Documents):
@@ -170,7 +172,7 @@ def write_segment_files(
         if part.num_tokens >= _PARTITION_TOKENS or part.num_terms >= _PARTITION_TERMS:
             part.write(len(partitions), output)
             partitions.append(len(partitions))
-            part = _Part(parameters)
+            part = _Part(parameters, item_levels)
     if part.num_tokens or not partitions:
         part.write(len(partitions), output)
         partitions.append(len(partitions))
@@ -193,8 +195,9 @@ def _format(parameters: TextIndexParameters) -> dict[str, str]:
 class _Part:
     """A partition in memory."""
 
-    def __init__(self, parameters: TextIndexParameters) -> None:
+    def __init__(self, parameters: TextIndexParameters, item_levels: int) -> None:
         self._parameters = parameters
+        self._item_levels = item_levels
         self._analyzer = analyzer_of(parameters.text)
         self._texts: list[AnalyzedTexts] = []
         self._row_ids: list[npt.NDArray[np.uint64]] = [np.empty(0, np.uint64)]
@@ -208,7 +211,7 @@ class _Part:
 
     def add(self, values: pa.Array, row_ids: npt.NDArray[np.uint64]) -> None:
         items = None
-        if self._parameters.has_items:
+        if self._item_levels:
             values, owners, items = items_of(values)
             row_ids = row_ids[owners]
         self._add(self._analyzer.analyze(values), row_ids, items)
@@ -237,7 +240,8 @@ class _Part:
         _write_tokens(number, terms, output)
         del terms
         counts = np.concatenate([np.empty(0, np.int64), *(np.diff(found.offsets) for found in self._texts)])
-        items = np.concatenate([np.empty(0, np.uint32), *self._items]) if self._parameters.has_items else None
+        none = np.empty((0, self._item_levels), np.uint32)
+        items = np.concatenate([none, *self._items]) if self._item_levels else None
         is_document = counts > 0 if items is None else np.ones(len(counts), np.bool_)
         lengths = counts[is_document]
         tokens = np.concatenate([np.empty(0, np.int32), *(found.terms for found in self._texts)])
@@ -275,7 +279,7 @@ def _write_docs(
 ) -> None:
     columns = {"_rowid": pa.array(row_ids), "_num_tokens": pa.array(lengths.astype(np.uint32))}
     if items is not None:
-        columns[ITEM_COLUMN] = pa.array(items)
+        columns |= {item_column(level): pa.array(numbers) for level, numbers in enumerate(items.T)}
     fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
     table = pa.table(list(columns.values()), schema=pa.schema(fields))
     output.write(f"part_{number}_docs.lance", table, {"total_tokens": str(int(lengths.sum()))})

@@ -1,6 +1,7 @@
-"""Documents that are the items of lists: each has a number within its row, and a place in the order of the table.
+"""Documents that are the items of lists: each has a number within its list, and a place in the order of the table.
 
-All items of a list are documents, those without terms and nulls included, as in the reference library.
+All items of a list are documents, those without terms and nulls included, as in the reference library. Where lists are
+in lists, the items of the innermost ones are, and have a number at each level: that of the list around comes first.
 """
 
 from __future__ import annotations
@@ -45,51 +46,61 @@ class Granularity(str, Enum):
 
 
 def items_of(lists: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64], UInt32Array]:
-    """(the items of all lists, int64[n]: the list of each, uint32[n]: its number in the list).
+    """(the items of all innermost lists, int64[n]: the value that each is in, uint32[n, levels]: its numbers).
 
     Raises:
         InvalidInputError: the values are not lists.
     """
-    check_lists(lists.type)
-    counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    owners = np.repeat(np.arange(len(lists)), counts)
-    numbers = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return lists.flatten(), owners, numbers.astype(np.uint32)
+    owners, numbers = np.arange(len(lists)), np.empty((len(lists), 0), np.uint32)
+    for _ in range(levels_of(lists.type)):
+        counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        places = np.repeat(np.arange(len(lists)), counts)
+        own = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        owners, numbers = owners[places], np.column_stack([numbers[places], own.astype(np.uint32)])
+        lists = lists.flatten()
+    return lists, owners, numbers
 
 
-def check_lists(dtype: pa.DataType) -> None:
-    """Whether values of a type can have items as documents.
+def levels_of(dtype: pa.DataType) -> int:
+    """How many numbers an item of values of a type has: one for each level of lists.
 
     Raises:
-        InvalidInputError: they are not lists.
+        InvalidInputError: the values are not lists.
     """
-    if not (pa.types.is_list(dtype) or pa.types.is_large_list(dtype)):
+    levels = 0
+    inner = dtype
+    while pa.types.is_list(inner) or pa.types.is_large_list(inner):
+        levels, inner = levels + 1, inner.value_type
+    if not levels:
         raise InvalidInputError(f"document_granularity LIST_ELEMENT needs lists of strings, not {dtype}")
+    return levels
 
 
 def keys_of(rows: UInt64Array, items: UInt32Array | None) -> npt.NDArray[np.generic]:
-    """Numbers or bytes that are ordered, and equal, as rows (uint64[n]) and items in them are."""
+    """Numbers or bytes that are ordered, and equal, as rows (uint64[n]) and items in them (uint32[n, levels]) are."""
     if items is None:
         return rows
-    parts = np.empty((len(rows), 12), np.uint8)
+    size = 8 + 4 * items.shape[1]
+    parts = np.empty((len(rows), size), np.uint8)
     parts[:, :8] = rows.astype(">u8").view(np.uint8).reshape(-1, 8)
-    parts[:, 8:] = items.astype(">u4").view(np.uint8).reshape(-1, 4)
-    return parts.view("S12").ravel()
+    parts[:, 8:] = items.astype(">u4").view(np.uint8).reshape(-1, size - 8)
+    return parts.view(f"S{size}").ravel()
 
 
 def of_keys(keys: npt.NDArray[np.generic]) -> tuple[UInt64Array, UInt32Array | None]:
     """The rows and items of `keys_of`."""
     if keys.dtype == np.uint64:
         return keys.astype(np.uint64, copy=False), None
-    parts = np.ascontiguousarray(keys).view(np.uint8).reshape(-1, 12)
+    parts = np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), keys.dtype.itemsize)
     rows = np.ascontiguousarray(parts[:, :8]).view(">u8").ravel()
-    return rows.astype(np.uint64), np.ascontiguousarray(parts[:, 8:]).view(">u4").ravel().astype(np.uint32)
+    return rows.astype(np.uint64), np.ascontiguousarray(parts[:, 8:]).view(">u4").astype(np.uint32)
 
 
 def ascend(rows: UInt64Array, items: UInt32Array | None) -> bool:
     """Whether documents ascend, without equal ones."""
-    found: int = order_of(address_of(rows), 0 if items is None else address_of(items), len(rows))
-    return found == 1
+    if items is None:
+        return int(order_of(address_of(rows), 0, 0, len(rows))) == 1
+    return int(order_of(address_of(rows), address_of(items), items.shape[1], len(rows))) == 1
 
 
 def ranks_of(rows: UInt64Array, items: UInt32Array | None) -> UInt64Array:
@@ -97,5 +108,5 @@ def ranks_of(rows: UInt64Array, items: UInt32Array | None) -> UInt64Array:
     if items is None:
         return rows
     ranks = np.empty(len(rows), np.uint64)
-    ranks[np.lexsort((items, rows))] = np.arange(len(rows), dtype=np.uint64)
+    ranks[np.lexsort((*items.T[::-1], rows))] = np.arange(len(rows), dtype=np.uint64)
     return ranks

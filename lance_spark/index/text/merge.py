@@ -23,11 +23,14 @@ IdMapping = Callable[[npt.NDArray[np.uint64]], tuple[npt.NDArray[np.bool_], npt.
 """From row ids (uint64[n]) to which of them are kept (bool[n]), and the new ids of those (uint64[k])."""
 
 
-def old_documents(files: IndexFiles, mapping: IdMapping, parameters: TextIndexParameters) -> Iterator[Documents]:
+def old_documents(
+    files: IndexFiles, mapping: IdMapping, parameters: TextIndexParameters, item_levels: int
+) -> Iterator[Documents]:
     """The documents of a segment that are kept, partition by partition.
 
     Args:
         parameters: of the new segment.
+        item_levels: how many numbers its documents have that are items of lists; 0 for rows.
 
     Raises:
         UnsupportedFeatureError: the segment was built with other parameters, or its positions are stored one by one.
@@ -40,7 +43,7 @@ def old_documents(files: IndexFiles, mapping: IdMapping, parameters: TextIndexPa
             feature="merging text segments",
         )
     for part in segment.partitions:
-        if (part.items is not None) != parameters.has_items:
+        if part.item_levels != item_levels:
             raise UnsupportedFeatureError(
                 "the documents of a text segment are others than its details say; it is not merged",
                 feature="merging text segments",

@@ -85,10 +85,19 @@ class TextPart(ABC):
     def row_ids(self) -> npt.NDArray[np.uint64]:
         """uint64[num_docs]: the row of each document."""
 
+    def row_ids_at(self, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
+        """uint64[n]: the rows of documents (int32[n], ascending, distinct)."""
+        return self.row_ids[docs]
+
     @property
     def items(self) -> UInt32Array | None:
-        """uint32[num_docs]: the number of each document in the list of its row; None if documents are rows."""
+        """uint32[num_docs, levels]: the numbers of documents in the lists of their rows; None if documents are rows."""
         return None
+
+    @property
+    def item_levels(self) -> int:
+        """How many numbers documents have that are items of lists; 0 for rows."""
+        return 0 if self.items is None else int(self.items.shape[1])
 
 
 class AnalyzedPart(TextPart):
@@ -103,7 +112,7 @@ class AnalyzedPart(TextPart):
         positions: int32[m], their positions.
         offsets: int64[n + 1], where the tokens of each row start.
         row_ids: uint64[n]; rows without terms are no documents.
-        items: uint32[n], of documents that are items of lists.
+        items: uint32[n, levels], of documents that are items of lists.
     """
 
     has_positions = True

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import takewhile
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,12 @@ from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.part import Postings, TextPart
 from lance_spark.index.text.stored import (
     BLOBS,
-    ITEM_COLUMN,
     BlockBounds,
     DecodedBlocks,
     StoredList,
     StoredPositions,
     blobs_of,
+    item_column,
     room_for_positions,
 )
 from lance_spark.index.text.transducer import Transducer
@@ -48,23 +49,32 @@ _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
 _MAX_DECODED_SHARE = 1 / 16
 """A posting list of which the decoded documents would take more of the cache is decoded block by block each time."""
+_MAX_ROWS_SHARE = 1 / 16
+"""Row ids of documents that would take more of the cache are read from the file, those of the hits each time."""
 _RARE_SHARE = 64
 """A term that less than one in this many documents has is looked up in its posting list."""
+_FEW_OF = 8
+"""Up to this share of the row ids are read one by one."""
+_MAX_LEVELS = 64
+"""Of lists in lists."""
 _MAX_FOUND = 1024
 """Terms whose numbers are remembered: a search asks for each of its terms several times."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Documents:
-    row_ids: npt.NDArray[np.uint64]
+    """All documents; `row_ids` is None where they would take too much of the cache."""
+
+    row_ids: npt.NDArray[np.uint64] | None
     ascend: bool
-    lengths: npt.NDArray[np.uint32]
+    lengths: npt.NDArray[np.unsignedinteger[Any]]
     total_tokens: int
     items: UInt32Array | None
 
     @property
     def nbytes(self) -> int:
-        return self.row_ids.nbytes + self.lengths.nbytes + (0 if self.items is None else self.items.nbytes)
+        arrays = (self.row_ids, self.lengths, self.items)
+        return sum(array.nbytes for array in arrays if array is not None)
 
 
 class Partition(TextPart):
@@ -92,7 +102,7 @@ class Partition(TextPart):
         self.has_varints = self.lists_file.metadata.get("posting_tail_codec", "fixed32_v1") == "varint_delta_v1"
         self._check_format()
         documents = self._documents
-        self.num_docs = len(documents.row_ids)
+        self.num_docs = len(documents.lengths)
         self.total_tokens = documents.total_tokens
         self.has_shared_positions = self.lists_file.has("_compressed_position")
         self.has_positions = self.has_shared_positions or self.lists_file.has("_position")
@@ -178,7 +188,14 @@ class Partition(TextPart):
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
-        return self._documents.row_ids
+        kept = self._documents.row_ids
+        return self._read_row_ids(None) if kept is None else kept
+
+    def row_ids_at(self, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
+        kept = self._documents.row_ids
+        if kept is None and len(docs) * _FEW_OF < self.num_docs:
+            return self._read_row_ids(RowRanges.of_numbers(docs.astype(np.int64)))
+        return (self.row_ids if kept is None else kept)[docs]
 
     @property
     def items(self) -> UInt32Array | None:
@@ -214,7 +231,11 @@ class Partition(TextPart):
             raise file.damaged(f"a token dictionary of the format {self._token_format!r} with {file.num_rows} rows")
         data, length = file.columns({"_token_fst_bytes": pa.large_binary(), "_token_total_length": pa.uint64()})
         require_no_nulls(file, [data, length])
-        return Transducer.of(np.frombuffer(data[0].as_buffer(), np.uint8), length[0].as_py())
+        # Arrow copies the bytes of a scalar.
+        blobs, ends = blobs_of(data)
+        value, whole = blobs[ends[0] : ends[1]], file.in_memory(0, 0)
+        is_mapped = whole is not None and whole.address <= address_of(value) < whole.address + whole.size
+        return Transducer.of(value, length[0].as_py(), is_mapped=is_mapped)
 
     def _checked(self, dictionary: Dictionary) -> Dictionary:
         numbers = dictionary.numbers
@@ -226,14 +247,12 @@ class Partition(TextPart):
 
     def _read_documents(self) -> _Documents:
         file = self.documents_file
-        if file.has("_doc_index_1"):
-            raise file.damaged("documents that are items of lists in lists are not supported")
-        has_items = file.has(ITEM_COLUMN)
-        types = {"_rowid": pa.uint64(), "_num_tokens": pa.uint32(), **({ITEM_COLUMN: pa.uint32()} if has_items else {})}
+        of_items = list(takewhile(file.has, map(item_column, range(_MAX_LEVELS))))
+        types = {"_rowid": pa.uint64(), "_num_tokens": pa.uint32(), **dict.fromkeys(of_items, pa.uint32())}
         columns = file.columns(types)
         require_no_nulls(file, columns)
         row_ids, lengths, *numbers = [column.to_numpy() for column in columns]
-        items = numbers[0] if has_items else None
+        items = np.column_stack(numbers) if numbers else None
         is_ascending = ascend(row_ids, items)
         # An update can leave the old document of a stable row id beside the new one.
         if not is_ascending and len(np.unique(keys_of(row_ids, items))) < len(row_ids):
@@ -241,7 +260,16 @@ class Partition(TextPart):
         total = int(lengths.sum(dtype=np.int64))
         if self.block == _QUANTIZED_BLOCK:
             lengths = decode_length(encode_length(lengths.astype(np.int64))).astype(np.uint32)
-        return _Documents(row_ids, is_ascending, lengths, total, items)
+        if row_ids.nbytes <= shared.max_bytes * _MAX_ROWS_SHARE:
+            return _Documents(row_ids, is_ascending, lengths, total, items)
+        narrow = lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))))
+        return _Documents(None, is_ascending, narrow, total, items)
+
+    def _read_row_ids(self, rows: RowRanges | None) -> npt.NDArray[np.uint64]:
+        columns = self.documents_file.columns({"_rowid": pa.uint64()}, rows)
+        require_no_nulls(self.documents_file, columns)
+        found: npt.NDArray[np.uint64] = columns[0].to_numpy()
+        return found
 
     def _read_stored(self, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
         """The posting lists of ascending terms, and their bytes."""

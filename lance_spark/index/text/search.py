@@ -42,7 +42,7 @@ class RowScores:
     Attributes:
         addresses: uint64[n], ascending; distinct for rows.
         scores: float32[n].
-        items: uint32[n], the numbers of items in the lists of their rows, ascending in each; None for rows.
+        items: uint32[n, levels], the numbers of items in the lists of their rows, ascending in each; None for rows.
     """
 
     addresses: npt.NDArray[np.uint64]
@@ -50,9 +50,9 @@ class RowScores:
     items: UInt32Array | None = None
 
     @classmethod
-    def none(cls, *, has_items: bool = False) -> RowScores:
-        """No rows, or no items."""
-        items = np.empty(0, np.uint32) if has_items else None
+    def none(cls, item_levels: int = 0) -> RowScores:
+        """No rows, or no items of lists, which have a number at each of some levels."""
+        items = np.empty((0, item_levels), np.uint32) if item_levels else None
         return cls(np.empty(0, np.uint64), np.empty(0, np.float32), items)
 
     @classmethod
@@ -105,11 +105,17 @@ class Source:
                 is_ascending = self.part.row_ids_ascend
             else:
                 is_ascending = ascend(addresses, items)
-            rows = DocRows.of(addresses, exists, None if is_ascending else ranks_of(addresses, items))
-            own = (None if addresses is row_ids else rows.addresses, None if items is None else rows.order)
-            return rows, sum(0 if array is None else array.nbytes for array in (*own, rows.is_live))
+            order = None if is_ascending else ranks_of(addresses, items)
+            rows = DocRows.of(None if addresses is row_ids else addresses, exists, order)
+            own = (rows.addresses, rows.order, rows.is_live)
+            return rows, sum(0 if array is None else array.nbytes for array in own)
 
         return cached_part(self, "rows", make)
+
+    def addresses_of(self, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
+        """uint64[n]: the rows of documents (int32[n], ascending, distinct)."""
+        known = self.rows().addresses
+        return self.part.row_ids_at(docs) if known is None else known[docs]
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class TextColumn:
         parameters: how the words of queries are analyzed.
         indexed: the parts of the index.
         scanned: rows without an index, or None.
-        has_items: whether documents are items of lists.
+        item_levels: how many numbers documents have that are items of lists; 0 for rows.
         other_indexed, other_scanned: parts of the same column in other partitions of the table, which count for the
             statistics.
     """
@@ -128,7 +134,7 @@ class TextColumn:
     parameters: TextParameters
     indexed: tuple[Source, ...]
     scanned: Source | None
-    has_items: bool = False
+    item_levels: int = 0
     other_indexed: tuple[TextPart, ...] = ()
     other_scanned: tuple[TextPart, ...] = ()
 
@@ -207,7 +213,7 @@ def _column(query: MatchQuery | PhraseQuery, columns: Columns) -> TextColumn:
 def _check_documents(query: TextQuery, columns: Columns) -> None:
     """Items of lists are compared with items of the same column only."""
     leaves = list(query.leaves())
-    has_items = [_column(leaf, columns).has_items for leaf in leaves]
+    has_items = [_column(leaf, columns).item_levels > 0 for leaf in leaves]
     if any(has_items) and not (all(has_items) and len({leaf.column for leaf in leaves}) == 1):
         raise InvalidInputError(
             "the items of a list column cannot be searched together with rows or with another column; set "
@@ -277,14 +283,14 @@ def _found(
             else:
                 items = source.part.items
                 own = None if items is None else items[docs.docs]
-                found.append(RowScores(rows.addresses[docs.docs], docs.scores, own))
+                found.append(RowScores(source.addresses_of(docs.docs), docs.scores, own))
             if limit:
                 scores = -np.sort(-np.concatenate([scores, found[-1].scores]))[:limit]
-    return _joined(found) if found else RowScores.none(has_items=column.has_items)
+    return _joined(found) if found else RowScores.none(column.item_levels)
 
 
 def _located(source: Source, found: DocScores) -> RowScores:
-    addresses, exists = source.locate(source.part.row_ids[found.docs])
+    addresses, exists = source.locate(source.part.row_ids_at(found.docs))
     items = source.part.items
     return RowScores(addresses, found.scores, None if items is None else items[found.docs]).keep(exists)
 

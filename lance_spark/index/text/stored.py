@@ -11,8 +11,11 @@ import pyarrow as pa
 from lance_spark.index.files import IndexFile
 
 BLOBS = pa.list_(pa.large_binary())
-ITEM_COLUMN = "_doc_index_0"
-"""Of the documents that are items of lists: their numbers in the lists."""
+
+
+def item_column(level: int) -> str:
+    """The column of documents that are items of lists with their numbers at a level of lists, from 0."""
+    return f"_doc_index_{level}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,15 @@ class Transducer:
     Attributes:
         data: uint8, with header and footer.
         total_bytes: of all terms together.
+        is_mapped: whether `data` is a part of a mapped file, which takes no memory of its own.
     """
 
     data: npt.NDArray[np.uint8]
     total_bytes: int
+    is_mapped: bool = False
 
     @classmethod
-    def of(cls, data: npt.NDArray[np.uint8], total_bytes: int) -> Transducer:
+    def of(cls, data: npt.NDArray[np.uint8], total_bytes: int, *, is_mapped: bool = False) -> Transducer:
         """The transducer of these bytes, whose terms have `total_bytes` together.
 
         Raises:
@@ -47,7 +49,7 @@ class Transducer:
             raise CorruptFileError(f"a token dictionary of {size} bytes claims {count} terms of {total_bytes} bytes")
         if _checksum(data[:-_CHECKSUM]) != bytes(data[-_CHECKSUM:]):
             raise CorruptFileError(f"the checksum of a token dictionary of {count} terms is wrong")
-        return cls(data, total_bytes)
+        return cls(data, total_bytes, is_mapped)
 
     def __len__(self) -> int:
         return _count(self.data)
@@ -55,7 +57,7 @@ class Transducer:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.data.nbytes
+        return 0 if self.is_mapped else self.data.nbytes
 
     def find(self, term: str) -> int | None:
         """The number of a term; None if it is not here.

@@ -7,14 +7,14 @@ import numpy as np
 from lance_spark.kernels.jit import kernel, pointer_u32, pointer_u64
 
 
-@kernel("int64(int64, int64, int64)")
-def order_of(rows_at, items_at, count):
+@kernel("int64(int64, int64, int64, int64)")
+def order_of(rows_at, items_at, levels, count):
     """1 if documents ascend, 0 if they do but for equal ones, -1 if a row comes after a later one.
 
     Args:
         rows_at: u64[count].
-        items_at: u32[count], ascending among documents of the same row or else taken for equal ones; 0 if documents
-            are rows.
+        items_at: u32[count, levels], ascending among documents of the same row or else taken for equal ones; 0 if
+            documents are rows.
     """
     rows = pointer_u64(rows_at)
     descends = False
@@ -28,5 +28,11 @@ def order_of(rows_at, items_at, count):
         items = pointer_u32(items_at)
         is_equal = False
         for i in range(1, count):
-            is_equal |= (rows[i] == rows[i - 1]) & (items[i] <= items[i - 1])
+            if rows[i] != rows[i - 1]:
+                continue
+            at = i * levels
+            last = at + levels - 1
+            while at < last and items[at] == items[at - levels]:
+                at += 1
+            is_equal |= items[at] <= items[at - levels]
     return np.int64(0) if is_equal else np.int64(1)

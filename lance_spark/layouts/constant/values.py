@@ -77,6 +77,10 @@ def repeated_leaf(value: pa.Array) -> Leaf:
 
 
 def _repeated(value: pa.Array, num_values: int) -> list[pa.Buffer]:
+    if num_values == 1 and value.offset == 0:
+        # A view: large values, such as the dictionaries of text indexes, stay in mapped files.
+        own: list[pa.Buffer] = value.buffers()[1:]
+        return own
     number = _NUMBERS.get(value.type.bit_width) if _is_plain(value.type) else None
     if number is None:
         buffers: list[pa.Buffer] = pa.repeat(value[0], num_values).buffers()[1:]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.base import IndexBuilder
 from lance_spark.index.builders.kinds import builder_named
-from lance_spark.index.members import check_one_list, check_path, member_type, names_without_items
+from lance_spark.index.members import check_path, member_type, names_without_items
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.manifests.index_section import parse_indices
@@ -101,10 +101,18 @@ def define_beside(
         path = ".".join(names_without_items(along))
         name = _free_name(path + builder_type.name_suffix(checked), builder_type, field, existing)
     _check_name(name, field, existing)
-    builder = builder_type.made(dtype, checked)
-    if builder.needs_one_list:
-        check_one_list(along)
-    return IndexDefinition(name, names, field, builder)
+    return IndexDefinition(name, names, field, made_over(along, builder_type, checked))
+
+
+def made_over(
+    path: Sequence[Field], builder_type: type[IndexBuilder], parameters: Mapping[str, object]
+) -> IndexBuilder:
+    """The builder of an index of the column at the end of `path`.
+
+    Raises:
+        InvalidInputError: the parameters do not fit the column.
+    """
+    return builder_type.made(member_type(path, keeps_lists=builder_type.keeps_lists(parameters)), parameters)
 
 
 def find_column(schema: LanceSchema, column: str, *, in_lists: bool = False) -> tuple[Field, ...]:

@@ -11,7 +11,7 @@ from lance_spark.index.builders.base import IndexBuilder, OldSegment
 from lance_spark.index.builders.kinds import builder_of
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.members import check_one_list, is_member, member_type
+from lance_spark.index.members import is_member, member_type
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -20,7 +20,7 @@ from lance_spark.table.indexes.commit import replace_segments
 from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import again_if_removed, removing_on_failure
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
-from lance_spark.table.indexes.definition import IndexDefinition, field_path
+from lance_spark.table.indexes.definition import IndexDefinition, field_path, made_over
 from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches, values_of_rows
 from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
@@ -180,13 +180,10 @@ def definition_over(
     name: str, path: tuple[Field, ...], builder_type: type[IndexBuilder], parameters: Mapping[str, object]
 ) -> IndexDefinition | None:
     """The index of the column at the end of `path`; None if the column cannot have it."""
-    dtype = member_type(path)
-    if not builder_type.supports(dtype):
+    if not builder_type.supports(member_type(path)):
         return None
     try:
-        builder = builder_type.made(dtype, parameters)
-        if builder.needs_one_list:
-            check_one_list(path)
+        builder = made_over(path, builder_type, parameters)
     except InvalidInputError:
         # Parameters that do not fit the column: its rows are scanned.
         return None

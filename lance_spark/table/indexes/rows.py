@@ -121,8 +121,8 @@ def indexed_rows(batches: Sequence[pa.RecordBatch], manifest: Manifest, definiti
 
 
 def _values(batch: pa.RecordBatch, definition: IndexDefinition) -> pa.Array:
-    path = definition.column
-    return member_values(batch.column(path[0]), path[1:])
+    path, builder = definition.column, definition.builder
+    return member_values(batch.column(path[0]), path[1:], keeps_lists=builder.keeps_lists(builder.parameters))
 
 
 def live_row_ids(fragments: Collection[DataFragment], bases: Bases) -> UInt64Array:

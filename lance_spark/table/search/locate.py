@@ -39,7 +39,7 @@ class RowLocator:
 
     def _exist(self, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         # Addresses of documents that are items of lists repeat.
-        if order_of(address_of(addresses), 0, len(addresses)) < 0:
+        if order_of(address_of(addresses), 0, 0, len(addresses)) < 0:
             order = np.argsort(addresses)
             unordered = np.empty(len(addresses), np.bool_)
             unordered[order] = self._exist(addresses[order])

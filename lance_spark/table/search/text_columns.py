@@ -14,10 +14,10 @@ import pyroaring
 from lance_spark.analysis.analyzer import is_text
 from lance_spark.analysis.parameters import JSON, TEXT, TextParameters
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.index.members import check_one_list, check_path, member_type, member_values
+from lance_spark.index.members import check_path, member_type, member_values
 from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.found import FoundPart
-from lance_spark.index.text.items import Granularity, check_lists, items_of
+from lance_spark.index.text.items import Granularity, items_of, levels_of
 from lance_spark.index.text.part import AnalyzedPart, TextPart
 from lance_spark.index.text.search import Columns, Source, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
@@ -137,22 +137,22 @@ class TextColumns:
     def analyzed(self, name: str, fragment_ids: pyroaring.BitMap, parameters: TextParameters) -> AnalyzedPart:
         """The texts of a column in some fragments, with rows as documents. Raises as calls."""
         fragments = [fragment for fragment in self._manifest.fragments if fragment.id in fragment_ids]
-        return self._analyzed(self._names(name), fragments, parameters, has_items=False)
+        return self._analyzed(self._names(name), fragments, parameters, 0)
 
     def _make(self, name: str, needs_positions: bool, granularity: str | None) -> TextColumn:
         column = self._covered(name, needs_positions, granularity)
-        has_items = column.granularity is Granularity.LIST_ELEMENT
+        levels = column.item_levels
         indexed = tuple(source for item in column.used for source in item.sources)
         if not column.others:
-            return TextColumn(column.parameters, indexed, None, has_items)
-        known = None if needs_positions or has_items else self._known.get(name)
+            return TextColumn(column.parameters, indexed, None, levels)
+        known = None if needs_positions or levels else self._known.get(name)
         ids = {fragment.id for fragment in column.others}
         if known is not None and known.parameters == column.parameters and set(known.fragment_ids) == ids:
             part: TextPart = known.found
         else:
             # Also where an index has become readable or unreadable meanwhile.
-            part = self._analyzed(column.names, column.others, column.parameters, has_items=has_items)
-        return TextColumn(column.parameters, indexed, Source(part, _all_exist), has_items)
+            part = self._analyzed(column.names, column.others, column.parameters, levels)
+        return TextColumn(column.parameters, indexed, Source(part, _all_exist), levels)
 
     def _names(self, name: str) -> tuple[str, ...]:
         return tuple(field.name for field in self._path(name))
@@ -169,9 +169,8 @@ class TextColumns:
             raise InvalidInputError(f"column {name!r} is {dtype}; text search needs strings, lists of strings or JSON")
         names = tuple(field.name for field in path)
         documents = self.granularity(name, granularity)
-        if documents is Granularity.LIST_ELEMENT:
-            check_lists(dtype)
-            check_one_list(path)
+        has_items = documents is Granularity.LIST_ELEMENT
+        levels = levels_of(member_type(path, keeps_lists=True)) if has_items else 0
         found = self._indexes.segments(path, documents)
         parameters = self._parameters_of(path, documents, found) or self.shared.parameters(name, documents)
         parameters = parameters or TextParameters(lance_tokenizer=JSON if is_json else TEXT)
@@ -187,7 +186,7 @@ class TextColumns:
         covered = {fragment.id for item in used for fragment in item.fragments}
         is_enough = self._fast_search and bool(used)
         others = [] if is_enough else [item for item in self._manifest.fragments if item.id not in covered]
-        return _Covered(names, parameters, used, others, documents)
+        return _Covered(names, parameters, used, others, documents, levels)
 
     def own_granularities(self, name: str) -> set[Granularity]:
         """What the documents of the indexes of a column are."""
@@ -209,8 +208,7 @@ class TextColumns:
         names: tuple[str, ...],
         fragments: Sequence[DataFragment],
         parameters: TextParameters,
-        *,
-        has_items: bool,
+        item_levels: int,
     ) -> AnalyzedPart:
         scan = Scan.of(
             self._schema,
@@ -220,12 +218,13 @@ class TextColumns:
             stable_row_ids=self._manifest.has_stable_row_ids,
         )
         analyzer = analyzer_of(parameters)
-        pieces, rows, items = [], [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+        pieces, rows, items = [], [np.empty(0, np.uint64)], [np.empty((0, item_levels), np.uint32)]
         for fragment in fragments:
             for batch in scan.read_fragment(fragment):
-                values = member_values(batch.column(batch.schema.get_field_index(names[0])), names[1:])
+                column = batch.column(batch.schema.get_field_index(names[0]))
+                values = member_values(column, names[1:], keeps_lists=item_levels > 0)
                 addresses = batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy()
-                if has_items:
+                if item_levels:
                     values, owners, numbers = items_of(values)
                     addresses = addresses[owners]
                     items.append(numbers)
@@ -238,7 +237,7 @@ class TextColumns:
             np.concatenate([np.empty(0, np.int32), *(piece.positions for piece in pieces)]),
             np.cumsum(counts),
             np.concatenate(rows),
-            np.concatenate(items) if has_items else None,
+            np.concatenate(items) if item_levels else None,
         )
 
 
@@ -269,6 +268,7 @@ class _Covered:
     used: Sequence[Covering]
     others: list[DataFragment]
     granularity: Granularity
+    item_levels: int
 
 
 def _all_exist(addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:

@@ -28,7 +28,7 @@ from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, Shar
 SCORE_FIELD = pa.field(SCORE, pa.float32())
 
 ITEM_FIELD = pa.field(ITEM, pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False)
-"""Of results that are items of lists: their numbers in the lists, from 0."""
+"""Of results that are items of lists: their numbers in the lists, from 0, outer lists first."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,8 @@ def _scored(
 ) -> pa.Table:
     if items is not None:
         check_added_columns(rows.schema, (ITEM,))
-        numbers = pa.ListArray.from_arrays(pa.array(np.arange(len(items) + 1, dtype=np.int32)), pa.array(items))
+        offsets = items.shape[1] * np.arange(len(items) + 1, dtype=np.int32)
+        numbers = pa.ListArray.from_arrays(pa.array(offsets), pa.array(items.ravel()))
         rows = rows.append_column(ITEM_FIELD, numbers.cast(ITEM_FIELD.type))
     return rows.append_column(SCORE_FIELD, pa.array(scores)) if request.with_score else rows
 

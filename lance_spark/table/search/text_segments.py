@@ -12,6 +12,7 @@ import pyroaring
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
+from lance_spark.index.members import list_levels
 from lance_spark.index.segments import warn_unused
 from lance_spark.index.text.items import Granularity
 from lance_spark.index.text.search import Locate, Source
@@ -65,9 +66,10 @@ class TextIndexes:
     def segments(self, path: Sequence[Field], granularity: Granularity) -> list[Covering]:
         """The segments of the best index of a field that can be read, without overlaps."""
         own = [index for index, documents in self._of(path) if documents is granularity]
+        levels = list_levels(path) if granularity is Granularity.LIST_ELEMENT else 0
         found: list[Covering] = []
         for name in dict.fromkeys(index.name for index in own):
-            segments = [segment for index in own if index.name == name for segment in self._opened(index)]
+            segments = [segment for index in own if index.name == name for segment in self._opened(index, levels)]
             if sum(len(item.fragments) for item in segments) > sum(len(item.fragments) for item in found):
                 found = segments
         return _without_overlaps(found)
@@ -95,12 +97,12 @@ class TextIndexes:
                 return True
         return False
 
-    def _opened(self, index: IndexMetadata) -> list[Covering]:
+    def _opened(self, index: IndexMetadata, item_levels: int) -> list[Covering]:
         if index.message.index_version > MAX_VERSION or index.uuid in self._damaged:
             return []
 
         def make() -> tuple[list[Covering], int]:
-            return self._open(index), _OPEN_BYTES
+            return self._open(index, item_levels), _OPEN_BYTES
 
         try:
             return cached_part(self._manifest, ("text segment", index.uuid), make)
@@ -109,7 +111,7 @@ class TextIndexes:
             warn_unused(index.name, index.uuid, error)
             return []
 
-    def _open(self, index: IndexMetadata) -> list[Covering]:
+    def _open(self, index: IndexMetadata, item_levels: int) -> list[Covering]:
         fragments = self._covered(index)
         if not fragments:
             return []
@@ -117,8 +119,7 @@ class TextIndexes:
         store, folder = self._bases.index_folder(index.uuid, base_id)
         sizes = {file.path: file.size_bytes for file in index.message.files if file.size_bytes}
         segment = TextSegment.open(IndexFiles(store, folder, sizes))
-        has_items = granularity_of(index.message.index_details.value) is Granularity.LIST_ELEMENT
-        if any((part.items is not None) != has_items for part in segment.partitions):
+        if any(part.item_levels != item_levels for part in segment.partitions):
             raise CorruptFileError("the documents of a text index are others than its details say")
         locate: Locate = RowLocator(fragments, self._bases, stable_row_ids=self._manifest.has_stable_row_ids)
         if self._moves is not None:
