@@ -48,6 +48,9 @@ class FileReader(DataFileReader):
         self._column_places = OffsetTable(*places, columns, size, "column metadata")
         self._global_buffers = OffsetTable(*buffers, footer.num_global_buffers, size, "a global buffer")
         self.schema, self.num_rows = parse_file_descriptor(self.read_global_buffer(0))
+        # The parsed metadata of all columns, once they are read, take some times their bytes; values stay as they are.
+        metadata = max(0, min(size - footer.column_metadata_position, int(tail.size)))
+        self._fixed_bytes = _OBJECT_BYTES + int(tail.size) + _PARSED_SIZE * metadata
 
     def _offset_tables(self) -> list[tuple[pa.Buffer, int]]:
         """The bytes of both tables, and where each begins in them."""
@@ -61,13 +64,12 @@ class FileReader(DataFileReader):
 
     @property
     def cached_bytes(self) -> int:
-        # The parsed metadata of all columns, once they are read, take some times their bytes; values stay as they are.
-        metadata = self.size_bytes - self._footer.column_metadata_position
-        return _OBJECT_BYTES + int(self._tail.size) + _PARSED_SIZE * max(0, min(metadata, int(self._tail.size)))
+        return self._fixed_bytes
 
     @property
     def held_bytes(self) -> int:
-        return self.cached_bytes + self._bytes_of_columns
+        # Asked for by each read that opens another file, of all files that are open.
+        return self._fixed_bytes + self._bytes_of_columns
 
     @property
     def num_columns(self) -> int:
