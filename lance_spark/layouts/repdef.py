@@ -62,7 +62,10 @@ class RepDefLayer(IntEnum):
     @property
     def num_levels(self) -> int:
         """The number of definition levels of this layer."""
-        return int(self.has_null) + int(self.has_empty)
+        return _NUM_LEVELS[self]
+
+
+_NUM_LEVELS = {layer: int(layer.has_null) + int(layer.has_empty) for layer in RepDefLayer}
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,9 +83,15 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 def to_arrow_type(field: Field) -> pa.DataType:
     """The Arrow type of one Lance field; contains only the children present in it."""
+    if field.logical_type in _SIMPLE:
+        return _SIMPLE[field.logical_type]
+    if field.arrow_type is None:
+        object.__setattr__(field, "arrow_type", _arrow_type(field))
+    return field.arrow_type
+
+
+def _arrow_type(field: Field) -> pa.DataType:
     logical = field.logical_type
-    if logical in _SIMPLE:
-        return _SIMPLE[logical]
     if logical == "struct":
         return pa.struct([to_arrow_field(child) for child in field.children])
     if logical in lt.LIST_TYPES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NewType
+from typing import Any, NewType
 
 from lance_spark.errors import NotFoundError
 
@@ -54,7 +54,7 @@ class Field:
 
     `metadata` is Arrow field metadata (values are bytes, as on the wire). `encoding` is the wire's enum value
     and matters for legacy files only. Positions of fields in the primary and the clustering key count from 1; 0 means
-    no explicit position.
+    no explicit position. `arrow_type` is kept by `schema.arrow.to_arrow_type`, which reads of few rows ask often.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Field:
     unenforced_primary_key: bool = False
     unenforced_primary_key_position: int = 0
     unenforced_clustering_key_position: int = 0
+    arrow_type: Any = field(default=None, init=False, repr=False, compare=False)
 
     def walk(self) -> Iterator[Field]:
         """This field and all its descendants, depth-first (the order of the wire format)."""
