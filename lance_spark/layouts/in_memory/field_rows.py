@@ -78,7 +78,7 @@ class FieldRows:
         if data.size < self.file_size or len(rows) == 0:
             return None
         try:
-            if all(leaf.reads_any_order(len(rows)) for leaf in self.leaves):
+            if all(leaf.reads_any_order(rows) for leaf in self.leaves):
                 return self._read(data, rows)
             wanted, order = ascending(rows)
             found = self._read(data, wanted)

@@ -100,6 +100,8 @@ class PreparedRun:
         """See `PreparedLeaf.read`; the rows are those of the run."""
         if self.picker is not None:
             return self.picker.read(data, rows)
+        if rows[0] < 0 or rows[-1] >= self.decoder.num_rows:
+            raise CorruptFileError(f"rows {rows[0]} to {rows[-1]} of {self.decoder.num_rows}")
         return self._decoded(data, RowRanges.of_numbers(rows))
 
     def _decoded(self, data: pa.Buffer, rows: RowRanges) -> pa.Array:
@@ -183,7 +185,7 @@ class PreparedLeaf:
         Raises:
             CorruptFileError: there are no such rows, or the bytes are inconsistent with the layout.
         """
-        if len(self.runs) == 1:
+        if self._is_in_one_run(rows):
             return self.runs[0].read(data, rows)
         if rows[0] < 0 or rows[-1] >= self.ends[-1]:
             raise CorruptFileError(f"rows {rows[0]} to {rows[-1]} of a column of {self.ends[-1]}")
@@ -196,10 +198,15 @@ class PreparedLeaf:
         known = [array for array in arrays if array is not None]
         return pa.concat_arrays(known) if len(known) == len(arrays) else None
 
-    def reads_any_order(self, num_rows: int) -> bool:
-        """Whether as many rows may be read in any order, each as often as it is asked for."""
+    def reads_any_order(self, rows: Int64Array) -> bool:
+        """Whether these rows (int64[n]) may be read in any order, each as often as it is there."""
         picker = self.runs[0].picker
-        return len(self.runs) == 1 and picker is not None and num_rows <= _UNSORTED + picker.num_chunks // 2
+        is_few = picker is not None and len(rows) <= _UNSORTED + picker.num_chunks // 2
+        return is_few and self._is_in_one_run(rows)
+
+    def _is_in_one_run(self, rows: Int64Array) -> bool:
+        """Whether all rows are in the first run; those of the last page often are another one."""
+        return len(self.runs) == 1 or int(rows.max()) < self.ends[0]
 
 
 def _bounds_of_runs(path: LeafPath, layouts: Sequence[MiniBlockLayout]) -> list[int] | None:

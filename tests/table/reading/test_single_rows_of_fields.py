@@ -220,13 +220,17 @@ def test_lists_of_all_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
     assert len(picked) > 30 or name == "vector"
 
 
-@pytest.mark.parametrize("name", ["struct", "list", "list of strings", "list of lists", "list of structs"])
+@pytest.mark.parametrize(
+    "name", ["struct", "list", "list of strings", "list of lists", "list of structs", "string, lz4", "float32, bss"]
+)
 @pytest.mark.parametrize("writer", ["reference", "own"])
 def test_damaged_pages(tmp_path: Path, writer: str, name: str) -> None:
     """Each value is read, or none; nothing behind the file is touched."""
-    column = values(TYPES[name], 3000, np.random.default_rng(11_000_004), 0.2)
+    dtype, options = ENCODINGS[name] if name in ENCODINGS else (TYPES[name], {})
+    metadata = {"lance-encoding:" + key: value for key, value in options.items()}
+    column = values(dtype, 3000, np.random.default_rng(11_000_004), 0.2)
     uri = str(tmp_path / "t")
-    write(writer, pa.table({"x": column}), uri, "2.2")
+    write(writer, pa.table([column], schema=pa.schema([pa.field("x", dtype, metadata=metadata)])), uri, "2.2")
     _, content = encoded(uri)
     dataset = opened(uri)
     fragment = dataset.manifest.fragments[0]

@@ -294,9 +294,12 @@ def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_ro
     places = [part.places for part in wanted if part.places is not None]
     if not places:
         return arrays[0]
+    joined, targets = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), np.concatenate(places)
+    if bool((targets[1:] > targets[:-1]).all()):
+        return joined
     order: Int64Array = np.empty(num_rows, np.int64)
-    order[np.concatenate(places)] = np.arange(num_rows)
-    return take(arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), order)
+    order[targets] = np.arange(num_rows)
+    return take(joined, order)
 
 
 def _single_rows(reader: FileReader, field: Field, numbers: Mapping[FieldId, int], data: pa.Buffer) -> _Rows | None:
