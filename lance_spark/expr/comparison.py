@@ -55,7 +55,7 @@ def compare(op: ComparisonOp, left: Operand, right: Operand, time_zone: str) -> 
     Raises:
         InvalidInputError: the types cannot be compared.
     """
-    if left.type == right.type and left.type.id in _DIRECT and op in _ARROW_OPS and not is_all_scalar(left, right):
+    if isinstance(left, pa.Array) and left.type.id in _DIRECT and left.type == right.type and op in _ARROW_OPS:
         return _ARROW_OPS[op](left, right)
     if op is ComparisonOp.NULL_SAFE_EQ:
         equal = compare(EQ, left, right, time_zone)

@@ -78,6 +78,8 @@ def required_family(operand: Operand, what: str) -> Family:
 def plain(values: pa.Array) -> pa.Array:
     """The same values, without layouts that Arrow's kernels support only in part."""
     type_ = values.type
+    if type_.id in _PLAIN_IDS:
+        return values
     if isinstance(values, pa.ExtensionArray):
         return plain(values.storage)
     if types.is_dictionary(type_):
@@ -100,6 +102,9 @@ def _plain_type(type_: pa.DataType) -> pa.DataType | None:
         return (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, max(type_.scale, 0))
     return next((target for belongs, target in _PLAIN if belongs(type_)), None)
 
+
+_PLAIN_IDS = {dtype.id for dtype in (pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.date32())}
+"""Common types that are plain."""
 
 _PLAIN = (
     (types.is_float16, pa.float32()),

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.membership import constant_options
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, In
@@ -23,15 +24,11 @@ from lance_spark.expr.values import plain
 from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.shapes import null_test
-from lance_spark.index.xxhash64 import xxhash64
 from lance_spark.index.zones import ZoneRows, search_nulls
+from lance_spark.kernels.bloom import filters_with
 from lance_spark.layouts.base import RowRanges
 
 BLOOM_FILE = "bloomfilter.lance"
-_SALTS = np.array(
-    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
-)
-_WORDS = np.arange(8, dtype=np.uint64)
 _BLOCK_BYTES = 32
 _WINDOW_ZONES = 64
 """Zones whose filters are read, and kept, together."""
@@ -68,7 +65,7 @@ class BloomFilterIndex(ScalarIndex):
         values = _searched_values(predicate)
         if exact is not None or values is None:
             return exact
-        hashes = np.array([xxhash64(value) for value in values], np.uint64)
+        wanted = pa.array(values, pa.binary())
         num_zones = len(rows.starts)
 
         def load(windows: Sequence[int]) -> list[tuple[_Filters, int]]:
@@ -78,7 +75,7 @@ class BloomFilterIndex(ScalarIndex):
         kept = [np.empty(0, np.bool_)]
         for window in range(-(-num_zones // _WINDOW_ZONES)):
             (filters,) = file.kept_rows("filters", [window], load)
-            kept.append(filters.may_have(hashes))
+            kept.append(filters.may_have(wanted))
         return SearchResult(rows.rows(np.concatenate(kept), self._coverage.fragment_rows), is_exact=False)
 
 
@@ -93,14 +90,14 @@ class _Filters:
 
     Attributes:
         words: uint32, one filter after the other.
-        firsts: uint64[n], where they start.
-        num_blocks: uint64[n].
+        firsts: int64[n], where they start.
+        num_blocks: int64[n].
         is_empty: bool[n], True for a filter that nothing was put into.
     """
 
     words: npt.NDArray[np.uint32]
-    firsts: npt.NDArray[np.uint64]
-    num_blocks: npt.NDArray[np.uint64]
+    firsts: Int64Array
+    num_blocks: Int64Array
     is_empty: npt.NDArray[np.bool_]
 
     @classmethod
@@ -122,21 +119,17 @@ class _Filters:
         words = np.frombuffer(data, "<u4", count=int(ends[-1] - ends[0]) // 4, offset=int(ends[0]))
         firsts = (ends[:-1] - ends[0]) // 4
         is_empty = np.bitwise_or.reduceat(words, firsts) == 0
-        return cls(words, firsts.astype(np.uint64), (sizes // _BLOCK_BYTES).astype(np.uint64), is_empty)
+        return cls(words, firsts, sizes // _BLOCK_BYTES, is_empty)
 
     @property
     def num_bytes(self) -> int:
         """What they take in memory."""
         return self.words.nbytes + self.firsts.nbytes + self.num_blocks.nbytes
 
-    def may_have(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-        """bool[n]: which zones may have a value with one of some hashes (uint64[m])."""
-        blocks = ((hashes >> np.uint64(32))[:, None] * self.num_blocks) >> np.uint64(32)
-        bits = (hashes.astype(np.uint32)[:, None] * _SALTS) >> np.uint32(27)
-        found = self.words[(self.firsts + blocks * np.uint64(8))[:, :, None] + _WORDS] >> bits[:, None]
-        is_there: npt.NDArray[np.bool_] = (found & np.uint32(1)).all(axis=2).any(axis=0)
+    def may_have(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """bool[n]: which zones may have one of some values, as the bytes that are hashed."""
         # A filter that nothing was put into belongs to a zone of nulls, or is damaged.
-        return is_there | self.is_empty
+        return filters_with(values, self.words, self.firsts, self.num_blocks) | self.is_empty
 
 
 def _searched_values(predicate: Predicate) -> list[bytes] | None:

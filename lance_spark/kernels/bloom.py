@@ -1,4 +1,4 @@
-"""Split-block Bloom filters, as in Parquet: inserts values by their XXH64 hash with seed 0.
+"""Split-block Bloom filters, as in Parquet: inserts values, and looks for them, by their XXH64 hash with seed 0.
 
 A filter is a number of blocks of eight 32-bit words. The upper half of a hash selects a block; the lower half, times
 one odd number (salt) for each word, selects one bit of each word by its upper five bits.
@@ -105,6 +105,50 @@ def insert_values(values: pa.Array, words: npt.NDArray[np.uint32]) -> None:
     offsets, data = _layout(values)
     num_blocks = len(words) // WORDS_PER_BLOCK
     insert(address_of(data), address_of(offsets), len(values), address_of(_SALTS), address_of(words), num_blocks)
+
+
+@kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def look_up(data, offsets, num_values, salts, words, firsts, num_blocks, num_filters, found):
+    """Sets `found` (u8[num_filters]) to 1 for the filters that have all bits of one of some values.
+
+    Filter i has `num_blocks[i]` (int64) blocks from word number `firsts[i]` (int64) on; the caller checks both. `data`,
+    `offsets` and `num_values` as of `insert`.
+    """
+    source = pointer_u8(data)
+    bounds = pointer_i64(offsets)
+    factors = pointer_u32(salts)
+    table = pointer_u32(words)
+    starts = pointer_i64(firsts)
+    counts = pointer_i64(num_blocks)
+    out = pointer_u8(found)
+    for value in range(num_values):
+        hash_ = _hash(source, bounds[value], bounds[value + 1] - bounds[value])
+        low = np.uint64(hash_ & np.uint64(0xFFFFFFFF))
+        for number in range(num_filters):
+            block = np.int64(((hash_ >> np.uint64(32)) * np.uint64(counts[number])) >> np.uint64(32)) * 8
+            is_there = np.uint64(1)
+            for word in range(8):
+                bit = ((low * np.uint64(factors[word])) & np.uint64(0xFFFFFFFF)) >> np.uint64(27)
+                is_there &= np.uint64(table[starts[number] + block + word]) >> bit
+            out[number] |= np.uint8(is_there)
+
+
+def filters_with(
+    values: pa.Array, words: npt.NDArray[np.uint32], firsts: npt.NDArray[np.int64], num_blocks: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """bool[n]: which of some filters may have one of some values without nulls.
+
+    Args:
+        words: uint32, the filters, one after the other.
+        firsts, num_blocks: int64[n]: where each filter begins in `words`, and its blocks, which are in `words`: at
+            least one.
+    """
+    found = np.zeros(len(firsts), np.bool_)
+    if len(values):
+        offsets, data = _layout(values)
+        addresses = [address_of(array) for array in (_SALTS, words, firsts, num_blocks)]
+        look_up(address_of(data), address_of(offsets), len(values), *addresses, len(firsts), address_of(found))
+    return found
 
 
 def _layout(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

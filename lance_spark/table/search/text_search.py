@@ -107,8 +107,9 @@ class SearchedPart:
             return pa.Table.from_batches([no_columns(len(addresses))])
         reader = self.scan.as_decoded.without_filter
         ascending, places = _distinct(addresses)
-        found = ((self.fragments[fragment_id], offsets) for fragment_id, offsets in by_fragment(ascending))
-        table = pa.Table.from_batches(reader.read_offsets(found), schema=reader.arrow_schema)
+        found = [(self.fragments[fragment_id], offsets) for fragment_id, offsets in by_fragment(ascending)]
+        few = reader.few_rows_at_once(found)
+        table = pa.Table.from_batches(reader.read_offsets(found) if few is None else [few], schema=reader.arrow_schema)
         return _taken(table, places, self.scan.arrow_schema)
 
 
