@@ -107,9 +107,6 @@ def exact_value(scalar: pa.Scalar) -> Fraction:
 
 def threshold(type_: pa.DataType, constant: pa.Scalar) -> Threshold:
     """How a column of `type_` compares with a constant that is neither null nor NaN."""
-    if pa.types.is_integer(type_) and pa.types.is_integer(constant.type):
-        number = constant.as_py()
-        return Threshold(number - 1, number)
     tick = grid_of(type_).tick
     if family_of(constant.type) is Family.FLOAT:
         return _double_threshold(tick, constant.as_py())

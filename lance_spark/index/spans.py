@@ -7,7 +7,8 @@ comes from the evaluation of filters (`expr.grid`), so the answer is that of the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lance_spark.expr.grid import grid_of, threshold
+from lance_spark.expr.grid import Threshold, grid_of, threshold
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr
 from lance_spark.expr.values import family_of
@@ -64,16 +65,16 @@ class Span:
 
     def intersection(self, other: Span) -> Span:
         """The keys in both."""
-        found = self
+        low, high = self, self
         if other.low is not None and (
-            found.low is None or (other.low, other.without_low) > (found.low, found.without_low)
+            self.low is None or (other.low, other.without_low) > (self.low, self.without_low)
         ):
-            found = replace(found, low=other.low, without_low=other.without_low)
+            low = other
         if other.high is not None and (
-            found.high is None or (other.high, not other.without_high) < (found.high, not found.without_high)
+            self.high is None or (other.high, not other.without_high) < (self.high, not self.without_high)
         ):
-            found = replace(found, high=other.high, without_high=other.without_high)
-        return found
+            high = other
+        return Span(low.low, high.high, low.without_low, high.without_high)
 
 
 def _place(keys: Keys, key: int | str, *, after_equal: bool) -> int:
@@ -111,13 +112,9 @@ def span_of(expr: Expr, dtype: pa.DataType) -> Span | None:
     whose constants are of another kind than the column.
     """
     if isinstance(expr, And):
-        found = Span()
-        for term in expr.terms:
-            span = span_of(term, dtype)
-            if span is None:
-                return None
-            found = found.intersection(span)
-        return found
+        spans = [span_of(term, dtype) for term in expr.terms]
+        known = [span for span in spans if span is not None]
+        return reduce(Span.intersection, known) if len(known) == len(spans) else None
     if not isinstance(expr, Comparison) or expr.op not in _OPS or not has_keys(dtype):
         return None
     column, constant, op = expr.left, expr.right, expr.op
@@ -131,7 +128,12 @@ def span_of(expr: Expr, dtype: pa.DataType) -> Span | None:
 
 
 def _of_number(op: ComparisonOp, constant: Literal, dtype: pa.DataType) -> Span:
-    limits, grid = threshold(dtype, constant.scalar()), grid_of(dtype)
+    value, grid = constant.value, grid_of(dtype)
+    if isinstance(value, int) and pt.is_integer(dtype):
+        # A scalar and its threshold take as long as the search for it.
+        limits = Threshold(value - 1, value)
+    else:
+        limits = threshold(dtype, constant.scalar())
     low, high = grid.lowest, grid.highest
     if op in (ComparisonOp.EQ, ComparisonOp.GE):
         low = limits.below + 1

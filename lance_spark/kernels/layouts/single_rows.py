@@ -315,7 +315,7 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
 
 
 @inlined
-def _values_of_chunk(chunk, size, count, size_bytes):
+def values_of_chunk(chunk, size, count, size_bytes):
     """(where the values begin, their bytes) in a mini-block chunk without levels; (0, -1) if it contradicts itself."""
     if size < 2 + size_bytes:
         return np.int64(0), np.int64(-1)
@@ -397,7 +397,7 @@ def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, widt
         if kind == BARE and size_bytes == NO_VALIDITY:
             copy_bytes(target, start + place * width, wanted * width)
         elif kind in (PACKED, FLAT) and of_page[2 * num_pages + page] == NO_LEVELS:
-            source, num_bytes = _values_of_chunk(start, size, count, size_bytes)
+            source, num_bytes = values_of_chunk(start, size, count, size_bytes)
             if kind == FLAT:
                 if num_bytes < 0 or count > num_bytes // width:
                     return np.int64(-1)

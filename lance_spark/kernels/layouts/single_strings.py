@@ -9,7 +9,16 @@ import numpy as np
 
 from lance_spark.kernels.compression.fsst import ESCAPE, MAX_SYMBOL_BYTES, decode_value
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u64
-from lance_spark.kernels.layouts.single_rows import BARE, NULLS, ZIPPED, chunk_of, chunk_values, size_of_values
+from lance_spark.kernels.layouts.single_rows import (
+    BARE,
+    NO_LEVELS,
+    NULLS,
+    ZIPPED,
+    chunk_of,
+    chunk_values,
+    size_of_values,
+    values_of_chunk,
+)
 from lance_spark.kernels.words import read_word, write_offset
 
 SYMBOLS_BYTES = 256 * (MAX_SYMBOL_BYTES + 1)
@@ -216,6 +225,35 @@ def _equals(source, length, symbols, text, num_bytes):
     return np.int64(1) if at == num_bytes else np.int64(0)
 
 
+@inlined
+def _plain_strings(data, pages, num_pages, chunks, num_chunks, chunk):
+    """(where the strings of a mini-block chunk without levels are, their bytes), the offsets of all in front of them.
+
+    (0, -1) for other chunks, and if it contradicts itself.
+    """
+    of_page, of_chunk = pointer_i64(pages), pointer_i64(chunks)
+    page = of_chunk[chunk]
+    if of_page[page] in (NULLS, ZIPPED, BARE) or of_page[2 * num_pages + page] != NO_LEVELS:
+        return np.int64(0), np.int64(-1)
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    count = ends[chunk] - (ends[chunk - 1] if chunk > 0 else np.int64(0))
+    start, size = data + of_chunk[num_chunks + chunk], of_chunk[2 * num_chunks + chunk]
+    values, num_bytes = values_of_chunk(start, size, count, of_page[num_pages + page])
+    if num_bytes < (count + 1) * of_page[3 * num_pages + page]:
+        return np.int64(0), np.int64(-1)
+    return values, num_bytes
+
+
+@inlined
+def _plain_string(values, num_bytes, place, offset_bytes):
+    """(0, where string `place` of `_plain_strings` is, its bytes); the first is -1 if it is not in the chunk."""
+    low = np.int64(read_word(values + place * offset_bytes, offset_bytes))
+    high = np.int64(read_word(values + (place + 1) * offset_bytes, offset_bytes))
+    if low < 0 or low > high or high > num_bytes:
+        return np.int64(-1), np.int64(0), np.int64(0)
+    return np.int64(0), values + low, high - low
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def find_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, text, num_bytes, places):
     """Finds the rows of some whose byte string is a text, without copying strings.
@@ -231,14 +269,27 @@ def find_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, tex
     ends = pointer_i64(chunks + 24 * num_chunks)
     wanted = pointer_i64(rows)
     out = pointer_i64(places)
+    of_page, of_chunk = pointer_i64(pages), pointer_i64(chunks)
     num_found = np.int64(0)
     chunk = np.int64(0)
+    known = np.int64(-1)
+    values = first = offset_bytes = symbols = np.int64(0)
+    chunk_bytes = np.int64(-1)
     for i in range(num_rows):
         row = wanted[i]
         if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
             return ~np.int64(i)
         chunk = chunk_of(ends, num_chunks, row, chunk)
-        level, source, length, symbols = _located(data, pages, num_pages, chunks, num_chunks, chunk, row)
+        if chunk != known:
+            known = chunk
+            values, chunk_bytes = _plain_strings(data, pages, num_pages, chunks, num_chunks, chunk)
+            first = ends[chunk - 1] if chunk > 0 else np.int64(0)
+            offset_bytes = of_page[3 * num_pages + of_chunk[chunk]]
+            symbols = of_page[4 * num_pages + of_chunk[chunk]]
+        if chunk_bytes >= 0:
+            level, source, length = _plain_string(values, chunk_bytes, row - first, offset_bytes)
+        else:
+            level, source, length, symbols = _located(data, pages, num_pages, chunks, num_chunks, chunk, row)
         if level < 0:
             return ~np.int64(i)
         if level == 1:
