@@ -91,16 +91,16 @@ class ByShape(Generic[Value]):
         return made
 
 
-def with_constants(like: Value, without: Collection[str], **others: object) -> Value:
-    """A copy of an object, with all that is known of it but what holds the constants of its filter.
+def with_constants(like: Value, shared: Collection[str], **others: object) -> Value:
+    """A copy of an object for a filter of the same shape, with what is known of it that no constant changes.
 
     Args:
-        without: attributes that the copy does not have, until it makes them itself.
+        shared: attributes that the copy has too, where they are known; it makes others itself.
         others: attributes of the copy.
     """
     copy = object.__new__(type(like))
-    known = {name: value for name, value in like.__dict__.copy().items() if name not in without}
-    copy.__dict__.update(known, **others)
+    known = like.__dict__
+    copy.__dict__.update({name: known[name] for name in shared if name in known}, **others)
     return copy
 
 

@@ -199,7 +199,7 @@ class Scan:
     def _with_constants(self, condition: Expr) -> Scan:
         """The scan for a condition of the same shape as its filter, with what is known of it but the constants."""
         columns = self._columns.with_constants(condition)
-        return with_constants(self, _OF_CONSTANTS, filter=condition, _columns=columns, _like=self)
+        return with_constants(self, _SHARED, filter=condition, _columns=columns, _like=self)
 
     @cached_property
     def without_filter(self) -> Scan:
@@ -596,5 +596,5 @@ class Scan:
         return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
 
 
-_OF_CONSTANTS = ("_filtered", "_decoder", "as_decoded", "with_addresses", "with_ids", "all_in_memory")
 _SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]
+_SHARED = ("schema", "projection", "bases", *_SETTINGS, "without_filter", "shows_other_types", "single_rows", "_copies")

@@ -44,7 +44,7 @@ class ReadColumns:
 
     def with_constants(self, condition: Expr) -> ReadColumns:
         """The columns for a condition of the same shape as the filter, with what is known of them."""
-        return with_constants(self, ("stages",), filter=condition)
+        return with_constants(self, _SHARED, filter=condition)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -169,6 +169,12 @@ class ReadColumns:
         ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
         return prune([field for field in self.schema.fields if field.name in names], ids)
 
+
+_SHARED = (
+    *("schema", "projection", "output", "arrow_schema", "decoded", "fixed_widths", "filter_fields", "later_fields"),
+    *("plain_names", "has_system_output", "wider", "filterable", "_names"),
+)
+"""What no constant of a filter changes."""
 
 _arrow_schemas: Remembered[pa.Schema] = Remembered()
 _fields: Remembered[tuple[Field, ...]] = Remembered()
