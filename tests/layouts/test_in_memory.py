@@ -151,7 +151,7 @@ def test_pages_of_any_length(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "name",
-    ["bool", "bool, nulls", "uint64 of 21 bits, nulls", "wide", "vectors", "time", "runs of uint16", "one int64"],
+    ["bool", "bool, nulls", "uint64 of 21 bits, nulls", "wide", "vectors", "time", "runs of uint16"],
 )
 def test_damaged_files_are_left_to_the_general_way(
     name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
