@@ -105,8 +105,15 @@ def test_each_link_of_a_node_is_checked(place: int) -> None:
     assert star(edges=edges).nearest(GraphNodes(SQUARED_L2, values, 7, values[0]), 5, None) is None
 
 
-def plain_graph(values: np.ndarray[Any, Any], levels: list[int], m: int, ef: int) -> list[dict[int, list[int]]]:
-    """The links of each level, by the algorithm in the paper, without anything that makes it fast."""
+def plain_graph(
+    values: np.ndarray[Any, Any], order: list[int], levels: list[int], m: int, ef: int
+) -> list[dict[int, list[int]]]:
+    """The links of each level, by the algorithm in the paper, without anything that makes it fast.
+
+    Args:
+        order: in which nodes are inserted.
+        levels: the highest one of each node.
+    """
     links: list[dict[int, list[int]]] = [{} for _ in range(max(levels) + 1)]
 
     def away(one: int, other: int) -> float:
@@ -129,10 +136,10 @@ def plain_graph(values: np.ndarray[Any, Any], levels: list[int], m: int, ef: int
             best = sorted({*best, *found}, key=lambda other: away(node, other))[:count]
         return best
 
-    entry = 0
-    for node, own in enumerate(levels):
-        place = entry
-        for level in range(levels[entry], -1, -1) if node else ():
+    entry = order[0]
+    for node in order:
+        place, own = entry, levels[node]
+        for level in range(levels[entry], -1, -1) if node != order[0] else ():
             found = nearest(node, place, level, 1 if level > own else ef)
             place = found[0]
             if level <= own:
@@ -149,14 +156,17 @@ def plain_graph(values: np.ndarray[Any, Any], levels: list[int], m: int, ef: int
 
 
 @pytest.mark.parametrize("num_nodes", [2, 40, 400])
-def test_graphs_are_those_of_the_plain_algorithm(num_nodes: int) -> None:
-    values = np.random.default_rng(num_nodes).normal(size=(num_nodes, 3)).astype(np.float32)
+def test_graphs_are_those_of_the_plain_algorithm(num_nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Links lead to all nodes of these graphs, so none are added for that.
+    random = np.random.default_rng(num_nodes + 1)
+    values, order = random.normal(size=(num_nodes, 3)).astype(np.float32), random.permutation(num_nodes)
+    monkeypatch.setattr("lance_spark.index.vector.building.graph._insertion_order", lambda vectors: order)
     parameters = GraphParameters(m=4, ef_construction=12)
     built = graph_of(values, parameters, by_product=False)
     offsets = json.loads(built.description)["level_offsets"]
     rows = built.rows.to_pydict()
     counts = np.bincount(rows["__vector_id"], minlength=num_nodes) - 1
-    for level, expected in enumerate(plain_graph(values, counts.tolist(), 4, 12)):
+    for level, expected in enumerate(plain_graph(values, order.tolist(), counts.tolist(), 4, 12)):
         part = slice(offsets[level], offsets[level + 1])
         links = dict(zip(rows["__vector_id"][part], rows["__neighbors"][part], strict=True))
         assert {node: sorted(others) for node, others in links.items()} == {
