@@ -517,8 +517,7 @@ class Scan:
             reader = self._reader(fragment)
             rows = RowRanges.of_numbers(offsets)
             lineage = RowLineage(fragment, reader, self.stable_row_ids)
-            kept: npt.NDArray[np.bool_] = self._decoder.matches(self.filter, reader, lineage, rows).to_numpy()
-        return kept
+            return self._decoder.matches(reader, lineage, rows)
 
     def read_rows(self, fragment: DataFragment, positions: Int64Array) -> pa.Table:
         """The live rows number `positions` (int64[n], ascending, distinct) of a fragment, the filter left aside.

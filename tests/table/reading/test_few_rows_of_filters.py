@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -127,3 +128,21 @@ def test_rows_of_zones_are_compared_before_others_are_copied(
             assert dataset.to_table(columns, condition).to_pylist() == expected, condition
     assert copied[0]
     assert copied[1]
+
+
+@pytest.mark.parametrize("place", ["file", "memory"])
+@pytest.mark.parametrize("condition", ["CAST(s AS INT) = 3 AND a = 5", "a = 5 AND CAST(s AS INT) = 3"])
+def test_terms_that_can_fail_see_only_rows_that_comparisons_keep(tmp_path: Path, place: str, condition: str) -> None:
+    """With an index as without one, wherever the term is; a NULL is not kept either."""
+    uri = str(tmp_path / "t") if place == "file" else f"memory://{tmp_path.name}"
+    numbers = [None if number % 3 == 0 else 5 if number % 3 == 1 else 6 for number in range(3000)]
+    texts = ["3" if number == 5 else "x" for number in numbers]
+    lance_spark.write(pa.table({"id": range(3000), "a": numbers, "s": texts}), uri)
+    dataset = lance_spark.open(uri).create_scalar_index("id", "btree")
+    for keys, kept in (("id IN (1, 2, 3)", [1]), ("id < 9", [1, 4, 7]), ("id >= 0", [*range(1, 3000, 3)])):
+        whole = f"{condition} AND {keys}"
+        assert dataset.to_table(["id"], whole)["id"].to_pylist() == kept
+        assert dataset.to_table(["id"], whole, limit=2)["id"].to_pylist() == kept[:2]
+        assert dataset.count_rows(whole) == len(kept)
+        matches = dataset.plan(["id"], whole).matches(dataset.fragments[0], np.arange(3000))
+        assert matches.nonzero()[0].tolist() == kept

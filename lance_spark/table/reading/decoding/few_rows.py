@@ -66,8 +66,8 @@ def copied_rows(
         LanceError: a file is missing or contradicts the format.
         InvalidInputError: the filter fails on a value.
     """
-    condition, names = columns.filter, columns.plain_names
-    if condition is None:
+    names = columns.plain_names
+    if columns.filter is None:
         few = sum([len(offsets) for _, offsets in wanted]) <= most
         return copies.batch(wanted, columns.arrow_schema) if few else None
     if sum([len(offsets) for _, offsets in wanted]) >= _MANY_ROWS:
@@ -77,12 +77,14 @@ def copied_rows(
     found = copies.columns(wanted)
     if names is None or found is None:
         return None
-    keep = evaluate_filter(condition, pa.RecordBatch.from_arrays(found, list(names)), time_zone=time_zone)
-    if keep.true_count > most:
+    batch = pa.RecordBatch.from_arrays(found, list(names))
+    for stage in columns.stages:
+        keep = evaluate_filter(stage.condition, batch, time_zone=time_zone)
+        batch = batch if keep.true_count == len(keep) else batch.filter(keep)
+    if batch.num_rows > most:
         return None
-    arrays = [found[names[name]] for name in columns.output]
-    kept = pa.RecordBatch.from_arrays(arrays, schema=columns.arrow_schema)
-    return kept if keep.true_count == len(keep) else kept.filter(keep)
+    arrays = [batch.column(names[name]) for name in columns.output]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.arrow_schema)
 
 
 def _in_span(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.expr.columns import resolve_names
@@ -91,22 +92,28 @@ class RowDecoder:
         self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges
     ) -> Decoded:
         """As `decode`, but all columns are read for all of `rows`: for few rows, of which the filter keeps most."""
-        fields, condition = self.columns.decoded.fields, self.columns.filter
+        fields = self.columns.decoded.fields
         columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
-        num_rows = rows.num_rows
-        if condition is not None:
-            keep = self._matches(condition, columns, lineage, rows)
-            columns, num_rows = _filtered(columns, keep, self.columns.used_later[-1])
-            rows = _kept_rows(rows, keep, num_rows) if self.columns.has_system_output else rows
+        num_rows, left = rows.num_rows, len(self.columns.stages)
+        for stage, used in zip(self.columns.stages, self.columns.used_later, strict=True):
+            left -= 1
+            keep = self._matches(stage.condition, columns, lineage, rows)
+            columns, num_rows = _filtered(columns, keep, used)
+            rows = _kept_rows(rows, keep, num_rows) if left or self.columns.has_system_output else rows
         return Decoded(self._with_system(columns, lineage, rows, self.columns.output), num_rows, 0)
 
-    def matches(
-        self, condition: Expr, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges
-    ) -> pa.ChunkedArray:
-        """bool[rows.num_rows] without nulls: which rows of a fragment the filter of the scan, `condition`, keeps."""
+    def matches(self, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges) -> npt.NDArray[np.bool_]:
+        """bool[rows.num_rows]: which rows of a fragment the filter keeps."""
         fields = self.columns.filter_fields
         columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
-        return self._matches(condition, columns, lineage, rows)
+        places = np.arange(rows.num_rows)
+        found: npt.NDArray[np.bool_] = np.zeros(rows.num_rows, np.bool_)
+        for stage in self.columns.stages:
+            keep = self._matches(stage.condition, columns, lineage, rows)
+            columns, num_rows = _filtered(columns, keep, columns.keys())
+            places, rows = places[keep.to_numpy()], _kept_rows(rows, keep, num_rows)
+        found[places] = True
+        return found
 
     def unfiltered(self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges) -> pa.Table:
         """The output columns of `rows`, the filter left aside. There must be one."""
