@@ -24,6 +24,10 @@ def rows(first: int, last: int) -> pa.Table:
     return pa.table({"id": pa.array(range(first, last), pa.int64()), "s": ["text"] * (last - first)})
 
 
+def renamed(uri: str) -> None:
+    lance.dataset(uri).alter_columns({"path": "value", "name": "renamed"})
+
+
 def rows_of_version(uri: str, version: int) -> list[dict[str, object]]:
     """What a stream brings for a version, with the columns of the newest one."""
     table = lance_spark.open(uri)
@@ -41,7 +45,7 @@ def rows_of_version(uri: str, version: int) -> list[dict[str, object]]:
     [
         (VALUE | OTHER, lambda table: table.drop_columns(["other"]), "value"),
         (VALUE, lambda table: table.drop_columns(["s"]), "value"),
-        (VALUE, lambda table: table.alter_columns({"path": "value", "name": "renamed"}), "renamed"),
+        (VALUE, lambda table: renamed(table.uri), "renamed"),
         (VALUE, lambda table: table.alter_columns({"path": "s", "name": "renamed"}), "value"),
     ],
     ids=["one of two dropped", "another dropped", "renamed", "another renamed"],
@@ -55,11 +59,17 @@ def test_later_columns_have_their_values(tmp_path: Path, added: dict[str, str], 
     assert [(row["id"], row[name]) for row in rows_of_version(uri, 2)] == [(5, 500), (6, 600), (7, 700)]
 
 
-def test_columns_of_a_replaced_table_do_not_have_the_values_of_others(tmp_path: Path) -> None:
-    """The new table gives the id of the later column to another one."""
+@pytest.mark.parametrize("names", [["new"], ["new", "value"], ["value", "new"]], ids=str)
+def test_columns_of_a_replaced_table_do_not_have_the_values_of_others(tmp_path: Path, names: list[str]) -> None:
+    """The new table gives the ids of the later columns to others."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 5), uri)
     lance.write_dataset(rows(5, 7), uri, mode="append")
-    lance.dataset(uri).add_columns(VALUE)
-    lance.write_dataset(rows(0, 1).append_column("new", pa.array([7])), uri, mode="overwrite")
-    assert rows_of_version(uri, 2) == [{"id": 5, "s": "text", "new": None}, {"id": 6, "s": "text", "new": None}]
+    lance.dataset(uri).add_columns(VALUE | OTHER)
+    new = rows(0, 1)
+    for name in names:
+        new = new.append_column(name, pa.array([7]))
+    lance.write_dataset(new, uri, mode="overwrite")
+    for row in rows_of_version(uri, 2):
+        assert row["new"] is None
+        assert row.get("value") in (None, row["id"] * 100)

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lance_spark.errors import NotFoundError
-from lance_spark.schema.field import FieldId, LanceSchema
+from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentList
 from lance_spark.table.source import Split
 
 if TYPE_CHECKING:
     from lance_spark.spark.streaming.history import StreamFile, StreamHistory
 
+_Ids = frozenset[FieldId]
+
 _Column = tuple[FieldId, str, str]
-"""Id, name and type: a table that was replaced gives the ids to other columns."""
+"""Id, name and type: other columns can have the id, of a table that was replaced, or after a column was dropped."""
 
 
 @dataclass(slots=True)
@@ -51,13 +53,13 @@ class LaterColumns:
         for file in files:
             if id(file.split) not in found:
                 own = [item.fragment for item in files if item.split is file.split]
-                found[id(file.split)] = self._grown(file.split, own, later, missing, columns)
+                found[id(file.split)] = self._grown(file.split, own, later, columns)
             split, stored = found[id(file.split)]
             fragment = split.manifest.fragments.with_id(file.fragment.id) if later else file.fragment
             yield replace(file, split=split, fragment=fragment, columns=stored)
 
     def _missing(self, version: int) -> frozenset[_Column]:
-        ids = frozenset(id_ for id_, _, _ in self._columns_of(version))
+        ids = {id_ for id_, _, _ in self._columns_of(version)}
         return frozenset(item for item in _described(self.planned) if item[0] not in ids)
 
     def _columns_of(self, version: int) -> frozenset[_Column]:
@@ -65,40 +67,42 @@ class LaterColumns:
             self._columns[version] = _described(self.history.columns(version))
         return self._columns[version]
 
-    def _versions_with(self, missing: frozenset[_Column], version: int) -> Iterator[int]:
-        """The versions that brought the columns; that of the DataFrame if those between are not left."""
+    def _versions_with(self, missing: frozenset[_Column], version: int) -> Iterator[tuple[int, _Ids]]:
+        """The versions that brought the columns, with the ids of all that each has; that of the DataFrame if those
+        between are not left.
+        """
+        wanted = missing
         try:
             while missing:
                 low, high = version, self.planned_at
                 while high - low > 1:
                     middle = (low + high) // 2
                     low, high = (low, middle) if missing & self._columns_of(middle) else (middle, high)
-                yield high
+                yield high, frozenset(id_ for id_, _, _ in wanted & self._columns_of(high))
                 missing, version = missing - self._columns_of(high), high
         except NotFoundError:
-            yield self.planned_at
+            yield self.planned_at, frozenset(id_ for id_, _, _ in wanted)
 
     def _grown(
         self,
         split: Split,
         own: list[DataFragment],
-        later: Sequence[int],
-        missing: frozenset[_Column],
+        later: Sequence[tuple[int, _Ids]],
         columns: LanceSchema | None,
     ) -> tuple[Split, LanceSchema | None]:
         """A split whose fragments have the files of later versions too, and `columns` with those that came so."""
-        known, ids = {fragment.id: fragment for fragment in own}, frozenset(item[0] for item in missing)
-        added: set[FieldId] = set()
-        for version in later:
+        known = {fragment.id: fragment for fragment in own}
+        planned, added = _ids_of(self.planned.fields), set[FieldId]()
+        for version, ids in later:
             try:
                 there = self.history.split(version, split)
             except NotFoundError:
                 continue
             for fragment in () if there is None else there.manifest.fragments.with_ids(known):
                 before = known[fragment.id]
-                new = _new_files(before, fragment.files, ids)
+                new = _new_files(before, fragment.files, ids, planned - ids)
                 known[fragment.id] = replace(before, files=(*before.files, *new))
-                added.update(*(file.columns() for file in new))
+                added.update(*(ids & file.columns().keys() for file in new))
         if not later:
             return split, columns
         fragments = FragmentList(fragment.to_proto() for fragment in known.values())
@@ -108,7 +112,7 @@ class LaterColumns:
     def _with_later(self, columns: LanceSchema, added: Set[FieldId]) -> LanceSchema:
         """`columns`, but those as they are planned of which files were added."""
         pairs = zip(columns.fields, self.planned.fields, strict=True)
-        fields = [item if added & {below.id for below in item.walk()} else column for column, item in pairs]
+        fields = [item if added & _ids_of([item]) else column for column, item in pairs]
         return LanceSchema(tuple(fields), columns.metadata)
 
 
@@ -116,12 +120,16 @@ def _described(schema: LanceSchema) -> frozenset[_Column]:
     return frozenset((item.id, item.name, item.logical_type) for item in schema.walk())
 
 
-def _new_files(fragment: DataFragment, later: Sequence[DataFile], missing: Set[FieldId]) -> list[DataFile]:
-    """The files of a later version of a fragment that have missing columns, and none that it has."""
+def _ids_of(columns: Iterable[Field]) -> _Ids:
+    return frozenset(item.id for column in columns for item in column.walk())
+
+
+def _new_files(fragment: DataFragment, later: Sequence[DataFile], wanted: _Ids, others: _Ids) -> list[DataFile]:
+    """The files of a later version of a fragment that have wanted columns, and none that it has or of `others`."""
     paths = {file.path for file in fragment.files}
     if paths.isdisjoint(file.path for file in later):
         return []  # Another fragment has its id.
-    held = {column for file in fragment.files for column in file.columns()}
+    refused = others.union(*(file.columns() for file in fragment.files))
     # Columns that came with them may have been removed since.
-    new = [file for file in later if file.base_id is None and missing & file.columns().keys()]
-    return [file for file in new if file.path not in paths and held.isdisjoint(file.columns())]
+    new = [file for file in later if file.base_id is None and wanted & file.columns().keys()]
+    return [file for file in new if file.path not in paths and refused.isdisjoint(file.columns())]
