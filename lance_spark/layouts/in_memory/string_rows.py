@@ -126,20 +126,28 @@ class StringRows:
 
         None if the pages contradict themselves, there is no such row, or the values are large.
         """
-        if data.size < self.file_size:
+        found, validity, most = self.located(data, rows)
+        try:
+            block = copied_strings(found, len(rows), most, self.data_type, are_compressed=bool(self.symbols))
+            return None if block is None else block_to_array(block, self.data_type, validity)
+        except CorruptFileError:
             return None
+
+    def located(self, data: pa.Buffer, rows: Int64Array) -> tuple[Int64Array, pa.Buffer | None, int]:
+        """Where the strings of `rows` are, their validity, and the most bytes that they can have.
+
+        The first is ``int64[3, n]``, see `locate_strings`; the most bytes are negative if a row is not found.
+        """
         num_rows = len(rows)
         found = np.empty((3, num_rows), np.int64)
+        if data.size < self.file_size:
+            return found, None, -1
         validity = pa.py_buffer(np.zeros((num_rows + 7) // 8, np.uint8)) if self._may_be_null else None
         most = locate_strings(
             data.address, *self._tables, address_of(rows), num_rows, 0 if validity is None else validity.address,
             address_of(found),
         )  # fmt: skip
-        try:
-            block = copied_strings(found, num_rows, most, self.data_type, are_compressed=bool(self.symbols))
-            return None if block is None else block_to_array(block, self.data_type, validity)
-        except CorruptFileError:
-            return None
+        return found, validity, most
 
     def places_of(self, data: pa.Buffer, rows: Int64Array, value: bytes) -> Int64Array | None:
         """int64: the places among `rows` (int64[n]) of those that have a value; None as of `of_rows`."""

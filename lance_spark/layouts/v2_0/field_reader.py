@@ -14,11 +14,9 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
 from lance_spark.layouts.in_memory.columns import InMemoryColumn, InMemoryFields, columns_or_none
-from lance_spark.layouts.in_memory.single_rows import SingleRows
-from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
-from lance_spark.layouts.v2_0.in_memory import FlatColumn, StructRows, string_rows
+from lance_spark.layouts.v2_0.in_memory import FlatColumn, RowsOfNode, rows_of_node
 from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, MissingNode, Node, StructNode, merged
 from lance_spark.layouts.v2_0.packed_struct import PackedStruct
 from lance_spark.layouts.v2_0.registry import holds_blobs
@@ -51,9 +49,9 @@ class NodeFields(InMemoryFields):
             [FlatColumn.of(node.data_type, node.column) if isinstance(node, LeafNode) else None for node in self._nodes]
         )
 
-    def single_rows(self, data: pa.Buffer) -> SingleRows | StringRows | StructRows | None:
+    def single_rows(self, data: pa.Buffer) -> RowsOfNode | None:
         """The first field for reads of single rows of the file `data`; None if the general way has to read them."""
-        return _single_rows(self._nodes[0], data)
+        return rows_of_node(self._nodes[0], data)
 
     def only(self, places: tuple[int, ...]) -> NodeFields:
         part = NodeFields([], {})
@@ -64,17 +62,6 @@ class NodeFields(InMemoryFields):
 def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:
     """The values of a top-level `field` at `rows`."""
     return _checked_node(field, columns).read(merged(rows))
-
-
-def _single_rows(node: Node, data: pa.Buffer) -> SingleRows | StringRows | StructRows | None:
-    if isinstance(node, StructNode):
-        members = [_single_rows(member, data) for member in node.members]
-        known = [member for member in members if member is not None]
-        return StructRows(node.data_type, known) if known and len(known) == len(members) else None
-    if not isinstance(node, LeafNode):
-        return None
-    column = FlatColumn.of(node.data_type, node.column)
-    return string_rows(node.data_type, node.column, data) if column is None else column.single_rows(data)
 
 
 def _checked_node(field: Field, columns: _Columns) -> Node:

@@ -1,4 +1,4 @@
-"""Flat values and strings of 2.0 files, straight from a file in memory."""
+"""Fields of 2.0 files, straight from a file in memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.kernels.layouts.single_rows import BARE
 from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.single_rows import BarePage, SingleRows
@@ -22,9 +24,16 @@ from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.fixed_size_list import FixedSizeList
 from lance_spark.layouts.v2_0.flat import Flat
 from lance_spark.layouts.v2_0.fsst import Fsst
+from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, Node, StructNode
 from lance_spark.layouts.v2_0.nullable import AllNull, NoNull, Nullable, SomeNull
 
 _ALIGNMENT = 8
+
+_END_BITS = 64
+"""Of the end of a string or list."""
+
+_FEW_ITEMS = 64
+"""Items are copied one by one up to this many in a list, on average; the general way copies them list by list."""
 
 PageT = TypeVar("PageT")
 
@@ -71,7 +80,7 @@ class StructRows:
     """
 
     data_type: pa.DataType
-    members: Sequence[SingleRows | StringRows | StructRows]
+    members: Sequence[RowsOfNode]
 
     @property
     def num_bytes(self) -> int:
@@ -90,6 +99,83 @@ class StructRows:
         if len(arrays) < len(found):
             return None
         return pa.Array.from_buffers(self.data_type, len(rows), [None], children=arrays)
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """Single rows of lists.
+
+    Attributes:
+        data_type: of the lists.
+        ends: the lists as if their items were bytes, those of a page behind the items of the pages before it.
+        items: the items.
+    """
+
+    data_type: pa.DataType
+    ends: StringRows
+    items: RowsOfNode
+
+    @classmethod
+    def of(cls, lists: ListNode, items: RowsOfNode, data: pa.Buffer) -> ListRows | None:
+        """Lists of the file `data`; None if their ends are compressed, or not inside of it."""
+        pages, chunks = [], []
+        borders = zip(lists.pages, lists.first_items.tolist(), pairwise(lists.column.borders), strict=False)
+        for number, (page, first_item, (first_row, stop_row)) in enumerate(borders):
+            ends, num_rows = _without_nulls(page.offsets), stop_row - first_row
+            if not isinstance(ends, Flat) or ends.width != _END_BITS or ends.scheme != "none":
+                return None
+            start, size = ends.buffer.locate(lists.column.buffers(number))
+            if not 0 <= start <= data.size - size or size < num_rows * _END_BITS // 8:
+                return None
+            pages.append((BARE, first_item, page.num_items, page.null_offset_adjustment, 0, 0))
+            chunks.append((number, start, size, stop_row))
+        if not 1 <= len(pages) <= MAX_PAGES:
+            return None
+        of_pages, of_chunks = [np.ascontiguousarray(np.array(table, np.int64).T) for table in (pages, chunks)]
+        return cls(lists.data_type, StringRows(pa.binary(), data.size, of_pages, of_chunks, ()), items)
+
+    @property
+    def num_bytes(self) -> int:
+        """What the tables take in memory."""
+        return self.ends.num_bytes + self.items.num_bytes
+
+    @property
+    def value_bits(self) -> int:
+        """About how many bits of the file are a value, without its items."""
+        return _END_BITS
+
+    def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The values of `rows` (int64[n], in any order); None as `SingleRows.taken`, or if they have many items."""
+        (places, lengths, _), validity, num_items = self.ends.located(data, rows)
+        if not 0 <= num_items <= _FEW_ITEMS * (len(rows) + 1):
+            return None
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        numbers = np.repeat(places - data.address - offsets[:-1], lengths) + np.arange(num_items)
+        items = self.items.of_rows(data, numbers) if num_items else pa.nulls(0, self.data_type.value_type)
+        if items is None:
+            return None
+        is_wide = pa.types.is_large_list(self.data_type)
+        buffers = [validity, pa.py_buffer(offsets if is_wide else offsets.astype(np.int32))]
+        return pa.Array.from_buffers(self.data_type, len(rows), buffers, children=[items])
+
+
+RowsOfNode = SingleRows | StringRows | StructRows | ListRows
+
+
+def rows_of_node(node: Node, data: pa.Buffer) -> RowsOfNode | None:
+    """Single rows of a field of the file `data`; None if the general way has to read them."""
+    if isinstance(node, StructNode):
+        members = [rows_of_node(member, data) for member in node.members]
+        known = [member for member in members if member is not None]
+        return StructRows(node.data_type, known) if known and len(known) == len(members) else None
+    if isinstance(node, ListNode):
+        items = rows_of_node(node.items, data)
+        return None if items is None else ListRows.of(node, items, data)
+    if not isinstance(node, LeafNode):
+        return None
+    column = FlatColumn.of(node.data_type, node.column)
+    return string_rows(node.data_type, node.column, data) if column is None else column.single_rows(data)
 
 
 def string_rows(data_type: pa.DataType, column: Column, data: pa.Buffer) -> StringRows | None:
@@ -122,7 +208,7 @@ def _strings(encoding: ArrayEncoding, buffers: PageBuffers, num_rows: int) -> Ba
     if not isinstance(values, Binary):
         return None
     ends, codes = _without_nulls(values.indices), _without_nulls(values.data)
-    if not isinstance(ends, Flat) or not isinstance(codes, Flat) or (ends.width, codes.width) != (64, 8):
+    if not isinstance(ends, Flat) or not isinstance(codes, Flat) or (ends.width, codes.width) != (_END_BITS, 8):
         return None
     if ends.scheme != "none" or codes.scheme != "none":
         return None

@@ -17,6 +17,7 @@ import lance_spark
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.layouts.in_memory.field_rows import FieldRows
 from lance_spark.layouts.mini_block.row_picker import RowPicker
+from lance_spark.layouts.v2_0.in_memory import ListRows, StructRows
 from tests.support.guarded_memory import guarded
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads
@@ -100,6 +101,65 @@ def test_values(tmp_path: Path, name: str, null_share: float, version: Any, writ
         assert found.to_pylist() == table.take(indices).to_pylist()
     # Each page has a dictionary of its own, if the array is one.
     assert taken == [12, 11, 1, 3000] or name == "list of dictionaries"
+
+
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("null_share", [0.0, 0.2])
+@pytest.mark.parametrize("name", [name for name in TYPES if "dictionaries" not in name])
+def test_values_of_version_2_0(
+    tmp_path: Path, name: str, null_share: float, writer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 2.0 has no null structs."""
+    read = counted_rows(monkeypatch, (ListRows, "of_rows"), (StructRows, "of_rows"))
+    random = np.random.default_rng(13_000_001)
+    has_structs = "struct" in name
+    column = values(TYPES[name], ROWS, random, 0.0 if has_structs else null_share)
+    if name == "list of structs" and null_share:
+        lists = values(TYPES["list"], ROWS, random, null_share)
+        items = values(TYPES["struct"], len(lists.values), random, 0.0)
+        column = pa.ListArray.from_arrays(lists.offsets, items, mask=lists.is_null())
+    table = pa.table({"x": column, "n": range(ROWS)})
+    write(writer, table, str(tmp_path / "t"), "2.0", max_rows_per_file=ROWS // 2 + 7)
+    dataset = opened(str(tmp_path / "t"))
+    many = random.choice(ROWS, 3000).tolist()
+    for indices in (INDICES, sorted(set(INDICES)), [5], many):
+        found = dataset.take(indices)
+        found.validate(full=True)
+        assert found["x"].type == table["x"].type
+        assert found.to_pylist() == table.take(indices).to_pylist()
+    assert len(read) >= 4
+
+
+def test_long_lists_of_version_2_0(tmp_path: Path) -> None:
+    """Lists of many items are read in the general way, and lists of none at all."""
+    random = np.random.default_rng(13_000_002)
+    lengths = np.where(np.arange(2000) % 2, 0, random.integers(0, 500, 2000))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    column = pa.ListArray.from_arrays(offsets, pa.array(random.integers(0, 9, int(offsets[-1]))))
+    table = pa.table({"x": column, "empty": pa.array([[]] * 2000, pa.list_(pa.string()))})
+    lance.write_dataset(table, str(tmp_path / "t"), data_storage_version="2.0")
+    for indices in ([0, 2, 4, 6], [1, 3, 5], [8, 8, 1999, 0]):
+        assert opened(str(tmp_path / "t")).take(indices).to_pylist() == table.take(indices).to_pylist()
+
+
+@pytest.mark.parametrize("name", ["list", "list of strings", "list of lists"])
+def test_damaged_pages_of_version_2_0(tmp_path: Path, name: str) -> None:
+    column = values(TYPES[name], 3000, np.random.default_rng(13_000_003), 0.2)
+    uri = str(tmp_path / "t")
+    write("own", pa.table({"x": column}), uri, "2.0")
+    _, content = encoded(uri)
+    dataset = opened(uri)
+    fragment = dataset.manifest.fragments[0]
+    reader: Any = dataset.plan().single_rows.opened(fragment).open_file(fragment.files[0])
+    fields = reader.prepared([*dataset.lance_schema.fields], fragment.files[0].columns())
+    pages = [page for each in reader.encoded_columns() for page in each.pages if page.num_rows]
+
+    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
+        data = guarded(content)
+        rows = fields.single_rows(data)
+        return None if rows is None else rows.of_rows(data, wanted)
+
+    check_damaged_reads(read, pages, content, column)
 
 
 def test_maps(tmp_path: Path, taken: list[int]) -> None:

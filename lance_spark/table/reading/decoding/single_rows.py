@@ -27,7 +27,7 @@ from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.leaf.values import EMPTY
 from lance_spark.layouts.v2_0.field_reader import NodeFields
-from lance_spark.layouts.v2_0.in_memory import StructRows
+from lance_spark.layouts.v2_0.in_memory import RowsOfNode
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import column_fields, is_blob, paths
 from lance_spark.schema.field import Field, FieldId
@@ -76,7 +76,7 @@ class SystemRows:
         return values if order is None else take(values, order)
 
 
-_Rows = SingleRows | DictionaryRows | StringRows | FieldRows | StructRows | SystemRows
+_Rows = RowsOfNode | DictionaryRows | FieldRows | SystemRows
 _Column = tuple[_Rows, pa.Buffer]
 """A column, and its file in memory."""
 
