@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
 from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u16, prefetch
 from lance_spark.kernels.layouts.picked_levels import SCRATCH_LEVELS, keep_levels, place_of_row, unpack_levels
@@ -18,9 +19,9 @@ from lance_spark.kernels.layouts.single_rows import (
     chunk_of,
     chunk_values,
     copy_bit,
-    packed_word,
     size_of_values,
 )
+from lance_spark.kernels.takes import packed_value
 from lance_spark.kernels.words import read_word, write_word
 
 STRINGS = 8
@@ -46,6 +47,16 @@ def _values_of_chunk(chunk, size, position, at, size_bytes):
 
 
 @inlined
+def _unpack_words(source, first, count, bits, width, target):
+    """Unpacks values from number `first` on of a block of inline bit packing that begins with their width, `bits`."""
+    for k in range(count):
+        value = np.uint64(0)
+        if bits > 0:
+            value = packed_value(source + width, first + k, bits, 8 * width, BLOCK_VALUES // (8 * width))
+        write_word(target + k * width, width, value)
+
+
+@inlined
 def _copy_words(source, num_bytes, held, first, count, kind, width, taken, values):
     """Copies values of fixed width from number `first` of `held` on behind `taken` others; False if there are fewer."""
     if kind == FLAT:
@@ -58,11 +69,21 @@ def _copy_words(source, num_bytes, held, first, count, kind, width, taken, value
         for k in range(count):
             copy_bit(source, first + k, values, taken + k)
     else:
-        for k in range(count):
-            value, is_valid = packed_word(source, num_bytes, first + k, width)
-            if not is_valid:
-                return False
-            write_word(values + (taken + k) * width, width, value)
+        bits = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
+        if bits < 0 or bits > 8 * width or first + count > BLOCK_VALUES:
+            return False
+        if num_bytes < width + bits * BLOCK_BYTES_PER_BIT:
+            return False
+        target = values + taken * width
+        # One loop for each width: with a constant, divisions are shifts.
+        if width == 8:
+            _unpack_words(source, first, count, bits, 8, target)
+        elif width == 4:
+            _unpack_words(source, first, count, bits, 4, target)
+        elif width == 2:
+            _unpack_words(source, first, count, bits, 2, target)
+        else:
+            _unpack_words(source, first, count, bits, 1, target)
     return True
 
 

@@ -77,7 +77,7 @@ def _unpacked(source, place, bits, width):
 
 
 @inlined
-def packed_word(source, num_bytes, place, width):
+def _packed(source, num_bytes, place, width):
     """(value, 1) number `place` of a block of inline bit packing of words of `width` bytes; (0, 0) if it is broken."""
     bits = np.int64(read_word(source, width)) if num_bytes >= width else np.int64(-1)
     if bits < 0 or bits > 8 * width or place >= BLOCK_VALUES or num_bytes < width + bits * BLOCK_BYTES_PER_BIT:
@@ -191,7 +191,7 @@ def chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits):
         if np.int64(read_word(chunk, 2)) != count or position + num_bytes > size:
             return np.int64(-1), chunk, np.int64(0)
         if level_bits == PACKED_LEVELS:
-            level, is_valid = packed_word(chunk + position, num_bytes, place, LEVEL_BITS // 8)
+            level, is_valid = _packed(chunk + position, num_bytes, place, LEVEL_BITS // 8)
         elif level_bits == RUN_LEVELS:
             level, is_valid = _level_of_run(chunk + position, num_bytes, place)
         else:
@@ -241,7 +241,7 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
             return np.int64(-1)
         write_word(target, width, read_word(source + run * width, width))
     else:
-        value, is_valid = packed_word(source, num_bytes, place, width)
+        value, is_valid = _packed(source, num_bytes, place, width)
         if not is_valid:
             return np.int64(-1)
         write_word(target, width, value)
