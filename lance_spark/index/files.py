@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -14,22 +13,20 @@ from lance_spark.file.open_file import opened_file
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedPage, RowRanges
-from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
+from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
 from lance_spark.layouts.in_memory.single_rows import SingleRows
-from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.columns import column_fields
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 from lance_spark.storage.mapped import mapped_file, whole_file
 
 Value = TypeVar("Value")
 
-_Rows = SingleRows | StringRows | DictionaryRows
-
 _COPIED_ROWS = 1 << 16
 _SINGLE_ROWS = 1 << 13
-"""Up to this many rows side by side are copied by a call of a kernel for each column; of texts, columns with
-dictionaries, and numbers that can be null, up to the second of these."""
+"""Up to this many rows side by side are copied by a call of a kernel for each column; other rows, and those of texts,
+lists, columns with dictionaries, and numbers that can be null, up to the second of these."""
 
 
 class IndexFiles:
@@ -111,7 +108,7 @@ class IndexFile:
     def __init__(self, reader: DataFileReader, store: ObjectStore) -> None:
         self._reader = reader
         self.store = store
-        self._single_rows: dict[str, _Rows | None] = {}
+        self._single_rows: dict[str, RowsOfField | None] = {}
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
 
@@ -186,39 +183,39 @@ class IndexFile:
         return chunked
 
     def _copied(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.ChunkedArray] | None:
-        """Some columns at rows side by side, from a mapped file; None where the general way has to read them.
+        """Some columns at few rows, or at rows side by side, from a mapped file; None where the general way reads them.
 
         Most files are asked for a few columns and rows once: to prepare the general way would take longer.
         """
         reader = self._reader
         if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
             return None
-        if rows is not None and rows.num_ranges != 1:
-            return None
-        first, num_rows = (0, reader.num_rows) if rows is None else (int(rows.starts[0]), rows.num_rows)
-        data = reader.in_memory() if 0 < num_rows <= _COPIED_ROWS else None
+        wanted = RowRanges.of(0, reader.num_rows) if rows is None else rows
+        num_rows, is_run = wanted.num_rows, wanted.num_ranges == 1
+        data = reader.in_memory() if 0 < num_rows <= (_COPIED_ROWS if is_run else _SINGLE_ROWS) else None
         if data is None:
             return None
         found = []
         for column in self._rows_of(reader, names, data):
-            array = column.side_by_side(data, first, num_rows) if isinstance(column, SingleRows) else None
+            array = None
+            if is_run and isinstance(column, SingleRows):
+                array = column.side_by_side(data, int(wanted.starts[0]), num_rows)
             if array is None and column is not None and num_rows <= _SINGLE_ROWS:
-                array = column.of_rows(data, np.arange(first, first + num_rows))
+                array = column.of_rows(data, wanted.indices())
             if array is None:
                 return None
             found.append(pa.chunked_array([array]))
         return found
 
-    def _rows_of(self, reader: FileReader, names: Sequence[str], data: pa.Buffer) -> list[_Rows | None]:
-        """Some columns of the mapped file `data`, which are kept; None for those of other kinds."""
-        fields = [self._fields[name] for name in names if name not in self._single_rows]
-        known = [field for field in fields if not field.children and field.id in reader.columns]
-        self._single_rows |= dict.fromkeys([field.name for field in fields])
-        columns = reader.encoded_columns_at([reader.columns[field.id] for field in known])
-        for field, column in zip(known, columns, strict=True):
-            of_column = column, to_arrow_type(field), data
-            rows = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
-            self._single_rows[field.name] = rows
+    def _rows_of(self, reader: FileReader, names: Sequence[str], data: pa.Buffer) -> list[RowsOfField | None]:
+        """Some columns of the mapped file `data`, which are kept; None for those that cannot be copied."""
+        for field in [self._fields[name] for name in names if name not in self._single_rows]:
+            leaves = [leaf.id for leaf in column_fields((field,), reader.version)]
+            found = None
+            if all(leaf in reader.columns for leaf in leaves):
+                columns = reader.encoded_columns_at([reader.columns[leaf] for leaf in leaves])
+                found = rows_of_field(field, dict(zip(leaves, columns, strict=True)), data)
+            self._single_rows[field.name] = found
         return [self._single_rows[name] for name in names]
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:

@@ -20,9 +20,9 @@ from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.index.spans import Span, is_numbered
 from lance_spark.layouts.arrow_take import take
-from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
-from lance_spark.layouts.in_memory.field_rows import FieldRows, ascending
+from lance_spark.layouts.in_memory.field_rows import ascending
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.leaf.values import EMPTY
@@ -76,7 +76,7 @@ class SystemRows:
         return values if order is None else take(values, order)
 
 
-_Rows = RowsOfNode | DictionaryRows | FieldRows | SystemRows
+_Rows = RowsOfNode | RowsOfField | SystemRows
 _Column = tuple[_Rows, pa.Buffer]
 """A column, and its file in memory."""
 
@@ -308,12 +308,7 @@ def _single_rows(reader: FileReader, field: Field, numbers: Mapping[FieldId, int
         fields = reader.prepared([field], numbers)
         return fields.single_rows(data) if isinstance(fields, NodeFields) else None
     encoded = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
-    if not field.children:
-        of_column = encoded[field.id], to_arrow_type(field), data
-        found = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
-        if found is not None:
-            return found
-    return FieldRows.of(field, encoded, data)
+    return rows_of_field(field, encoded, data)
 
 
 def _has_fixed_width(field: Field | str) -> bool:
