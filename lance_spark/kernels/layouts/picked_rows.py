@@ -199,6 +199,22 @@ def _unpack_chunk(chunk, size, size_bytes, rep_bits, def_bits, scratch):
     return count, chunk + header - size_bytes, position
 
 
+@inlined
+def _ask_for_chunk(data, base, of_chunk, num_chunks, chunk):
+    """Asks for the first cache lines of a chunk, which have its levels."""
+    line = data + base[of_chunk[chunk]] + of_chunk[num_chunks + chunk]
+    for k in range(min(_LINES, of_chunk[2 * num_chunks + chunk] >> 6)):
+        prefetch(line + 64 * k)
+
+
+@inlined
+def _set_owners(owners, start, stop, page):
+    """Notes the page of values, if somebody asks."""
+    if owners:
+        for k in range(start, stop):
+            pointer_i64(owners)[k] = page
+
+
 @kernel(
     "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, "
     "int64)"
@@ -227,23 +243,18 @@ def pick_list_rows(
     wanted = pointer_i64(rows)
     total = pointer_i64(totals)
     size_bytes, rep_bits, def_bits = of_form[0], of_form[1], of_form[2]
-    has_definition = def_bits != NO_LEVELS
+    has_defs = def_bits != NO_LEVELS
     top, bound = np.uint16(of_form[5]), np.uint16(of_form[6])
     opened = np.int64(-1)
-    near = picked = taken = most = np.int64(0)
-    count = position = block = seen = visible = page = size = held = np.int64(0)
+    near = picked = taken = most = count = position = block = seen = visible = page = size = held = np.int64(0)
     start = at = data
     for i in range(num_rows):
         row = wanted[i]
         if row < 0 or num_chunks == 0 or row >= finished_to[num_chunks - 1]:
             return ~np.int64(i)
-        near = chunk_of(begun_to, num_chunks, row, near)
-        chunk = near
+        near = chunk = chunk_of(begun_to, num_chunks, row, near)
         if i + 1 < num_rows and 0 <= wanted[i + 1] < finished_to[num_chunks - 1]:
-            later = chunk_of(begun_to, num_chunks, wanted[i + 1], near)
-            line = data + base[of_chunk[later]] + of_chunk[num_chunks + later]
-            for k in range(min(_LINES, of_chunk[2 * num_chunks + later] >> 6)):
-                prefetch(line + 64 * k)
+            _ask_for_chunk(data, base, of_chunk, num_chunks, chunk_of(begun_to, num_chunks, wanted[i + 1], near))
         while True:
             before = begun_to[chunk - 1] if chunk > 0 else np.int64(0)
             if chunk != opened:
@@ -252,44 +263,35 @@ def pick_list_rows(
                 count, at, position = _unpack_chunk(start, size, size_bytes, rep_bits, def_bits, scratch)
                 if count < 0:
                     return ~np.int64(i)
-                opened = chunk
+            if chunk != opened or row - before < seen:
                 block = seen = visible = np.int64(0)
-            elif row - before < seen:
-                block = seen = visible = np.int64(0)
+            opened = chunk
             first = slot = np.int64(0)
             if chunk == near:
                 slot, first, block, seen, visible = place_of_row(
-                    scratch, count, row - before, has_definition, top, bound, block, seen, visible
-                )  # fmt: skip
+                    scratch, count, row - before, has_defs, top, bound, block, seen, visible
+                )
                 if slot < 0 or slot == count:
                     return ~np.int64(i)
             stop, last, block, seen, visible = place_of_row(
-                scratch, count, row + 1 - before, has_definition, top, bound, block, seen, visible
-            )  # fmt: skip
+                scratch, count, row + 1 - before, has_defs, top, bound, block, seen, visible
+            )
             is_last = finished_to[chunk] > row
             if stop < slot or last < first or last > held or (stop < count and not is_last):
                 return ~np.int64(i)
             if picked + stop - slot <= room:
-                keep_levels(scratch, slot, stop, has_definition, reps, defs, picked)
+                keep_levels(scratch, slot, stop, has_defs, reps, defs, picked)
                 source, num_bytes = _values_of_chunk(start, size, position, at, size_bytes)
-                bytes_of_strings = _take_values(
-                    source, num_bytes, held, first, last - first, form, taken, room, values
-                )  # fmt: skip
-                if bytes_of_strings < 0:
+                most_here = _take_values(source, num_bytes, held, first, last - first, form, taken, room, values)
+                if most_here < 0:
                     return ~np.int64(i)
-                most += bytes_of_strings
-                if owners:
-                    for k in range(last - first):
-                        pointer_i64(owners)[taken + k] = page
-            picked += stop - slot
-            taken += last - first
-            if picked > MOST_SLOTS:
+                most += most_here
+                _set_owners(owners, taken, taken + last - first, page)
+            picked, taken = picked + stop - slot, taken + last - first
+            chunk += 1
+            if picked > MOST_SLOTS or (chunk >= num_chunks and not is_last):
                 return ~np.int64(i)
             if is_last:
                 break
-            chunk += 1
-            if chunk >= num_chunks:
-                return ~np.int64(i)
-    total[0] = taken
-    total[1] = most
+    total[0], total[1] = taken, most
     return picked
