@@ -18,6 +18,7 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundErro
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts import page_runs
 from lance_spark.layouts.in_memory import single_rows
+from lance_spark.layouts.in_memory.rows import NullRows
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
@@ -27,6 +28,7 @@ from tests.index.test_index_requests import KeptStore, counted
 from tests.support.guarded_memory import guarded
 from tests.support.manifest_surgery import edit_manifest
 from tests.support.threads import all_at_once
+from tests.table.reading.counted_rows import counted_rows
 from tests.table.vector_search.test_exact import clustered, vectors
 
 ROWS = 30_000
@@ -432,3 +434,20 @@ def test_rows_that_an_index_found(tmp_path: Path, rows_per_file: int, taken: Tak
         batches = list(dataset.to_batches(["n", "id"], condition, batch_size=7))
         assert max([0, *(batch.num_rows for batch in batches)]) <= 7
         assert pa.Table.from_batches(batches, expected.schema).equals(expected)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_columns_of_the_null_type(tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"n": pa.nulls(ROWS), "id": range(ROWS)})
+    uri = str(tmp_path / "t")
+    lance_spark.write(table, uri, file_format_version=version, max_rows_per_file=ROWS // 2)
+    dataset = opened(uri).delete("id % 7 = 2")
+    copied = counted_rows(monkeypatch, (NullRows, "of_rows"))
+    left = table.take([row for row in range(ROWS) if row % 7 != 2])
+    rows = [5, left.num_rows - 1, 5, 0, ROWS // 2]
+    for columns in (["n"], ["id", "n"]):
+        assert dataset.take(rows, columns=columns).equals(left.select(columns).take(rows))
+    assert dataset.to_table(["n"], "id IN (3, 11)").equals(pa.table({"n": pa.nulls(2)}))
+    assert bool(copied) is (version != "2.0")
+    with pytest.raises(InvalidInputError, match="no row"):
+        dataset.take([left.num_rows], columns=["n"])
