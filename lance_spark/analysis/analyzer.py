@@ -26,6 +26,7 @@ from lance_spark.analysis.stop_words import stop_words, stop_words_of_icu
 from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.analysis.tokenizers.base import Tokenizer
 from lance_spark.analysis.tokenizers.choice import tokenizer_of
+from lance_spark.analysis.tokenizers.words import ascii_words
 from lance_spark.errors import InvalidInputError
 
 _CHUNK_BYTES = 1 << 20
@@ -60,22 +61,19 @@ class AnalyzedTexts:
 
 
 class Analyzer:
-    """Analyzes texts. Numbers of terms are the same in all results of one analyzer.
-
-    Attributes:
-        terms: the distinct terms so far; the index is the number.
-    """
+    """Analyzes texts. Numbers of terms are the same in all results of one analyzer."""
 
     def __init__(self, parameters: TextParameters) -> None:
         self.parameters = parameters
-        # Many texts have many terms, which take a fifth of the memory of Python strings and a dictionary of them.
-        self.terms = TokenNumbers()
-        self._tokens = TokenNumbers()
         self._term_of_token = array("i")
         self._filters = _filters(parameters)
 
     def tokens(self, text: str) -> list[Token]:
         """The terms of one text, in the order of the tokenizer."""
+        words = ascii_words(self.parameters, text)
+        if words is not None:
+            terms = map(self._term, words)
+            return [Token(term, position) for position, term in enumerate(terms) if term is not None]
         found = self.in_order(pa.array([text], pa.large_string()))
         return [
             Token(self.terms[term], position)
@@ -123,6 +121,16 @@ class Analyzer:
             new = [self._term(token.decode(errors="replace")) for token in self._tokens.tokens_from(known)]
             self._term_of_token.frombytes(self.numbers_of(pa.array(new, pa.large_string())).tobytes())
         return np.frombuffer(self._term_of_token, np.int32)[tokens], cut.counts, cut.positions
+
+    @functools.cached_property
+    def terms(self) -> TokenNumbers:
+        """The distinct terms so far; the index is the number."""
+        # Many texts have many terms, which take a fifth of the memory of Python strings and a dictionary of them.
+        return TokenNumbers()
+
+    @functools.cached_property
+    def _tokens(self) -> TokenNumbers:
+        return TokenNumbers()
 
     @functools.cached_property
     def _tokenizer(self) -> Tokenizer:

@@ -28,6 +28,7 @@ TEXTS = [
     "a\tb\nc\rd\fe\vf g\u00a0h\u3000i\u0085j",
     "x" * 38 + " " + "y" * 39 + " " + "z" * 40 + " " + "é" * 19 + " " + "é" * 20,
     "e\u0301cole cafe\u0301 \u0301",
+    "Runs\x0bof\x1call\x1fASCII\x7fsigns,it_is-so: a.b@c [d] {e} ~f` 'g' \"h\" ^i \\j /k ",
     "running runner ran easily fairly not no very before",
 ]
 

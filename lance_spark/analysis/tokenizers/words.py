@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,17 @@ from lance_spark.analysis.tokenizers.base import Cut, Tokenizer
 from lance_spark.errors import InvalidInputError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.tokens import split_ngrams, split_words
+
+_ASCII_WORDS = {"simple": re.compile(r"[0-9A-Za-z]+"), "whitespace": re.compile(r"[^\t\n\f\r ]+")}
+
+
+def ascii_words(parameters: TextParameters, text: str) -> list[str] | None:
+    """The tokens of one text of ASCII characters; None for other texts and tokenizers than simple and whitespace.
+
+    Queries are single short texts, for which the arrays of `word_tokenizer` take longer than the rest of an analysis.
+    """
+    words = _ASCII_WORDS.get(parameters.base_tokenizer)
+    return words.findall(text) if words is not None and text.isascii() else None
 
 
 def word_tokenizer(parameters: TextParameters) -> Tokenizer:
