@@ -62,6 +62,7 @@ def lookups(num_rows: int, number: int) -> list[tuple[str, str, str]]:
         ("id and uid BTREE", f"id = {number} OR uid = 'u{number // 2:012d}'"),
         ("id BTREE, cat BITMAP", f"id = {number} AND cat = 'category {number % 200}'"),
         ("cat BITMAP", f"cat = 'category {number % 200}'"),
+        ("uid NGRAM", f"contains(uid, '{number % 100_000:05d}')"),
         ("ts ZONEMAP", f"ts BETWEEN {number * 1000} AND {number * 1000 + 100_000}"),
     ]
     return [

@@ -72,7 +72,7 @@ def check_time_zone(zone: str) -> None:
     Raises:
         InvalidInputError: no such time zone.
     """
-    if _offset_seconds(zone, 0) is None:
+    if zone != "UTC" and _offset_seconds(zone, 0) is None:
         raise InvalidInputError(f"unknown time zone {zone!r}; use UTC, an offset such as +01:00, or a region's name")
 
 

@@ -89,6 +89,8 @@ class Answer(Mapping[int, Matches]):
         """This answer and another one to the same question: rows in both where both are supersets; otherwise an exact
         one stands for itself.
         """
+        if not self.known or not other.known:
+            return self if self.known else other
         checked = self.inexact & other.inexact
         common = _common(self.rows, other.rows, checked)
         doubted = self.inexact & (other.known - other.inexact)

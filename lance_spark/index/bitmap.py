@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
-from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
+from lance_spark.index.files import IndexFile, require_no_nulls
 from lance_spark.index.row_set import RowSet, union_all
 from lance_spark.layouts.base import RowRanges
 
@@ -40,16 +40,16 @@ class BitmapIndex(ScalarIndex):
 
     def search(self, predicate: Predicate) -> SearchResult | None:
         file = self._files.open(BITMAP_FILE)
-        keys = load_keys(self._files, file, predicate.dtype)
+        keys = load_keys(file, predicate.dtype)
         kept = predicate.keeps(keys)
         # Every row is in exactly one bitmap: few bitmaps say as much as all the others.
         is_complement = int(kept.sum()) * 2 > len(kept)
         places = np.flatnonzero(~kept if is_complement else kept)
-        rows = union_all(find_bitmaps(self._files, file, places, self._coverage.fragment_rows))
+        rows = union_all(find_bitmaps(file, places, self._coverage.fragment_rows))
         return SearchResult(rows, is_complement=is_complement)
 
 
-def load_keys(files: IndexFiles, file: IndexFile, dtype: pa.DataType) -> pa.Array:
+def load_keys(file: IndexFile, dtype: pa.DataType) -> pa.Array:
     """The distinct values, at most one of them null.
 
     Raises:
@@ -66,7 +66,7 @@ def load_keys(files: IndexFiles, file: IndexFile, dtype: pa.DataType) -> pa.Arra
             raise file.damaged("a key occurs twice")
         return keys, keys.nbytes
 
-    return files.kept(BITMAP_FILE, "keys", load)
+    return file.kept("keys", load)
 
 
 def read_bitmaps(file: IndexFile, places: Int64Array, fragment_rows: Mapping[int, int]) -> list[RowSet]:
@@ -78,15 +78,13 @@ def read_bitmaps(file: IndexFile, places: Int64Array, fragment_rows: Mapping[int
     return [RowSet.of_address_map(data, fragment_rows) for data in _cells(file, places)]
 
 
-def find_bitmaps(
-    files: IndexFiles, file: IndexFile, places: Int64Array, fragment_rows: Mapping[int, int]
-) -> list[RowSet]:
+def find_bitmaps(file: IndexFile, places: Int64Array, fragment_rows: Mapping[int, int]) -> list[RowSet]:
     """As `read_bitmaps`, and keeps what was read for later searches."""
 
     def load(missing: Sequence[int]) -> list[tuple[bytes, int]]:
         return [(data, len(data)) for data in _cells(file, np.array(missing, np.int64))]
 
-    found = files.kept_parts(BITMAP_FILE, "bitmap", places.tolist(), load)
+    found = file.kept_rows("bitmap", places.tolist(), load)
     return [RowSet.of_address_map(data, fragment_rows) for data in found]
 
 

@@ -24,13 +24,14 @@ from lance_spark.expr.values import plain
 from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.shapes import null_test
+from lance_spark.index.spans import span_of
 from lance_spark.index.zones import ZoneRows, search_nulls
 from lance_spark.kernels.bloom import filters_with
 from lance_spark.layouts.base import RowRanges
 
 BLOOM_FILE = "bloomfilter.lance"
 _BLOCK_BYTES = 32
-_WINDOW_ZONES = 64
+_WINDOW_ZONES = 256
 """Zones whose filters are read, and kept, together."""
 
 _MAX_VALUES = 256
@@ -137,6 +138,9 @@ def _searched_values(predicate: Predicate) -> list[bytes] | None:
     options = _options(predicate.expr)
     if options is None or len(options) > _MAX_VALUES:
         return None
+    span = span_of(predicate.expr, predicate.dtype)
+    if span is not None and isinstance(span.only, str):
+        return [span.only.encode()]
     # The type that the evaluation compares in; it is that of the column, but for half-precision floats.
     dtype = plain(pa.array([], predicate.dtype)).type
     known = constant_options(dtype, options, predicate.time_zone).known

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark.expr.grid import grid_of
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.membership import constant_options
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, In, InArray, Or
@@ -143,9 +144,19 @@ def _known(values: pa.Array) -> BoolArray:
     return valid
 
 
+_WHOLE_NUMBER = pa.int64()
+
+
 def key_numbers(predicate: Predicate) -> npt.NDArray[np.int64] | None:
     """int64[n], ascending: the constants of a list of whole numbers or days; None for any other condition."""
     expr = predicate.expr
+    if isinstance(expr, In) and isinstance(expr.value, Column) and pt.is_signed_integer(predicate.dtype):
+        constants = [option for option in expr.options if isinstance(option, Literal) and option.type is _WHOLE_NUMBER]
+        if len(constants) == len(expr.options):
+            # For few keys, an array of them takes longer than the search.
+            grid = grid_of(predicate.dtype)
+            keys = {int(option.value) for option in constants if option.value is not None}
+            return np.array(sorted(key for key in keys if grid.lowest <= key <= grid.highest), np.int64)
     members = _members(expr, predicate) if isinstance(expr, (In, InArray)) else None
     return None if members is None else np.unique(numbers_of(members.drop_null()))
 

@@ -37,6 +37,7 @@ from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
 from lance_spark.index.spans import Span, span_of
 from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.remembered import Remembered
 
 BTREE_FILE = "page_data.lance"
 _DATA = BTREE_FILE
@@ -58,6 +59,9 @@ _ENTRIES_AT_ONCE = 1 << 18
 
 _MAX_KEPT_BYTES = 64 << 20
 """Lists of keys may read all pages of an index that is not larger."""
+
+_MAX_LOOKUP_BYTES = 16 << 20
+"""Bounds of pages that are found without a look into the cache."""
 
 _SELECTIVE_SHARE_OF_KEYS = 1 / 2
 """The same for lists of keys, of which each has few rows in its page."""
@@ -113,7 +117,9 @@ class BTreeIndex(ScalarIndex):
 
     def _in_span(self, data: IndexFile, lookup: PageLookup, span: Span, dtype: pa.DataType) -> SearchResult | None:
         first, last = lookup.pages_in(span)
-        if last - first > _most_pages(lookup) or self._touch_most_blocks(data, lookup, [(first, last)]):
+        if last - first > _FEW_PAGES and last - first > _most_pages(lookup):
+            return None
+        if last - first > 2 and self._touch_most_blocks(data, lookup, [(first, last)]):
             return None
         windows = self._windows_of_pages(data, lookup, range(first, last), dtype)
         return _result(data, [page.in_span(span) for pages in windows for page in pages])
@@ -162,7 +168,10 @@ class BTreeIndex(ScalarIndex):
         return data.kept(f"all pages {dtype}", load)
 
     def _lookup(self, data: IndexFile, dtype: pa.DataType) -> PageLookup:
-        return data.kept(f"bounds of pages {dtype}", lambda: self._load(dtype, data.num_rows))
+        def make() -> PageLookup:
+            return data.kept(f"bounds of pages {dtype}", lambda: self._load(dtype, data.num_rows))
+
+        return _lookups((data, dtype), None, make)
 
     def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
         lookup = self._lookup(self._files.open(_DATA), dtype)
@@ -210,6 +219,10 @@ class BTreeIndex(ScalarIndex):
             raise file.damaged("the pages are not numbered in order")
         check_pages(file, lookup)
         return lookup, lookup.num_bytes
+
+
+_lookups: Remembered[PageLookup] = Remembered(most_bytes=_MAX_LOOKUP_BYTES, size_of=lambda lookup: lookup.num_bytes)
+"""Those of the files that were used last."""
 
 
 def _most_pages(lookup: PageLookup) -> int:

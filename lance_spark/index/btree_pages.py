@@ -64,7 +64,8 @@ class PageLookup:
         """The pages [first, last) that can have values in a span. The type of the values has keys."""
         first = self.highs.null_count + span.first(self._high_keys)
         # A page that begins with nulls has no lower bound.
-        last = self.lows.null_count + span.last(self._low_keys)
+        num_unbound = self.lows.null_count
+        last = num_unbound + span.last(self._low_keys, max(0, first - num_unbound))
         return first, max(first, last)
 
     def pages_of(self, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -114,7 +115,8 @@ class Page:
 
     def in_span(self, span: Span) -> RowIds:
         """The ids of the values in a span. The type of the values has keys."""
-        return self._valued_ids[span.first(self._keys) : span.last(self._keys)]
+        first = span.first(self._keys)
+        return self._valued_ids[first : span.last(self._keys, first)]
 
     def of_keys(self, keys: Int64Array) -> RowIds:
         """The ids of the values that are among some numbers (int64[n], ascending)."""

@@ -17,6 +17,7 @@ from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
 from lance_spark.layouts.in_memory.single_rows import SingleRows
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import column_fields
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 from lance_spark.storage.mapped import mapped_file, whole_file
@@ -55,6 +56,9 @@ class IndexFiles:
             CorruptFileError: it is no complete Lance file.
             UnsupportedFeatureError: a version of the format that is not read.
         """
+        return _opened((self,), name, lambda: self._open(name))
+
+    def _open(self, name: str) -> IndexFile:
         path = f"{self._folder}/{name}"
 
         def make() -> tuple[IndexFile, int]:
@@ -265,6 +269,10 @@ class IndexFile:
     def damaged(self, message: str) -> CorruptFileError:
         """The error that says what is wrong with this file."""
         return CorruptFileError(message, path=self._reader.path)
+
+
+_opened: Remembered[IndexFile] = Remembered()
+"""The files that were used last, found without a look at the store."""
 
 
 def combined(column: pa.ChunkedArray) -> pa.Array:

@@ -43,11 +43,11 @@ class LabelListIndex(ScalarIndex):
         nulls = file.buffer_named_by(NULL_LISTS)
         if item is None or (is_negated and nulls is None):
             return None
-        keys = load_keys(self._files, file, predicate.dtype.value_type)
+        keys = load_keys(file, predicate.dtype.value_type)
         equal = as_array(compare(ComparisonOp.EQ, plain(keys), item.scalar(), predicate.time_zone), len(keys))
         # A null key compares as null: its rows are neither TRUE nor FALSE, and excluded from a negation.
         wanted = equal.fill_null(is_negated).to_numpy(zero_copy_only=False)
-        found = union_all(find_bitmaps(self._files, file, np.flatnonzero(wanted), self._coverage.fragment_rows))
+        found = union_all(find_bitmaps(file, np.flatnonzero(wanted), self._coverage.fragment_rows))
         if not is_negated:
             return SearchResult(found)
         null_lists = RowSet.of_address_map(nulls or b"", self._coverage.fragment_rows)

@@ -67,7 +67,9 @@ class RowSet:
         parts: dict[int, list[int]] = {}
         for number in numbers:
             parts.setdefault(number >> _HIGH_BITS, []).append(number & int(_LOW_MASK))
-        return cls({high: pyroaring.BitMap(lows) for high, lows in parts.items()})
+        found = cls.__new__(cls)
+        found._parts = {high: pyroaring.BitMap(lows) for high, lows in parts.items()}
+        return found
 
     @classmethod
     def of_address_map(cls, data: bytes, fragment_rows: Mapping[int, int]) -> RowSet:
@@ -166,7 +168,7 @@ class RowSet:
         return RowSet({high: part - other.part(high) for high, part in self._parts.items()})
 
     def __len__(self) -> int:
-        return sum(len(part) for part in self._parts.values())
+        return sum(map(len, self._parts.values()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RowSet) and self._parts == other._parts

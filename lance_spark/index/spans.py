@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lance_spark.expr.grid import Threshold, grid_of, threshold
+from lance_spark.expr.grid import Grid, grid_of, threshold
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr
-from lance_spark.expr.values import family_of
+from lance_spark.expr.values import Family, family_of
 
 Keys: TypeAlias = "npt.NDArray[np.int64] | pa.Array"
 """Values without nulls: whole numbers, dates and timestamps as their numbers, texts as they are."""
@@ -57,11 +57,37 @@ class Span:
             return 0
         return _place(keys, self.low, after_equal=self.without_low)
 
-    def last(self, keys: Keys) -> int:
-        """How many of some ascending keys are not after the span."""
+    def last(self, keys: Keys, start: int = 0) -> int:
+        """How many of some ascending keys are not after the span.
+
+        Args:
+            start: that many are surely not.
+        """
         if self.high is None:
             return len(keys)
-        return _place(keys, self.high, after_equal=not self.without_high)
+        if isinstance(keys, np.ndarray):
+            return _place(keys, self.high, after_equal=not self.without_high)
+        # Each text that is looked at is a call, and mostly few are in the span: halving begins near its start.
+        step = 1
+        while start + step <= len(keys) and not self._is_after(keys[start + step - 1].as_py()):
+            step *= 2
+        bounds = start + step // 2, min(start + step - 1, len(keys))
+        return _place(keys, self.high, after_equal=not self.without_high, bounds=bounds)
+
+    def _is_after(self, key: int | str) -> bool:
+        return self.high is not None and (key > self.high or (key == self.high and self.without_high))  # type: ignore[operator]
+
+    def places_in(self, values: pa.Array) -> npt.NDArray[np.int64]:
+        """int64: the places of those of a few values, in any order and nulls among them, that are in the span."""
+        keys = numbers_of(values).tolist() if is_numbered(values.type) else values.to_pylist()
+        if values.null_count and is_numbered(values.type):
+            keys = [key if valid else None for key, valid in zip(keys, values.is_valid().to_pylist(), strict=True)]
+        return np.array([place for place, key in enumerate(keys) if key is not None and self._has(key)], np.int64)
+
+    def _has(self, key: int | str) -> bool:
+        if self.low is not None and (key < self.low or (key == self.low and self.without_low)):  # type: ignore[operator]
+            return False
+        return not self._is_after(key)
 
     def intersection(self, other: Span) -> Span:
         """The keys in both."""
@@ -77,12 +103,12 @@ class Span:
         return Span(low.low, high.high, low.without_low, high.without_high)
 
 
-def _place(keys: Keys, key: int | str, *, after_equal: bool) -> int:
+def _place(keys: Keys, key: int | str, *, after_equal: bool, bounds: tuple[int, int] | None = None) -> int:
     if isinstance(keys, np.ndarray):
         return int(keys.searchsorted(key, "right" if after_equal else "left"))
     # Texts are in the order of their bytes, which for UTF-8 is that of their code points, as in Python.
     bisect = bisect_right if after_equal else bisect_left
-    return bisect(range(len(keys)), key, key=lambda place: keys[place].as_py())
+    return bisect(range(len(keys)), key, *(bounds or ()), key=lambda place: keys[place].as_py())
 
 
 def has_keys(dtype: pa.DataType) -> bool:
@@ -107,42 +133,70 @@ def numbers_of(values: pa.Array) -> npt.NDArray[np.int64]:
     return numbers
 
 
+@dataclass(frozen=True, slots=True)
+class _KeyKind:
+    """What is asked of the type of keys for each constant.
+
+    Attributes:
+        family: of the type.
+        grid: of its numbers; None for texts.
+        is_integer: whether the keys are the values themselves, which are whole numbers.
+    """
+
+    family: Family | None
+    grid: Grid | None
+    is_integer: bool
+
+
+@lru_cache(maxsize=256)
+def _kind_of(dtype: pa.DataType) -> _KeyKind | None:
+    if not has_keys(dtype):
+        return None
+    return _KeyKind(family_of(dtype), grid_of(dtype) if is_numbered(dtype) else None, bool(pt.is_integer(dtype)))
+
+
 def span_of(expr: Expr, dtype: pa.DataType) -> Span | None:
     """The keys for which a condition on a column of a type is TRUE; None for conditions that are no single span, or
     whose constants are of another kind than the column.
     """
+    kind = _kind_of(dtype)
+    return None if kind is None else _span(expr, kind)
+
+
+def _span(expr: Expr, kind: _KeyKind) -> Span | None:
     if isinstance(expr, And):
-        spans = [span_of(term, dtype) for term in expr.terms]
+        spans = [_span(term, kind) for term in expr.terms]
         known = [span for span in spans if span is not None]
         return reduce(Span.intersection, known) if len(known) == len(spans) else None
-    if not isinstance(expr, Comparison) or expr.op not in _OPS or not has_keys(dtype):
+    if not isinstance(expr, Comparison) or expr.op not in _OPS:
         return None
     column, constant, op = expr.left, expr.right, expr.op
     if isinstance(constant, Column):
         column, constant, op = constant, column, op.mirrored
     if not isinstance(column, Column) or not isinstance(constant, Literal) or constant.value is None:
         return None
-    if family_of(constant.type) is not family_of(dtype):
+    if family_of(constant.type) is not kind.family:
         return None
-    return _of_number(op, constant, dtype) if is_numbered(dtype) else _of_text(op, str(constant.value))
+    return _of_text(op, str(constant.value)) if kind.grid is None else _of_number(op, constant, kind, kind.grid)
 
 
-def _of_number(op: ComparisonOp, constant: Literal, dtype: pa.DataType) -> Span:
-    value, grid = constant.value, grid_of(dtype)
-    if isinstance(value, int) and pt.is_integer(dtype):
+def _of_number(op: ComparisonOp, constant: Literal, kind: _KeyKind, grid: Grid) -> Span:
+    value = constant.value
+    if isinstance(value, int) and kind.is_integer:
         # A scalar and its threshold take as long as the search for it.
-        limits = Threshold(value - 1, value)
+        below, upto = value - 1, value
     else:
-        limits = threshold(dtype, constant.scalar())
+        limits = threshold(grid.type, constant.scalar())
+        below, upto = limits.below, limits.upto
     low, high = grid.lowest, grid.highest
     if op in (ComparisonOp.EQ, ComparisonOp.GE):
-        low = limits.below + 1
+        low = below + 1
     if op is ComparisonOp.GT:
-        low = limits.upto + 1
+        low = upto + 1
     if op in (ComparisonOp.EQ, ComparisonOp.LE):
-        high = limits.upto
+        high = upto
     if op is ComparisonOp.LT:
-        high = limits.below
+        high = below
     if low > grid.highest or high < grid.lowest or low > high:
         return Span(grid.lowest, grid.lowest, without_low=True, without_high=True)
     return Span(max(low, grid.lowest), min(high, grid.highest))

@@ -81,7 +81,7 @@ class ZoneRows:
     def rows(self, kept: npt.NDArray[np.bool_], fragments: Mapping[int, int]) -> RowSet:
         """The rows of the zones that are marked in `kept` (bool[n]), of some fragments only."""
         parts: dict[int, pyroaring.BitMap] = {}
-        places = np.flatnonzero(kept)
+        (places,) = kept.nonzero()
         ends = self.starts + self.lengths
         for id_, start, end in zip(
             self.fragment_ids[places].tolist(), self.starts[places].tolist(), ends[places].tolist(), strict=True

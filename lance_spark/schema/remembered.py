@@ -28,6 +28,11 @@ class Remembered(Generic[Value]):
         # No lock: each operation on this dictionary is atomic.
         self._kept: dict[tuple[Hashable, ...], tuple[tuple[object, ...], Value]] = {}
 
+    def get(self, objects: tuple[object, ...], rest: Hashable) -> Value | None:
+        """The result for the same objects and an equal `rest`; None if it is not kept."""
+        kept = self._kept.get((*map(id, objects), rest))
+        return None if kept is None else kept[1]
+
     def __call__(self, objects: tuple[object, ...], rest: Hashable, make: Callable[[], Value]) -> Value:
         """The result for the same objects and an equal `rest`; from `make` if it is not kept."""
         key = (*map(id, objects), rest)

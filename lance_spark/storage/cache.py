@@ -254,6 +254,8 @@ def _kept_parts(
     make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]],
     owner: object = None,
 ) -> list[Value]:
+    if len(numbers) == 1:
+        return [_kept((*key, numbers[0]), lambda: make(numbers)[0], owner)]
     keys = [(*key, number) for number in numbers]
     found: list[Any] = shared.get_all(keys)
     missing = [place for place, value in enumerate(found) if value is None]

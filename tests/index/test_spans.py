@@ -10,6 +10,8 @@ import pytest
 
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.sql.parse import parse
+from lance_spark.index.base import Predicate
+from lance_spark.index.bounds import key_numbers
 from lance_spark.index.spans import keys_of, span_of
 
 CONDITIONS = [
@@ -85,3 +87,34 @@ def test_other_conditions_are_no_spans(condition: str) -> None:
 @pytest.mark.parametrize("dtype", [pa.float64(), pa.uint64(), pa.decimal128(5, 1), pa.bool_(), pa.binary()], ids=str)
 def test_values_of_other_types_have_no_spans(dtype: pa.DataType) -> None:
     assert span_of(parse("x = 1"), dtype) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_few_values_in_any_order_are_found_one_by_one(condition: str, dtype: pa.DataType) -> None:
+    """Nulls among them are in no span."""
+    choice = random.Random(7)
+    for _ in range(20):
+        numbers = [None if choice.random() < 0.2 else choice.randrange(12) for _ in range(12)]
+        values = pa.array([None if number is None else value(number, dtype) for number in numbers], dtype)
+        low, high = choice.randrange(12), choice.randrange(12)
+        expr = parse(condition.format(constant(low, dtype), constant(high, dtype)))
+        span = span_of(expr, dtype)
+        assert span is not None
+        kept = evaluate_filter(expr, pa.record_batch([values], ["x"])).to_pylist()
+        assert span.places_in(values).tolist() == [place for place, is_kept in enumerate(kept) if is_kept], expr
+
+
+@pytest.mark.parametrize("dtype", [pa.int8(), pa.int32(), pa.int64()], ids=str)
+def test_keys_of_a_list_are_those_that_the_type_has(dtype: pa.DataType) -> None:
+    for listed, expected in (
+        ("7, 3, 7, -128, 127", [-128, 3, 7, 127]),
+        ("NULL, 5", [5]),
+        ("128, 5, -129", [5] if dtype == pa.int8() else [-129, 5, 128]),
+        (f"5, {10**17}", [5, 10**17] if dtype == pa.int64() else [5]),
+        ("5, 6.0, 6.5", [5, 6]),
+    ):
+        expr = parse(f"x IN ({listed})")
+        found = key_numbers(Predicate(expr, ("x",), frozenset([("x",)]), dtype, "UTC"))
+        assert found is not None
+        assert found.tolist() == expected, listed

@@ -56,7 +56,7 @@ def add_segment(rows: KeyRows, segment: OldSegment, dtype: pa.DataType) -> None:
         LanceError: its file is missing or broken.
     """
     file = segment.files.open(BITMAP_FILE)
-    keys = load_keys(segment.files, file, dtype)
+    keys = load_keys(file, dtype)
     sets = read_bitmaps(file, np.arange(len(keys), dtype=np.int64), segment.fragment_rows)
     rows.add_sets(keys, sets, segment.mapping)
 

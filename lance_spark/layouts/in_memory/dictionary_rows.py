@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
@@ -26,6 +29,9 @@ INDEX_TYPES = (pa.uint32(), pa.uint8(), pa.uint16(), pa.uint64())
 
 _DICTIONARY = 2
 """The buffer of a mini-block page with its dictionary; its words and chunks are before it."""
+
+_FEW_INDICES = 16
+"""For so few, the texts of a dictionary are not all compared."""
 
 _MAX_BYTES = 1 << 20
 """Of the dictionaries that are kept, in the file and decoded."""
@@ -95,6 +101,35 @@ class DictionaryRows:
             return self.dictionary.leaf(block)(copied[1], num_rows)
         except CorruptFileError:
             return None
+
+    def places_of(self, data: pa.Buffer, rows: Int64Array, text: str) -> Int64Array | None:
+        """int64: the places among `rows` (int64[n]) of those that have a text; None as of `of_rows`, and if pages have
+        dictionaries of their own.
+        """
+        if self.dictionary.is_joined:
+            return None
+        copied = self.indices.copied([RowsOfColumn(self.indices, data, rows)], len(rows))
+        if copied is None:
+            return None
+        indices = np.frombuffer(copied[0], f"<u{self.values.bits // 8}", len(rows))
+        if copied[1] is None:
+            return self._with_text(indices, text)
+        bits = np.unpackbits(np.frombuffer(copied[1], np.uint8), count=len(rows), bitorder="little")
+        valid: Int64Array = bits.nonzero()[0]
+        found = self._with_text(indices[valid], text)
+        return None if found is None else valid[found]
+
+    def _with_text(self, indices: npt.NDArray[np.unsignedinteger[Any]], text: str) -> Int64Array | None:
+        """int64: the places among indices of those of a text; None if one is outside of the dictionary."""
+        values = self.dictionary.values
+        few = indices.tolist() if len(indices) <= _FEW_INDICES else [int(indices.max())]
+        if max(few, default=0) >= len(values):
+            return None
+        if len(indices) <= _FEW_INDICES:
+            return np.array([place for place, index in enumerate(few) if values[index].as_py() == text], np.int64)
+        is_text: npt.NDArray[np.bool_] = pc.equal(values, text).fill_null(False).to_numpy(zero_copy_only=False)
+        found: Int64Array = is_text[indices].nonzero()[0]
+        return found
 
 
 def _has_dictionary(layout: PageLayout) -> bool:

@@ -223,7 +223,7 @@ class SingleRows:
         if num_rows > len(rows):
             numbers = numbers[rows - first]
         is_inside = np.ones(len(rows), np.bool_) if low is None else numbers >= low
-        return np.flatnonzero(is_inside if high is None else is_inside & (numbers <= high))
+        return (is_inside if high is None else is_inside & (numbers <= high)).nonzero()[0]
 
     @cached_property
     def _tables(self) -> tuple[int, int, int, int]:

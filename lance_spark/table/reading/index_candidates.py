@@ -20,11 +20,13 @@ from lance_spark.index.base import ScalarIndex
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.json_index import JSON_URL, JsonTarget
-from lance_spark.index.planner import IndexQuery, Plan, TableColumns, TableRows, candidates
+from lance_spark.index.outline import Outline, TableColumns, TableRows
+from lance_spark.index.planner import IndexQuery, Plan, candidates
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.segments import Segment, warn_unused
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
@@ -50,6 +52,11 @@ _FEW_OF = 8
 
 _MAX_TRUSTED = 1 << 22
 """Up to this many rows of a fragment that need no check are read alone: it spares the filter and its columns."""
+
+_NO_ROWS = pyroaring.BitMap()
+
+_OUTLINE_BYTES = 1 << 20
+"""Of the outlines of filters that a version keeps."""
 
 _BYTES_PER_FRAGMENT = 512
 _BYTES_PER_FIELD = 256
@@ -116,6 +123,10 @@ class Candidates:
         self.scan = scan
         self._matches = plan.matches
         self._checks_exact = checks_exact
+        # Rows of a superset satisfy the terms that are answered.
+        self._compared = (
+            scan if plan.unanswered is None or checks_exact else scan.without_filter.filtered(plan.unanswered)
+        )
 
     @classmethod
     def of(
@@ -151,15 +162,19 @@ class Candidates:
                 yield from reader.read_offsets(found)
 
     def _selected(self, fragment: DataFragment) -> _Selected:
-        found = self._matches.get(fragment.id)
-        if found is None:
+        id_, matches = fragment.id, self._matches
+        if id_ not in matches.known:
             return fragment, None, None
-        offsets = live_rows(fragment, self.scan.bases, found.offsets)
-        is_trusted = found.is_exact and not self._checks_exact
+        offsets = live_rows(fragment, self.scan.bases, matches.rows.get(id_, _NO_ROWS))
+        is_trusted = not self._checks_exact and id_ not in matches.inexact
         is_few = is_trusted and len(offsets) <= _MAX_TRUSTED
         if not is_few and not is_selective(offsets, fragment.physical_rows or 0):
             return fragment, None, None
-        return fragment, np.array(offsets.to_array(), np.int64), self.scan.without_filter if is_trusted else self.scan
+        return (
+            fragment,
+            np.array(offsets.to_array(), np.int64),
+            self.scan.without_filter if is_trusted else self._compared,
+        )
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
         """Those of some fragments that can have a row, in order."""
@@ -247,17 +262,13 @@ def _rows_at(addresses: UInt64Array, fragments: FragmentList) -> dict[int, pyroa
 
 
 def _asked_indexes(scan: Scan, condition: Expr, manifest: Manifest) -> Plan:
-    columns = _columns(scan.schema)
-    found = (columns.find(path) for path in referenced_columns(condition))
-    field_ids = {column.field_id for column in found if column is not None}
     try:
         version = _version_indexes(manifest, scan.bases)
     except CorruptFileError as error:
         warn_unused("section", "all", error)
         return Plan()
-    segments = version.segments(field_ids)
-    table = version.rows() if segments else None
-    return Plan() if table is None else candidates(condition, table, columns, scan.time_zone)
+    outline = version.outline(scan, condition)
+    return Plan() if outline is None else candidates(condition, outline, scan.time_zone)
 
 
 def explained(scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> str:
@@ -301,6 +312,29 @@ class _VersionIndexes:
         self._rows: TableRows | None = None
         self._segments: dict[int, Segment | LanceError | None] = {}
         """By the place of an index its segment; an error if it is damaged, None if this release does not search it."""
+        self._outlines: Remembered[Outline] = Remembered(
+            most_bytes=_OUTLINE_BYTES, size_of=lambda outline: outline.num_bytes
+        )
+
+    def outline(self, scan: Scan, condition: Expr) -> Outline | None:
+        """How a scan's filter is answered; None if there is no usable index on its columns, or the moves of the rows
+        cannot be followed.
+        """
+        key = (scan.schema,), scan.shape
+        kept = None if scan.shape is None else self._outlines.get(*key)
+        if kept is not None:
+            return kept
+        columns = _columns(scan.schema)
+        found = (columns.find(path) for path in referenced_columns(condition))
+        field_ids = {column.field_id for column in found if column is not None}
+        segments = self.segments(field_ids)
+        table = self.rows() if segments else None
+        if table is None:
+            return None
+        outline = Outline(condition, table, columns)
+        # A damaged segment is to be warned of for each scan.
+        are_whole = len(segments) == sum([segment is not None for _, segment in self._on(field_ids)])
+        return outline if scan.shape is None or not are_whole else self._outlines(*key, lambda: outline)
 
     def segments(self, field_ids: Set[int]) -> list[Segment]:
         """The segments on some fields that can be searched; there is a warning for each that is damaged."""
@@ -353,8 +387,12 @@ def _version_indexes(manifest: Manifest, bases: Bases) -> _VersionIndexes:
     """The indexes of a version. Raises as `_VersionIndexes`."""
     if bases.identity is None:
         return _VersionIndexes(manifest, bases)
-    num_bytes = _BYTES_PER_FRAGMENT * len(manifest.fragments) + len(manifest.index_section or b"")
-    return cached_part(manifest, ("indexes", bases.identity), lambda: (_VersionIndexes(manifest, bases), num_bytes))
+
+    def make() -> tuple[_VersionIndexes, int]:
+        num_bytes = _BYTES_PER_FRAGMENT * len(manifest.fragments) + len(manifest.index_section or b"")
+        return _VersionIndexes(manifest, bases), num_bytes
+
+    return cached_part(manifest, ("indexes", bases.identity), make)
 
 
 def _columns(schema: LanceSchema) -> TableColumns:

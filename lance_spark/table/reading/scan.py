@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import groupby, islice
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter, fits_by_types
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.shape import ByShape, with_constants
+from lance_spark.expr.shape import ByShape, Shape, shape_of, with_constants
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.members import without_members
 from lance_spark.layouts.base import RowRanges
@@ -53,7 +52,7 @@ from lance_spark.table.reading.system_columns import (
     SYSTEM_FIELDS,
     RowLineage,
 )
-from lance_spark.table.reading.window import Window, fits_one_window, window_bytes_of
+from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 _SCATTERED_WINDOWS = 8
@@ -193,13 +192,17 @@ class Scan:
         return self._filtered(condition, make, lambda like: like._with_constants(condition))
 
     @cached_property
+    def shape(self) -> Shape | None:
+        """That of the filter."""
+        return None if self.filter is None else shape_of(self.filter)
+
+    @cached_property
     def _filtered(self) -> ByShape[Scan]:
         return ByShape()
 
     def _with_constants(self, condition: Expr) -> Scan:
         """The scan for a condition of the same shape as its filter, with what is known of it but the constants."""
-        columns = self._columns.with_constants(condition)
-        return with_constants(self, _SHARED, filter=condition, _columns=columns, _like=self)
+        return with_constants(self, _SHARED, filter=condition, _like=self)
 
     @cached_property
     def without_filter(self) -> Scan:
@@ -228,15 +231,17 @@ class Scan:
     def _with_last(self, *names: str) -> Scan:
         return replace(self.as_decoded, output=(*(name for name in self.output if name not in names), *names))
 
-    @cached_property
+    @property
     def all_in_memory(self) -> Scan:
         """`as_decoded`, for a reader that keeps all rows, where larger windows take no more memory in the end."""
-        if self.filter is not None:
-            # The rows that it leaves out are not kept.
-            return self.as_decoded
+        # The rows that a filter leaves out are not kept.
+        return self._in_large_windows if self.filter is None else self.as_decoded
+
+    @cached_property
+    def _in_large_windows(self) -> Scan:
         return replace(self.as_decoded, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
 
-    @property
+    @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""
         return self._columns.arrow_schema
@@ -254,6 +259,9 @@ class Scan:
 
     @cached_property
     def _columns(self) -> ReadColumns:
+        like: Scan | None = self.__dict__.get("_like")
+        if like is not None and self.filter is not None:
+            return like._columns.with_constants(self.filter)
         return ReadColumns(self.schema, self.projection, self.output, self.filter)
 
     @cached_property
@@ -333,7 +341,8 @@ class Scan:
         num_rows = sum([len(offsets) for _, offsets in wanted])
         if self.batch_bytes is not None or not self._copies.can_read(num_rows, len(wanted)):
             return None
-        if sum([self._wanted_bytes(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
+        size_of = self._columns.decoded_bytes
+        if sum([size_of(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
             return None
         return copied_rows(self._columns, self._copies, self.single_rows, wanted, self.batch_rows, self.time_zone)
 
@@ -373,7 +382,7 @@ class Scan:
 
     def _parts_of_fragments(self, fragments: Iterable[DataFragment], first: int) -> Iterator[Part]:
         for group in grouped(fragments, self.decoded.fields, self.window_bytes, first=first):
-            yield Part(partial(self._read_group, group), sum(map(self._decoded_bytes, group)))
+            yield Part(partial(self._read_group, group), sum(map(self._columns.decoded_bytes, group)))
 
     def _parts_of_slices(self, slices: Iterable[FragmentRows]) -> Iterator[Part]:
         for form, run in groupby(slices, form_of):
@@ -388,9 +397,8 @@ class Scan:
                 yield from self._parts_of_offsets(found)
             else:
                 for fragment, start, stop, _ in run:
-                    yield Part(
-                        partial(self.read_fragment, fragment, start=start, stop=stop), self._decoded_bytes(fragment)
-                    )
+                    read = partial(self.read_fragment, fragment, start=start, stop=stop)
+                    yield Part(read, self._columns.decoded_bytes(fragment))
 
     def read_offsets(self, wanted: Iterable[tuple[DataFragment, Int64Array]]) -> Iterator[pa.RecordBatch]:
         """The rows at offsets of several fragments, in order; few rows are read together. Raises as `read_fragment`.
@@ -417,28 +425,17 @@ class Scan:
         for group in grouped(
             fragments, self.decoded.fields, self.window_bytes, first=LARGEST_GROUP, num_wanted=num_wanted
         ):
-            num_bytes = sum([self._wanted_bytes(fragment, num_wanted[fragment.id]) for fragment in group])
+            num_bytes = sum([self._columns.decoded_bytes(fragment, num_wanted[fragment.id]) for fragment in group])
             yield Part(partial(self._read_group, group, offsets), num_bytes)
 
     def _are_few(self, fragment: DataFragment, offsets: Int64Array) -> bool:
         """Whether some rows of a fragment are so few, and so small, that all of their columns are read at once."""
         num_wanted = len(offsets)
         if num_wanted <= _FEW_ROWS:
-            return self._wanted_bytes(fragment, num_wanted) <= _FEW_BYTES
+            return self._columns.decoded_bytes(fragment, num_wanted) <= _FEW_BYTES
         if num_wanted > _FEW_IN_A_RUN or int(offsets[-1]) - int(offsets[0]) >= num_wanted:
             return False
-        return sum([inf if width is None else width for width in self._columns.fixed_widths]) <= _FEW_BYTES_IN_A_RUN
-
-    def _wanted_bytes(self, fragment: DataFragment, num_wanted: int) -> float:
-        """As `_decoded_bytes`, of some of its rows."""
-        return self._decoded_bytes(fragment) * num_wanted / max(fragment.physical_rows or 0, 1) if num_wanted else 0.0
-
-    def _decoded_bytes(self, fragment: DataFragment) -> float:
-        """About the most bytes that the columns of a fragment decode to; infinite if that is not known."""
-        size = fragment.size_bytes
-        if fragment.physical_rows is None or size is None:
-            return inf
-        return window_bytes_of(self._columns.fixed_widths, fragment.physical_rows, size)
+        return self._columns.row_bytes <= _FEW_BYTES_IN_A_RUN
 
     def _read_group(
         self, group: Sequence[DataFragment], offsets: Mapping[int, Int64Array] | None = None
@@ -569,7 +566,7 @@ class Scan:
         read = list(fragments)
         if None in self._columns.fixed_widths or any(fragment.deletion_file is not None for fragment in read):
             return None
-        if sum(map(self._decoded_bytes, read)) > self.window_bytes:
+        if sum(map(self._columns.decoded_bytes, read)) > self.window_bytes:
             return None
         if len(read) > 1 and self.bases.reads_at_once > 1:
             # Their requests wait for each other less if they are read as one.
@@ -596,4 +593,7 @@ class Scan:
 
 
 _SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]
-_SHARED = ("schema", "projection", "bases", *_SETTINGS, "without_filter", "shows_other_types", "single_rows", "_copies")
+_SHARED = (
+    *("schema", "projection", "bases", *_SETTINGS),
+    *("shape", "arrow_schema", "without_filter", "shows_other_types", "single_rows", "_copies"),
+)

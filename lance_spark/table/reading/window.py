@@ -74,7 +74,7 @@ def fits_one_window(num_bytes: int, widths: Sequence[float | None], num_rows: in
 
 def window_bytes_of(widths: Sequence[float | None], num_rows: int, encoded_bytes: int) -> float:
     """About the most bytes that columns of `num_rows` rows decode to; `widths` are bytes per row, None if they vary."""
-    fixed = sum(width or 0.0 for width in widths)
+    fixed = sum([width or 0.0 for width in widths])
     return num_rows * max(1.0, fixed) + (encoded_bytes * _EXPANSION if None in widths else 0)
 
 

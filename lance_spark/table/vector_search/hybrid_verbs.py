@@ -63,9 +63,10 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             InvalidInputError: both searches, or an argument of a search without one; and as `scan`.
             UnsupportedFeatureError: one of the other options.
         """
-        known_options(others, ())
-        options = {"prefilter": prefilter, "fast_search": fast_search}
-        search = {name: value for name, value in options.items() if value is not None}
+        if others:
+            known_options(others, ())
+        options = (("prefilter", prefilter), ("fast_search", fast_search))
+        search = {name: value for name, value in options if value is not None}
         if nearest is not None and full_text_query is not None:
             raise InvalidInputError("give one of nearest and full_text_query; hybrid_search does both")
         if nearest is None and full_text_query is None:

@@ -162,3 +162,35 @@ def test_damaged_pages(tmp_path: Path, kind: str, nulls: str) -> None:
         refused += array is None
         assert array is None or len(array) == len(wanted)
     assert refused > 0
+
+
+@pytest.mark.parametrize("dtype", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("nulls", ["none", "some"])
+def test_rows_of_a_text(tmp_path: Path, nulls: str, dtype: pa.DataType) -> None:
+    """Found without a copy of the texts, few or many; in damaged pages nothing behind the file is touched."""
+    values = column(dtype, nulls, 5000)
+    lance_spark.write(pa.table({"c": values}), str(tmp_path / "t"))
+    found, content = encoded(str(tmp_path / "t"))
+    last = max(start + size for page in found.pages for start, size in page.buffers)
+
+    def places(content: bytes, text: str, wanted: np.ndarray[Any, Any]) -> list[int] | None:
+        data = guarded(content)
+        coded = DictionaryRows.of(found, dtype, data)
+        kept = None if coded is None else coded.places_of(data, wanted, text)
+        return None if kept is None else kept.tolist()
+
+    for rows in (np.arange(5000), np.arange(1700, 1712), np.array([4999, 7, 7, 1024]), np.arange(17)):
+        for text in ("word number 7", "word number 12", "word number", ""):
+            expected = pc.indices_nonzero(pc.equal(values.take(pa.array(rows)), pa.scalar(text, dtype))).to_pylist()
+            assert places(content, text, rows) == expected
+    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
+        assert places(content, "word number 7", np.array(outside, np.int64)) is None
+    random = np.random.default_rng(5)
+    for number in range(300):
+        damaged = bytearray(content[:last])
+        page = found.pages[random.integers(len(found.pages))]
+        start, size = page.buffers[random.integers(len(page.buffers))]
+        damaged[start + int(random.integers(size))] = int(random.integers(256))
+        wanted = np.arange(5000 if number % 2 else 12)
+        kept = places(bytes(damaged), "word number 7", wanted)
+        assert kept is None or set(kept) <= set(range(len(wanted)))

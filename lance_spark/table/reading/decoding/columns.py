@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -19,7 +20,8 @@ from lance_spark.schema.projection import FieldFinder, project, prune
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
-from lance_spark.table.reading.window import fixed_width
+from lance_spark.table.reading.window import fixed_width, window_bytes_of
+from lance_spark.table.rows.fragment import DataFragment
 
 _BYTES_PER_FIELD = 512
 """About what the Arrow form of a field takes in memory."""
@@ -68,6 +70,31 @@ class ReadColumns:
         return [fixed_width(field) for field in self.decoded.fields]
 
     @cached_property
+    def row_bytes(self) -> float:
+        """Bytes per row of `decoded`, at least 1; infinite if they vary."""
+        widths = [inf if width is None else width for width in self.fixed_widths]
+        return max(1.0, sum(widths))
+
+    def decoded_bytes(self, fragment: DataFragment, num_rows: int | None = None) -> float:
+        """About the most bytes that `decoded` of some rows of a fragment takes; infinite if that is not known.
+
+        Args:
+            num_rows: how many rows; None for all.
+        """
+        if num_rows == 0:
+            return 0.0
+        if num_rows is None:
+            return self._bytes_of_all(fragment)
+        if self.row_bytes < inf:
+            return num_rows * self.row_bytes
+        in_all = fragment.physical_rows or 1
+        return num_rows * _bytes_per_row((self.decoded, fragment), None, lambda: self._bytes_of_all(fragment) / in_all)
+
+    def _bytes_of_all(self, fragment: DataFragment) -> float:
+        num_rows, size = fragment.physical_rows, fragment.size_bytes
+        return inf if num_rows is None or size is None else window_bytes_of(self.fixed_widths, num_rows, size)
+
+    @cached_property
     def filter_fields(self) -> tuple[Field, ...]:
         """What the filter reads."""
         return () if self.filter is None else self._fields_of(self.filter)
@@ -80,7 +107,7 @@ class ReadColumns:
             return self.projection.fields
         return _without(self.projection.fields, self.filter_fields)
 
-    @cached_property
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The filter in steps, each of which reads columns only for the rows that those before have kept.
 
@@ -89,13 +116,26 @@ class ReadColumns:
         """
         if self.filter is None:
             return ()
-        terms = self.filter.terms if isinstance(self.filter, And) else (self.filter,)
-        first = conjunction(tuple(term for term in terms if self._is_quick(term)))
-        later = conjunction(tuple(term for term in terms if not self._is_quick(term)))
-        if first is None or later is None:
-            return (Stage(self.filter, self.filter_fields),)
-        read = self._fields_of(first)
-        return Stage(first, read), Stage(later, _without(self._fields_of(later), read))
+        if len(self._steps) == 1:
+            return (Stage(self.filter, self._steps[0][1]),)
+        terms = _terms(self.filter)
+        steps = [(conjunction(tuple([terms[place] for place in places])), read) for places, read in self._steps]
+        return tuple([Stage(condition, read) for condition, read in steps if condition is not None])
+
+    @cached_property
+    def _steps(self) -> tuple[tuple[tuple[int, ...], tuple[Field, ...]], ...]:
+        """The places of the terms of each of `stages`, and its fields."""
+        terms = () if self.filter is None else _terms(self.filter)
+        is_quick = [self._is_quick(term) for term in terms]
+        steps, read = [], tuple[Field, ...]()
+        for is_first in (True, False):
+            places = tuple([place for place, quick in enumerate(is_quick) if quick is is_first])
+            condition = conjunction(tuple([terms[place] for place in places]))
+            if condition is not None:
+                fields = self._fields_of(condition)
+                steps.append((places, _without(fields, read) if read else fields))
+                read = fields
+        return tuple(steps)
 
     @cached_property
     def plain_names(self) -> dict[str, int] | None:
@@ -171,11 +211,13 @@ class ReadColumns:
 
 
 _SHARED = (
-    *("schema", "projection", "output", "arrow_schema", "decoded", "fixed_widths", "filter_fields", "later_fields"),
-    *("plain_names", "has_system_output", "wider", "filterable", "_names"),
+    *("schema", "projection", "output", "arrow_schema", "decoded", "filter_fields", "later_fields"),
+    *("fixed_widths", "row_bytes", "plain_names", "has_system_output", "wider", "filterable", "_names"),
+    *("_steps", "used_later"),
 )
 """What no constant of a filter changes."""
 
+_bytes_per_row: Remembered[float] = Remembered()
 _arrow_schemas: Remembered[pa.Schema] = Remembered()
 _fields: Remembered[tuple[Field, ...]] = Remembered()
 _schemas: Remembered[LanceSchema] = Remembered()
@@ -187,6 +229,10 @@ def output_names(schema: LanceSchema, asked: Sequence[str], system: Collection[s
     tops = set(schema.names()) | set(system)
     finder = FieldFinder(schema)
     return [name if name in tops else finder.find(finder.names(name))[0].name for name in asked]
+
+
+def _terms(filter: Expr) -> tuple[Expr, ...]:
+    return filter.terms if isinstance(filter, And) else (filter,)
 
 
 def _without(fields: tuple[Field, ...], others: tuple[Field, ...]) -> tuple[Field, ...]:

@@ -19,9 +19,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 
 _copies: Remembered[SingleRowColumns] = Remembered()
-
-_MANY_ROWS = 64
-"""From this number on, rows are compared before their other columns are copied."""
+_empty: Remembered[pa.RecordBatch] = Remembered()
 
 
 def copies_to_check(
@@ -70,10 +68,10 @@ def copied_rows(
     if columns.filter is None:
         few = sum([len(offsets) for _, offsets in wanted]) <= most
         return copies.batch(wanted, columns.arrow_schema) if few else None
-    if sum([len(offsets) for _, offsets in wanted]) >= _MANY_ROWS:
-        inside = _in_span(columns, copies, wanted)
-        if inside is not None and sum([len(offsets) for _, offsets in inside]) <= most:
-            return output.batch(inside, columns.arrow_schema) if inside else no_rows(columns.arrow_schema)
+    inside = _in_span(columns, copies, wanted)
+    if inside is not None and sum([len(offsets) for _, offsets in inside]) <= most:
+        schema = columns.arrow_schema
+        return output.batch(inside, schema) if inside else _empty((schema,), None, lambda: no_rows(schema))
     found = copies.columns(wanted)
     if names is None or found is None:
         return None

@@ -20,6 +20,7 @@ from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.index.spans import Span, is_numbered
 from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.field_rows import ascending
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
@@ -45,6 +46,9 @@ MOST_ROWS = 16384
 _MOST_COLUMNS = 16
 _MOST_FRAGMENTS = 16
 """Beyond these the general way is as fast, which decodes columns and fragments together."""
+
+_FEW_VALUES = 64
+"""So few values are compared one by one where no kernel compares them."""
 
 _KEPT_BYTES = 1 << 14
 """What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
@@ -223,8 +227,13 @@ class SingleRowColumns:
         found = None
         if isinstance(column, StringRows) and isinstance(span.only, str):
             found = column.places_of(data, offsets, span.only.encode())
+        elif isinstance(column, DictionaryRows) and isinstance(span.only, str):
+            found = column.places_of(data, offsets, span.only)
         elif isinstance(column, SingleRows) and is_numbered(column.values.data_type) and not span.is_open:
             found = column.places_between(data, offsets, cast("int | None", span.low), cast("int | None", span.high))
+        if found is None and len(offsets) <= _FEW_VALUES:
+            values = column.of_rows(data, offsets)
+            found = None if values is None else span.places_in(values)
         READS.add(1, len(offsets) * column.value_bits // 8, 0.0)
         return None if found is None else offsets[found]
 
