@@ -16,11 +16,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyroaring
 
 from lance_spark.expr.nodes import And, Column, Expr, Like, StringMatch, like_tokens
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
-from lance_spark.index.row_set import RowSet
+from lance_spark.index.row_set import RowSet, read_treemap
 from lance_spark.layouts.base import RowRanges
 
 POSTINGS_FILE = "ngram_postings.lance"
@@ -66,16 +67,16 @@ class NGramIndex(ScalarIndex):
             return SearchResult(RowSet.empty(), is_exact=False)
         treemaps = file.kept_rows("posting", places.tolist(), lambda missing: _read_treemaps(file, missing))
         most = int(sum(self._coverage.fragment_rows.values()) * _SELECTIVE_SHARE)
-        rows = RowSet.common_to_treemaps(treemaps, _MAX_ROWS, enough=_FEW_ROWS, most=most)
+        rows = RowSet.common_to_treemaps(treemaps, enough=_FEW_ROWS, most=most)
         return None if rows is None else SearchResult(rows, is_exact=False)
 
 
-def _read_treemaps(file: IndexFile, places: Sequence[int]) -> list[tuple[bytes, int]]:
-    """The serialized rows of ascending tokens, and their sizes."""
+def _read_treemaps(file: IndexFile, places: Sequence[int]) -> list[tuple[pyroaring.BitMap64, int]]:
+    """The rows of ascending tokens, and their sizes."""
     firsts = np.array(places, np.int64)
     (cells,) = file.columns({"posting_list": pa.binary()}, RowRanges(firsts, firsts + 1))
     require_no_nulls(file, [cells])
-    return [(data, len(data)) for data in cells.to_pylist()]
+    return [(read_treemap(data, _MAX_ROWS), len(data)) for data in cells.to_pylist()]
 
 
 def read_postings(files: IndexFiles) -> tuple[npt.NDArray[np.uint32], list[RowSet]]:

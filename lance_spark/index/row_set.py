@@ -107,27 +107,21 @@ class RowSet:
         Raises:
             CorruptFileError: not a treemap, or it has more rows.
         """
-        return cls._of_treemap(_treemap(data, max_rows))
+        return cls._of_treemap(read_treemap(data, max_rows))
 
     @classmethod
-    def common_to_treemaps(cls, sets: Sequence[bytes], max_rows: int, *, enough: int, most: int) -> RowSet | None:
+    def common_to_treemaps(cls, sets: Sequence[pyroaring.BitMap64], *, enough: int, most: int) -> RowSet | None:
         """A superset of the rows that all of some treemaps have; None if they are more than `most`.
 
         Args:
-            max_rows: that one of them can have.
             enough: with so few rows left, the other treemaps are not looked at.
-
-        Raises:
-            CorruptFileError: not a treemap, or it has more rows.
         """
-        treemaps: list[pyroaring.BitMap64] = []
-        for data in sorted(sets, key=len):
-            treemaps.append(_treemap(data, max_rows))
-            common = pyroaring.BitMap64.intersection(*treemaps) if len(treemaps) > 1 else treemaps[0]
-            treemaps = [common]
+        common, *others = sorted(sets, key=len)
+        for treemap in others:
             if len(common) <= enough:
                 break
-        return cls._of_treemap(treemaps[0]) if len(treemaps[0]) <= most else None
+            common = common & treemap
+        return cls._of_treemap(common) if len(common) <= most else None
 
     @classmethod
     def _of_treemap(cls, treemap: pyroaring.BitMap64) -> RowSet:
@@ -239,7 +233,12 @@ def union_all(sets: Iterable[RowSet]) -> RowSet:
     )
 
 
-def _treemap(data: bytes, max_rows: int) -> pyroaring.BitMap64:
+def read_treemap(data: bytes, max_rows: int) -> pyroaring.BitMap64:
+    """The numbers of a treemap, which has at most `max_rows`.
+
+    Raises:
+        CorruptFileError: not a treemap, or it has more numbers.
+    """
     if not data:
         raise CorruptFileError("a row set has no bytes")
     try:

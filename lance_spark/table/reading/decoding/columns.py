@@ -107,7 +107,7 @@ class ReadColumns:
             return self.projection.fields
         return _without(self.projection.fields, self.filter_fields)
 
-    @property
+    @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The filter in steps, each of which reads columns only for the rows that those before have kept.
 
