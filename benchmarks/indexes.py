@@ -3,8 +3,9 @@
     taskset -c 0 python benchmarks/indexes.py [rows]
 
 The table has four fragments. Each figure is the least of several runs in this process; builds run once to warm up.
-Lookups ask a new dataset for the rows (cold: index files are read again, as far as a cache does not hold them), the
-same dataset again (warm), and the same dataset with other constants each time (other), by turns with the reference.
+Lookups ask a new dataset for the rows while the cache of the process is empty (cold), a new dataset with what the cache
+holds (new), the same dataset again (warm), and the same dataset with other constants each time (other), by turns with
+the reference. Its datasets hold their own caches, so that a new one is cold.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ import pyarrow as pa
 from lance.indices import IndexConfig
 
 import lance_spark
+from lance_spark.storage.cache import shared
 
 _OTHERS = 1000
 """Lookups with other constants, of which the first half fills the caches."""
+
+_RUNS = 60
+"""Lookups with an empty cache."""
 
 BUILDS: list[tuple[str, str, Any]] = [
     ("id", "BTREE", "BTREE"),
@@ -107,7 +112,13 @@ def searches(uri: str, num_rows: int) -> None:
     random = np.random.default_rng(5)
     for place, (name, own, other) in enumerate(lookups(num_rows, num_rows // 3)):
         ours, theirs = lance_spark.open(uri), lance.dataset(uri)
+
+        def cold(own: str = own) -> pa.Table:
+            shared.clear()
+            return lance_spark.open(uri).to_table(["id"], filter=own)
+
         work = [
+            cold,
             lambda own=own: lance_spark.open(uri).to_table(["id"], filter=own),
             lambda other=other: lance.dataset(uri).to_table(["id"], filter=other),
             lambda own=own, ours=ours: ours.to_table(["id"], filter=own),
@@ -115,25 +126,33 @@ def searches(uri: str, num_rows: int) -> None:
         ]
         found = [one().num_rows for one in work]
         assert len(set(found)) == 1, (own, found)
-        cold, other_cold, warm, other_warm = (least_cpu(one, 10) * 1000 for one in work)
         label = f"{name}: {own[:30]} ({found[0]} rows)"
-        report(f"cold {label}", cold, other_cold, "ms")
+        own_cold, other_cold = in_turn(work[0], work[2], [()] * _RUNS)
+        report(f"cold {label}", own_cold, other_cold, "ms")
+        new, warm, other_warm = (least_cpu(one, 10) * 1000 for one in (work[1], *work[3:]))
+        report(f"new {label}", new, least_cpu(work[2], 10) * 1000, "ms")
         report(f"warm {label}", warm, other_warm, "ms")
         others = [lookups(num_rows, number)[place][1:] for number in random.integers(0, num_rows, _OTHERS).tolist()]
-        report(f"other {label}", *in_turn(ours, theirs, others), "ms")
+        found_by = [
+            lambda own, _, ours=ours: ours.to_table(["id"], filter=own),
+            lambda _, other, theirs=theirs: theirs.to_table(["id"], filter=other),
+        ]
+        report(f"other {label}", *in_turn(*found_by, others), "ms")
 
 
-def in_turn(ours: Any, theirs: Any, conditions: Sequence[tuple[str, str]]) -> tuple[float, float]:
-    """The medians of CPU milliseconds of both libraries, of the second half of some conditions.
+def in_turn(
+    ours: Callable[..., object], theirs: Callable[..., object], arguments: Sequence[tuple[Any, ...]]
+) -> tuple[float, float]:
+    """The medians of CPU milliseconds of both libraries, of the second half of the calls, one for each of `arguments`.
 
     Each finds the caches of the processor as the other one has left them.
     """
     times = []
-    for own, other in conditions:
+    for each in arguments:
         start = time.process_time()
-        ours.to_table(["id"], filter=own)
+        ours(*each)
         middle = time.process_time()
-        theirs.to_table(["id"], filter=other)
+        theirs(*each)
         times.append((middle - start, time.process_time() - middle))
     found = np.median(times[len(times) // 2 :], axis=0) * 1000
     return float(found[0]), float(found[1])

@@ -266,13 +266,19 @@ def _num_ranges(requests: Sequence[FileRequest]) -> tuple[int, int]:
     return count, num_bytes
 
 
-def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffer, int]:
-    """(the end of a file, its size in bytes); `size` is its size if known.
+def read_tail(store: ObjectStore, path: str, size: int | None, whole: pa.Buffer | None = None) -> tuple[pa.Buffer, int]:
+    """(the end of a file, its size in bytes).
+
+    Args:
+        size: its size if known.
+        whole: the mapped file, if it is.
 
     Raises:
         NotFoundError: no such object.
     """
-    file_size = store.size(path) if size is None else size
+    if size is None:
+        size = store.size(path) if whole is None else whole.size
+    file_size = size
     # Buffers of pages in the tail keep the alignment that they have in the file.
     length = file_size - max(0, file_size - TAIL_BYTES) // _ALIGNMENT * _ALIGNMENT
 
@@ -282,7 +288,8 @@ def read_tail(store: ObjectStore, path: str, size: int | None) -> tuple[pa.Buffe
     if not has_free_etags(store):
         return cached_by_path(store, "end of file", path, file_size, read), file_size
     # Local files are in the page cache already; caching them again gains nothing.
-    whole = mapped_file(store, path, file_size, 1, length)
+    if whole is None or whole.size != file_size:
+        whole = mapped_file(store, path, file_size, 1, length)
     return (read()[0] if whole is None else whole.slice(file_size - length)), file_size
 
 

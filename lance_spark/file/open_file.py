@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from lance_spark.file.data_file_reader import DataFileReader, FileErrors, read_tail
 from lance_spark.file.footer import Footer
 from lance_spark.file.reader import FileReader
@@ -36,10 +38,14 @@ def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) ->
     return cached_by_path(store, "data file", path, size, opened)
 
 
-def opened_file(store: ObjectStore, path: str, size: int | None) -> DataFileReader:
-    """As `open_data_file`, for those who keep the reader themselves."""
+def opened_file(store: ObjectStore, path: str, size: int | None, whole: pa.Buffer | None = None) -> DataFileReader:
+    """As `open_data_file`, for those who keep the reader themselves.
+
+    Args:
+        whole: the mapped file, if it is.
+    """
     with FileErrors(store, path):
-        tail, file_size = read_tail(store, path, size)
+        tail, file_size = read_tail(store, path, size, whole)
         footer = Footer.parse(tail, file_size)
         if footer.version is FileVersion.V0_1:
             return V01FileReader(store, path, file_size, tail)

@@ -29,8 +29,8 @@ from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import FieldsReader, FieldsReads, RowRanges, side_by_side
 from lance_spark.layouts.v0_1.row_groups import RowGroups
 from lance_spark.layouts.v0_1.values import read_field
-from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.wire import fields_from_proto
+from lance_spark.schema.field import Field, FieldId
+from lance_spark.schema.wire import fields_from_proto, schema_from_messages
 from lance_spark.storage.base import ByteRange, ObjectStore
 
 _TRAILER_BYTES = 16
@@ -54,7 +54,7 @@ class V01FileReader(DataFileReader):
         (position,) = struct.unpack("<Q", tail.slice(tail.size - _TRAILER_BYTES, 8))
         metadata = parse_message(file_pb2.Metadata, self._section(position), "the file's metadata")
         manifest = parse_message(table_pb2.Manifest, self._section(metadata.manifest_position), "the file's schema")
-        self.schema = LanceSchema(fields_from_proto(manifest.fields), dict(manifest.schema_metadata))
+        self.schema = schema_from_messages(manifest.fields, manifest.schema_metadata)
         self._known = {node.id: node for node in self.schema.walk()}
         offsets = list(metadata.batch_offsets) or [0]
         if offsets[0] != 0 or any(later < earlier for earlier, later in pairwise(offsets)):

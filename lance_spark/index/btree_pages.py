@@ -15,7 +15,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.bounds import Bounds
 from lance_spark.index.files import IndexFile, require_no_nulls
-from lance_spark.index.spans import Keys, Span, keys_of
+from lance_spark.index.spans import Keys, Span, is_numbered, keys_of, stored_numbers
 from lance_spark.layouts.base import RowRanges
 
 RowIds = npt.NDArray[np.uint64]
@@ -142,21 +142,25 @@ def load_pages(data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtyp
         CorruptFileError: they contradict each other, or the file is broken.
     """
     bounds = [lookup.rows_of(page, page + 1) for page in numbers]
-    starts, stops = np.array(bounds, np.int64).T
-    joined = np.flatnonzero(np.append(True, starts[1:] != stops[:-1]))
-    ends = np.append(joined[1:], len(starts)) - 1
-    values, ids = read_data(data, dtype, RowRanges(starts[joined], stops[ends]))
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        rows = RowRanges.of(bounds[0][0], bounds[-1][1])
+    else:
+        starts, stops = np.array(bounds, np.int64).T
+        is_first = np.concatenate([[True], starts[1:] != stops[:-1]])
+        rows = RowRanges(starts[is_first], stops[np.roll(is_first, -1)])
+    values, ids = read_data(data, dtype, rows)
     all_ids = ids.to_numpy()
-    is_checked = _fit_whole_numbers(lookup, np.array(numbers), stops - starts, values)
+    is_checked = _fit_whole_numbers(lookup, np.array(numbers), bounds, values)
     found = []
     position = 0
     for page, (start, stop) in zip(numbers, bounds, strict=True):
-        own = values.slice(position, stop - start)
+        own, own_ids = values.slice(position, stop - start), all_ids[position : position + stop - start]
         if not is_checked:
             _check_values(data, lookup, page, page + 1, own)
-        # A copy: a slice would keep all pages that were read with it.
-        copied = pa.concat_arrays([own, own.slice(0, 0)])
-        found.append(Page(copied, all_ids[position : position + stop - start].copy()))
+        if len(numbers) > 1:
+            # A copy: a slice would keep all pages that were read with it.
+            own, own_ids = pa.concat_arrays([own, own.slice(0, 0)]), own_ids.copy()
+        found.append(Page(own, own_ids))
         position += stop - start
     return found
 
@@ -164,11 +168,9 @@ def load_pages(data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtyp
 def load_entries(data: IndexFile, lookup: PageLookup, dtype: pa.DataType) -> Page:
     """All pages as one, checked. Raises as `load_pages`."""
     values, ids = read_data(data, dtype, None)
-    numbers = np.arange(lookup.num_pages)
-    sizes = np.diff(np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows))
-    if not _fit_whole_numbers(lookup, numbers, sizes, values):
-        for page in numbers.tolist():
-            start, stop = lookup.rows_of(page, page + 1)
+    bounds = [lookup.rows_of(page, page + 1) for page in range(lookup.num_pages)]
+    if not _fit_whole_numbers(lookup, np.arange(lookup.num_pages), bounds, values):
+        for page, (start, stop) in enumerate(bounds):
             _check_values(data, lookup, page, page + 1, values.slice(start, stop - start))
     return Page(values, ids.to_numpy())
 
@@ -193,13 +195,16 @@ def check_pages(file: IndexFile, lookup: PageLookup) -> None:
     """
     if lookup.num_pages != -(-lookup.num_rows // lookup.page_rows):
         raise file.damaged(f"{lookup.num_pages} pages of {lookup.page_rows} rows for {lookup.num_rows} rows")
-    bounds = np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows)
-    num_rows = bounds[1:] - bounds[:-1]
-    expected = (lookup.null_counts.sum() - bounds[:-1]).clip(0, num_rows)
-    if not (lookup.null_counts == expected).all():
-        raise file.damaged("the nulls are not at the start of the pages")
-    has_low, has_high = lookup.null_counts == 0, lookup.null_counts < num_rows
-    if not (_are_valid(lookup.lows, has_low) and _are_valid(lookup.highs, has_high)):
+    are_valid = lookup.lows.null_count == 0 and lookup.highs.null_count == 0
+    if lookup.null_counts.any():
+        bounds = np.minimum(np.arange(lookup.num_pages + 1) * lookup.page_rows, lookup.num_rows)
+        num_rows = bounds[1:] - bounds[:-1]
+        expected = (lookup.null_counts.sum() - bounds[:-1]).clip(0, num_rows)
+        if not (lookup.null_counts == expected).all():
+            raise file.damaged("the nulls are not at the start of the pages")
+        has_low, has_high = lookup.null_counts == 0, lookup.null_counts < num_rows
+        are_valid = _are_valid(lookup.lows, has_low) and _are_valid(lookup.highs, has_high)
+    if not are_valid:
         raise file.damaged("a page has bounds that do not fit its nulls")
     is_ordered = _ascends(lookup.lows, lookup.highs) and _ascends(lookup.highs[:-1], lookup.lows[1:])
     if not is_ordered:
@@ -211,6 +216,8 @@ def _ascends(lower: pa.Array, upper: pa.Array) -> bool:
     if lower.null_count or upper.null_count:
         known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
         lower, upper = lower.filter(known), upper.filter(known)
+    if is_numbered(lower.type):
+        return not bool((stored_numbers(lower) > stored_numbers(upper)).any())
     if pa.types.is_floating(lower.type):
         return not bool(np.any(lower.to_numpy() > upper.to_numpy()))
     return pc.any(pc.greater(lower, upper)).as_py() is not True
@@ -225,19 +232,22 @@ def _are_valid(values: pa.Array, expected: npt.NDArray[np.bool_]) -> bool:
     return bool((values.is_valid().to_numpy(zero_copy_only=False) == expected).all())
 
 
-def _fit_whole_numbers(lookup: PageLookup, numbers: Int64Array, sizes: Int64Array, values: pa.Array) -> bool:
+def _fit_whole_numbers(
+    lookup: PageLookup, numbers: Int64Array, bounds: Sequence[tuple[int, int]], values: pa.Array
+) -> bool:
     """Whether the values of ascending pages are known to be whole numbers that fit the lookup file, by one look at all.
 
     Args:
-        sizes: int64[n], rows of each of the pages.
+        bounds: the rows [start, stop) of each of the pages.
     """
     if not pa.types.is_integer(values.type) or values.null_count or lookup.null_counts[numbers].any():
         return False
-    own = values.to_numpy()
-    ends = np.cumsum(sizes)
-    lows, highs = (bounds.take(pa.array(numbers)).to_numpy() for bounds in (lookup.lows, lookup.highs))
-    fit = np.array_equal(own[ends - sizes], lows) and np.array_equal(own[ends - 1], highs)
-    return fit and not bool((own[1:] < own[:-1]).any())
+    own = stored_numbers(values)
+    starts, stops = np.array(bounds, np.int64).T
+    ends = np.cumsum(stops - starts)
+    firsts, lasts = own[ends - (stops - starts)], own[ends - 1]
+    lows, highs = stored_numbers(lookup.lows)[numbers], stored_numbers(lookup.highs)[numbers]
+    return bool((firsts == lows).all() and (lasts == highs).all() and (own[1:] >= own[:-1]).all())
 
 
 def _check_values(data: IndexFile, lookup: PageLookup, first: int, last: int, values: pa.Array) -> None:

@@ -63,8 +63,8 @@ class IndexFiles:
 
         def make() -> tuple[IndexFile, int]:
             # Mapped files are read without requests, from the first read on.
-            whole_file(self._store, path)
-            reader = opened_file(self._store, path, self._sizes.get(name))
+            whole = whole_file(self._store, path)
+            reader = opened_file(self._store, path, self._sizes.get(name), whole)
             return IndexFile(reader, self._store), TAIL_BYTES
 
         return cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
@@ -166,27 +166,32 @@ class IndexFile:
             CorruptFileError: a column is missing or of another type, or its bytes contradict the format.
             UnsupportedFeatureError: texts take more than 2 GiB.
         """
-        return [combined(column) for column in self.columns_in_chunks(types, rows)]
+        columns = self._values(types, rows)
+        return [combined(column) if isinstance(column, pa.ChunkedArray) else column for column in columns]
 
     def columns_in_chunks(
         self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None
     ) -> list[pa.ChunkedArray]:
         """As `columns`, in as many chunks as they were decoded in, without a copy."""
+        columns = self._values(types, rows)
+        return [column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]) for column in columns]
+
+    def _values(self, types: Mapping[str, pa.DataType], rows: RowRanges | None) -> Sequence[pa.Array | pa.ChunkedArray]:
         missing = [name for name in types if name not in self._fields]
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
         try:
-            chunked = self._copied([*types], rows) or self._reader.read_named([*types], rows)
+            columns = self._copied([*types], rows) or self._reader.read_named([*types], rows)
         except UnsupportedFeatureError as error:
             # Damaged descriptions of pages look like encodings of other releases. Either way the file has no answer.
             raise CorruptFileError(str(error), path=self._reader.path) from error
-        for (name, dtype), column in zip(types.items(), chunked, strict=True):
+        for (name, dtype), column in zip(types.items(), columns, strict=True):
             if column.type != dtype:
                 raise CorruptFileError(f"column {name!r} is {column.type}, expected {dtype}", path=self._reader.path)
             _validated(column, self._reader.path)
-        return chunked
+        return columns
 
-    def _copied(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.ChunkedArray] | None:
+    def _copied(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.Array] | None:
         """Some columns at few rows, or at rows side by side, from a mapped file; None where the general way reads them.
 
         Most files are asked for a few columns and rows once: to prepare the general way would take longer.
@@ -208,18 +213,20 @@ class IndexFile:
                 array = column.of_rows(data, wanted.indices())
             if array is None:
                 return None
-            found.append(pa.chunked_array([array]))
+            found.append(array)
         return found
 
     def _rows_of(self, reader: FileReader, names: Sequence[str], data: pa.Buffer) -> list[RowsOfField | None]:
         """Some columns of the mapped file `data`, which are kept; None for those that cannot be copied."""
-        for field in [self._fields[name] for name in names if name not in self._single_rows]:
-            leaves = [leaf.id for leaf in column_fields((field,), reader.version)]
-            found = None
-            if all(leaf in reader.columns for leaf in leaves):
-                columns = reader.encoded_columns_at([reader.columns[leaf] for leaf in leaves])
-                found = rows_of_field(field, dict(zip(leaves, columns, strict=True)), data)
-            self._single_rows[field.name] = found
+        missing = tuple([self._fields[name] for name in names if name not in self._single_rows])
+        if missing:
+            numbers = reader.columns
+            held = [leaf.id for leaf in column_fields(missing, reader.version) if leaf.id in numbers]
+            columns = reader.encoded_columns_at([numbers[leaf] for leaf in held])
+            encoded = dict(zip(held, columns, strict=True))
+            for field in missing:
+                are_held = encoded.keys() >= {leaf.id for leaf in column_fields((field,), reader.version)}
+                self._single_rows[field.name] = rows_of_field(field, encoded, data) if are_held else None
         return [self._single_rows[name] for name in names]
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
@@ -292,7 +299,7 @@ def combined(column: pa.ChunkedArray) -> pa.Array:
         ) from error
 
 
-def _validated(array: pa.ChunkedArray, path: str) -> None:
+def _validated(array: pa.Array | pa.ChunkedArray, path: str) -> None:
     try:
         array.validate(full=True)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:

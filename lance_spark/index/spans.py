@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -128,9 +128,21 @@ def keys_of(values: pa.Array) -> Keys:
 
 def numbers_of(values: pa.Array) -> npt.NDArray[np.int64]:
     """int64[n]: whole numbers, days since 1970, or the units of a timestamp since then; 0 for nulls."""
-    as_numbers = values.cast(pa.int32()) if pt.is_date32(values.type) else values
-    numbers: npt.NDArray[np.int64] = as_numbers.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = stored_numbers(values).astype(np.int64, copy=False)
+    if values.null_count:
+        numbers = np.where(values.is_valid().to_numpy(zero_copy_only=False), numbers, 0)
     return numbers
+
+
+def stored_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]]:
+    """The numbers of values of such a type, or of whole numbers without a sign, as they are in memory; those of nulls
+    are any.
+    """
+    kind, width = "u" if pt.is_unsigned_integer(values.type) else "i", values.type.bit_width // 8
+    if not len(values):
+        return np.empty(0, f"{kind}{width}")
+    # Casts of Arrow take longer than all else of a search.
+    return np.frombuffer(values.buffers()[1], f"{kind}{width}", len(values), values.offset * width)
 
 
 @dataclass(frozen=True, slots=True)

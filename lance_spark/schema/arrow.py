@@ -71,8 +71,11 @@ def to_arrow_schema(schema: LanceSchema) -> pa.Schema:
         CorruptFileError: a logical type that cannot be parsed.
         UnsupportedFeatureError: a logical type that this release does not know.
     """
-    metadata = {key.encode(): value for key, value in schema.metadata.items()}
-    return pa.schema([to_arrow_field(top) for top in schema.fields], metadata=metadata or None)
+    if schema.arrow_schema is None:
+        metadata = {key.encode(): value for key, value in schema.metadata.items()}
+        found = pa.schema([to_arrow_field(top) for top in schema.fields], metadata=metadata or None)
+        object.__setattr__(schema, "arrow_schema", found)
+    return schema.arrow_schema
 
 
 def to_arrow_field(field: Field) -> pa.Field:

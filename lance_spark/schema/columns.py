@@ -44,7 +44,10 @@ def column_fields(fields: Iterable[Field], version: FileVersion) -> tuple[Field,
         return tuple(node for field in fields for node in field.walk())
     if version is FileVersion.V2_0:
         return tuple(node for field in fields for node in _nodes(field))
-    return tuple(path[-1] for field in fields for path in paths(field))
+    owners: list[Field] = []
+    for field in fields:
+        owners += [path[-1] for path in paths(field)] if field.children else [field]
+    return tuple(owners)
 
 
 def is_array_leaf(field: Field) -> bool:

@@ -84,10 +84,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class LanceSchema:
-    """The fields of a table or file and the schema's own metadata."""
+    """The fields of a table or file and the schema's own metadata. `arrow_schema` is kept by
+    `schema.arrow.to_arrow_schema`.
+    """
 
     fields: tuple[Field, ...]
     metadata: Mapping[str, bytes] = field(default_factory=dict)
+    arrow_schema: Any = field(default=None, init=False, repr=False, compare=False)
 
     def walk(self) -> Iterator[Field]:
         """All fields depth-first."""

@@ -11,14 +11,18 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 
+_COUNTED_TOGETHER = 8
+"""Where more results than these are kept, their sizes are asked for once in as many."""
+
 
 class Remembered(Generic[Value]):
     """The last results of a function of immutable objects.
 
     Args:
         most: results that are kept.
-        most_bytes: about how much memory they may take, with the next one. All are given up where they take more.
-        size_of: how much a result takes now, in bytes; asked for only where another result is made.
+        most_bytes: about how much memory they may take, with the next ones. All are given up where they take more.
+        size_of: how much a result takes now, in bytes; asked for only where another result is made, and where many are
+            kept only for each eighth.
     """
 
     def __init__(self, most: int = 64, *, most_bytes: int = 0, size_of: Callable[[Value], int] | None = None) -> None:
@@ -48,5 +52,9 @@ class Remembered(Generic[Value]):
 
     def _are_large(self) -> bool:
         if self._size_of is None:
+            return False
+        num_kept = len(self._kept)
+        if num_kept > _COUNTED_TOGETHER and num_kept % _COUNTED_TOGETHER:
+            # To ask all others takes longer than to open a small file.
             return False
         return sum([self._size_of(value) for _, value in list(self._kept.values())]) > self._most_bytes

@@ -6,7 +6,7 @@ The wire format lists fields depth-first, each with its id and its parent's (-1 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
@@ -25,7 +25,22 @@ def schema_from_proto(message: file_pb2.Schema) -> LanceSchema:
     Raises:
         CorruptFileError: as `fields_from_proto`.
     """
-    return LanceSchema(fields_from_proto(message.fields), dict(message.metadata))
+    return schema_from_messages(message.fields, message.metadata)
+
+
+def schema_from_messages(messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes]) -> LanceSchema:
+    """The schema of some fields with some metadata: mostly the same object for equal ones, by which what was made of it
+    is found again.
+
+    Raises:
+        CorruptFileError: as `fields_from_proto`.
+    """
+    return _parsed_schema(_serialized(messages), tuple(sorted(metadata.items())))
+
+
+@lru_cache(maxsize=64)
+def _parsed_schema(serialized: tuple[bytes, ...], metadata: tuple[tuple[str, bytes], ...]) -> LanceSchema:
+    return LanceSchema(_parsed_fields(serialized), dict(metadata))
 
 
 def schema_to_proto(schema: LanceSchema) -> file_pb2.Schema:
@@ -51,7 +66,11 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
         CorruptFileError: a negative or duplicate id, a parent that does not precede its child, or excessive nesting.
     """
     # The versions of a table, and its files, have the same schema over and over.
-    return _parsed_fields(tuple(message.SerializeToString() for message in messages))
+    return _parsed_fields(_serialized(messages))
+
+
+def _serialized(messages: Sequence[file_pb2.Field]) -> tuple[bytes, ...]:
+    return tuple([message.SerializeToString() for message in messages])
 
 
 @lru_cache(maxsize=64)

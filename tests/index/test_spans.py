@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime
 import random
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 import pytest
 
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.sql.parse import parse
 from lance_spark.index.base import Predicate
 from lance_spark.index.bounds import key_numbers
-from lance_spark.index.spans import keys_of, span_of
+from lance_spark.index.spans import keys_of, numbers_of, span_of
 
 CONDITIONS = [
     *(f"x {op} {{0}}" for op in ("=", "<", "<=", ">", ">=")),
@@ -74,6 +76,17 @@ def test_spans_have_the_values_that_a_filter_keeps(condition: str, dtype: pa.Dat
         first, last = span.first(keys), span.last(keys)
         kept = evaluate_filter(expr, pa.record_batch({"x": column})).to_pylist()
         assert [first <= place < last for place in range(len(values))] == kept
+
+
+@pytest.mark.parametrize("dtype", [pa.int8(), pa.int64(), pa.date32(), pa.timestamp("us")], ids=str)
+def test_numbers_of_values(dtype: pa.DataType) -> None:
+    numbers = [3, -1, 7, 0, 100, 5]
+    values = pa.array(numbers, pa.int32()).cast(pa.int64() if pt.is_timestamp(dtype) else pa.int32()).cast(dtype)
+    for part in (slice(0, 6), slice(2, 5), slice(3, 3)):
+        assert numbers_of(values[part.start : part.stop]).tolist() == numbers[part]
+    with_nulls = pa.concat_arrays([values, pa.nulls(2, dtype), values])[1:]
+    assert numbers_of(with_nulls).tolist() == [*numbers[1:], 0, 0, *numbers]
+    assert numbers_of(with_nulls).dtype == np.int64
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import CorruptFileError
-from lance_spark.kernels.layouts.mini_block import chunks_of_rows
+from lance_spark.kernels.layouts.mini_block import chunks_of_rows, list_chunks
 from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable, Places
 from tests.support.guarded_memory import allocate_guarded, guarded
 
@@ -74,6 +74,50 @@ def test_words_that_contradict_their_page_are_refused(damage: str) -> None:
             Places.find(BufferOfPages.of([words]), [num_bytes], [num_items], np.array(values), large_chunks=False)
     with pytest.raises(CorruptFileError):
         ChunkTable.parse(BufferOfPages.of([words]), [num_bytes], [num_items], large_chunks=False)
+
+
+def _listed(file: pa.Buffer, pages: list[list[int]], num_chunks: int) -> list[tuple[int, ...]] | None:
+    """The chunks by the kernel: (page, position, size, values up to its end) each; None if it refuses the pages."""
+    given = guarded(np.array(pages, np.int64).T.tobytes())
+    found = allocate_guarded(4 * 8 * num_chunks)
+    if list_chunks(file.address, file.size, given.address, len(pages), found.address, num_chunks) < 0:
+        return None
+    return list(zip(*np.frombuffer(found, np.int64).reshape(4, num_chunks).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_chunks_of_a_file_are_those_of_plain_loops(width: int) -> None:
+    rng = np.random.default_rng(width)
+    content, pages, expected, num_values = b"", [], [], 0
+    for number in range(5):
+        words, sizes, counts = _page(rng, int(rng.integers(1, 40)), width)
+        if number == 2:
+            # A page that is one chunk, of nulls only.
+            words, sizes, counts = pa.py_buffer(b""), [0], [77]
+        start = len(content) + words.size
+        pages.append([width * (number != 2), len(content), words.size, start, sum(sizes), sum(counts)])
+        content += words.to_pybytes() + bytes(sum(sizes))
+        for size, count in zip(sizes, counts, strict=True):
+            num_values += count
+            expected.append((number, start, size, num_values))
+            start += size
+    file = guarded(content)
+    assert _listed(file, pages, len(expected)) == expected
+    assert _listed(file, pages, len(expected) - 1) is None
+    assert _listed(file, pages, len(expected) + 1) is None
+    for page in (0, 2, 4):
+        for place, value in [
+            (1, -1), (1, len(content)), (1, 1 << 62), (2, -width), (2, 1 << 62), (2, pages[page][2] + 1),
+            (3, -1), (3, len(content) + 1), (4, -1), (4, 2**63 - 1), (5, -1),
+        ]:  # fmt: skip
+            damaged = [[*values] for values in pages]
+            damaged[page][place] = value
+            # What has no bytes can be at any place of the file.
+            is_harmless = page == 2 and (place, value) == (1, len(content))
+            assert (_listed(file, damaged, len(expected)) == expected) is is_harmless
+        damaged = [[*values] for values in pages]
+        damaged[page][4] -= 1
+        assert page == 2 or _listed(file, damaged, len(expected)) is None
 
 
 @pytest.mark.parametrize("values", [[-1], [0, 5000], [5000, 0]])

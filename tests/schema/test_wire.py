@@ -20,6 +20,19 @@ def field(number: int, parent: int, **more: object) -> file_pb2.Field:
     return file_pb2.Field(name=f"f{number}", id=number, parent_id=parent, logical_type="struct", **more)
 
 
+def test_equal_messages_are_one_schema() -> None:
+    named = file_pb2.Field(name="a", id=0, parent_id=-1, logical_type="int64")
+    message = file_pb2.Schema(fields=[named], metadata={"b": b"1", "a": b"2"})
+    schema = schema_from_proto(message)
+    assert schema_from_proto(file_pb2.Schema.FromString(message.SerializeToString())) is schema
+    assert to_arrow_schema(schema).equals(
+        pa.schema([pa.field("a", pa.int64(), False)], {"a": "2", "b": "1"}), check_metadata=True
+    )
+    assert to_arrow_schema(schema) is to_arrow_schema(schema)
+    message.metadata["a"] = b"3"
+    assert schema_from_proto(message) == LanceSchema(schema.fields, {"a": b"3", "b": b"1"})
+
+
 def test_an_id_twice() -> None:
     with pytest.raises(CorruptFileError, match="id 1"):
         fields_from_proto([field(1, -1), field(1, -1)])

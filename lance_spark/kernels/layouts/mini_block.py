@@ -70,6 +70,57 @@ def parse_words(pages, num_pages, word_bytes, table, num_chunks):
     return 0
 
 
+@kernel("int64(int64, int64, int64, int64, int64, int64)")
+def list_chunks(data, data_size, pages, num_pages, table, num_chunks):
+    """Lists the chunks of pages of a file in memory.
+
+    Args:
+        data, data_size: the file.
+        pages: ``int64[6, num_pages]``: of each page the bytes of a chunk word, 0 for a page that is one chunk; position
+            and bytes of its words; position and bytes of its chunks; the number of its values.
+        table: ``int64[4, num_chunks]``: of each chunk the index of its page, its position in the file, its size, and
+            the number of values up to its end, those of earlier pages included.
+
+    Returns:
+        0, or ``~i`` for the first page that leaves the file, whose chunks contradict its bytes or values, or which has
+        more chunks than are left; ``~num_pages`` if there are fewer.
+    """
+    of_page = pointer_i64(pages)
+    out = pointer_i64(table)
+    at = np.int64(0)
+    total = np.int64(0)
+    for page in range(num_pages):
+        word_bytes = of_page[page]
+        words = of_page[num_pages + page]
+        word_size = of_page[2 * num_pages + page]
+        start = of_page[3 * num_pages + page]
+        end = start + of_page[4 * num_pages + page]
+        left = of_page[5 * num_pages + page]
+        if words < 0 or word_size < 0 or words > data_size - word_size or start < 0 or end < start or end > data_size:
+            return ~np.int64(page)
+        count = word_size // word_bytes if word_bytes else np.int64(1)
+        if word_size != count * word_bytes or left < 0 or count > num_chunks - at:
+            return ~np.int64(page)
+        for i in range(count):
+            size, num_values = end - start, left
+            if word_bytes:
+                word_at = data + words + i * word_bytes
+                size, num_values = chunk_of_word(word_at, word_bytes, left, i == count - 1)
+            if num_values > left or start + size > end:
+                return ~np.int64(page)
+            left -= num_values
+            total += num_values
+            out[at] = page
+            out[num_chunks + at] = start
+            out[2 * num_chunks + at] = size
+            out[3 * num_chunks + at] = total
+            start += size
+            at += 1
+        if left > 0:
+            return ~np.int64(page)
+    return 0 if at == num_chunks else ~np.int64(num_pages)
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, table):
     """Finds the chunks of some values, and the spans of bytes around these chunks, from the chunk words.

@@ -47,6 +47,8 @@ class FixedWidth:
     @classmethod
     def of_type(cls, data_type: pa.DataType) -> FixedWidth | None:
         """Values of a type in their usual width; None as `of`."""
+        if data_type.id in PLAIN:
+            return cls(data_type, data_type.bit_width)
         is_list = pa.types.is_fixed_size_list(data_type)
         try:
             bits = (data_type.value_type if is_list else data_type).bit_width

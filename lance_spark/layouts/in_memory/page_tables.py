@@ -12,25 +12,26 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.inline_bitpacking import InlineBitpacking
 from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
 from lance_spark.encodings.rle import Rle
+from lance_spark.errors import CorruptFileError
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.mini_block import list_chunks
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS
 from lance_spark.kernels.layouts.single_rows import CONSTANT, NO_LEVELS, NULLS, PACKED_LEVELS, ZIPPED
 from lance_spark.layouts.base import EncodedPage, PageLayout
-from lance_spark.layouts.mini_block.chunks import BufferOfPages, ChunkTable
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.repdef import RepDefLayer
 
 Form = tuple[int, ...]
 """The column of a page in the table of pages."""
 
-_WORDS, _DATA = 0, 1
-"""The buffers of a mini-block page."""
-
 _NUM_BUFFERS = 2
+"""Of a mini-block page: chunk words, and chunks."""
+
 _WITHOUT_CHUNKS = (NULLS, CONSTANT, ZIPPED)
 """Kinds of pages that are one chunk with all of their rows."""
 
 SMALL_SIZES, LARGE_SIZES = 2, 4
-"""Bytes of the sizes in a chunk."""
+"""Bytes of the sizes in a chunk, which in both cases are as many as those of its word."""
 
 
 def form_of_page(
@@ -67,27 +68,19 @@ def chunks_of_pages(pages: Sequence[EncodedPage], table: Int64Array, data: pa.Bu
     """
     if not are_inside(pages, data.size):
         return None
-    numbers = [number for number, kind in enumerate(table[0].tolist()) if kind not in _WITHOUT_CHUNKS]
-    others = [
-        (number, *(page.buffers[0] if page.buffers else (0, 0)), page.num_rows)
-        for number, page in enumerate(pages)
-        if number not in numbers
-    ]
-    chunks = np.array(others, np.int64).reshape(-1, 4).T
-    if numbers:
-        encoded = [pages[number] for number in numbers]
-        words = [page.buffers[_WORDS] for page in encoded]
-        around = BufferOfPages([data.address + start for start, _ in words], [size for _, size in words], data)
-        sizes = [page.buffers[_DATA].size for page in encoded]
-        is_large = bool(table[1, numbers[0]] == LARGE_SIZES)
-        found = ChunkTable.parse(around, sizes, [page.num_rows for page in encoded], large_chunks=is_large)
-        starts = np.array([page.buffers[_DATA].position for page in encoded], np.int64)
-        owners, places = np.array(numbers, np.int64)[found.pages], found.starts + starts[found.pages]
-        chunks = np.concatenate([chunks, [owners, places, found.sizes, found.num_values]], axis=1)
-        if others:
-            chunks = chunks[:, chunks[0].argsort(kind="stable")]
-    chunks = np.ascontiguousarray(chunks)
-    np.cumsum(chunks[3], out=chunks[3])
+    of_pages, num_chunks = [], 0
+    for kind, word_bytes, page in zip(table[0].tolist(), table[1].tolist(), pages, strict=True):
+        if kind in _WITHOUT_CHUNKS:
+            of_pages.append((0, 0, 0, *(page.buffers[0] if page.buffers else (0, 0)), page.num_rows))
+            num_chunks += 1
+            continue
+        words, values = page.buffers
+        of_pages.append((word_bytes, *words, *values, page.num_rows))
+        num_chunks += words[1] // word_bytes
+    listed = np.ascontiguousarray(np.array(of_pages, np.int64).T)
+    chunks: Int64Array = np.empty((4, num_chunks), np.int64)
+    if list_chunks(data.address, data.size, address_of(listed), len(pages), address_of(chunks), num_chunks) < 0:
+        raise CorruptFileError(f"mini-block: {num_chunks} chunks contradict the values of their pages or their bytes")
     return chunks
 
 

@@ -44,6 +44,7 @@ from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
 from lance_spark.layouts.in_memory.page_tables import chunks_of_pages, form_of_page, table_of_forms
 from lance_spark.layouts.leaf.values import EMPTY
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
 
@@ -318,7 +319,7 @@ def forms_of_pages(
     """
     return table_of_forms(
         [
-            _constant_form(values, page, layout) or _form(values, page, layout)
+            (_form if isinstance(layout, MiniBlockLayout) else _constant_form)(values, page, layout)
             for page, layout in zip(pages, layouts, strict=True)
         ]
     )
@@ -358,6 +359,9 @@ def _form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[in
 
 def kind_of_values(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
     """The kind of a mini-block page of `values` in the table of pages; None if kernels do not know the encoding."""
+    # Most columns are packed, and a look for another kind takes a call of Python.
+    if type(encoding) is InlineBitpacking:
+        return PACKED if values.items == 1 and encoding.uncompressed_bits_per_value == values.bits else None
     if isinstance(encoding, FixedSizeList):
         if encoding.has_validity or encoding.items_per_value != values.items or not isinstance(encoding.values, Flat):
             return None
@@ -366,7 +370,4 @@ def kind_of_values(encoding: MiniBlockEncoding, values: FixedWidth) -> int | Non
         return None
     if isinstance(encoding, Flat):
         return (BITS if values.bits == 1 else FLAT) if encoding.bits_per_value == values.bits else None
-    if isinstance(encoding, Rle):
-        return RUNS if encoding.bits_per_value == values.bits else None
-    packs = isinstance(encoding, InlineBitpacking) and encoding.uncompressed_bits_per_value == values.bits
-    return PACKED if packs else None
+    return RUNS if isinstance(encoding, Rle) and encoding.bits_per_value == values.bits else None

@@ -67,6 +67,7 @@ class LocalStore:
         self._uri = uri
         self._root = root
         self._directory = root.location
+        self._prefix = os.path.join(root.location, "")
         # No lock: each operation on this dictionary is atomic, and a fork could leave a lock locked.
         self._maps: OrderedDict[str, _Map] = OrderedDict()
 
@@ -289,7 +290,7 @@ class LocalStore:
         return status
 
     def _file(self, path: str) -> str:
-        return os.path.join(self._directory, object_path(path))
+        return self._prefix + object_path(path)
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:

@@ -11,7 +11,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.wire import fields_from_proto, fields_to_proto
+from lance_spark.schema.wire import fields_to_proto, schema_from_messages
 from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.rows.fragment import FragmentList
@@ -103,7 +103,7 @@ class Manifest:
             _forget_row_counts(message)
             content = None
         return cls(
-            schema=LanceSchema(fields_from_proto(message.fields), dict(message.schema_metadata)),
+            schema=schema_from_messages(message.fields, message.schema_metadata),
             fragments=FragmentList.from_wire(message.fragments, content),
             version=message.version,
             file_version=_file_version(message),

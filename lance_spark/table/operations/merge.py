@@ -13,7 +13,7 @@ from typing import ClassVar
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.wire import fields_from_proto, fields_to_proto
+from lance_spark.schema.wire import fields_to_proto, schema_from_messages
 from lance_spark.table.manifests import index_section
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
@@ -67,7 +67,7 @@ class Merge(CommittableOperation):
     def from_proto(cls, message: transaction_pb2.Transaction.Merge) -> Merge:
         return cls(
             fragments=FragmentList(message.fragments),
-            schema=LanceSchema(fields_from_proto(message.schema), dict(message.schema_metadata)),
+            schema=schema_from_messages(message.schema, message.schema_metadata),
             preserves_nullability=message.preserves_nullability,
         )
 

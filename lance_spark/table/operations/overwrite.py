@@ -10,7 +10,7 @@ from typing import ClassVar
 from lance_spark._proto import transaction_pb2
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.wire import fields_from_proto, fields_to_proto
+from lance_spark.schema.wire import fields_to_proto, schema_from_messages
 from lance_spark.table.bases import BasePath
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
@@ -47,7 +47,7 @@ class Overwrite(CommittableOperation):
     def from_proto(cls, message: transaction_pb2.Transaction.Overwrite) -> Overwrite:
         return cls(
             fragments=tuple(DataFragment.from_proto(fragment) for fragment in message.fragments),
-            schema=LanceSchema(fields_from_proto(message.schema), dict(message.schema_metadata)),
+            schema=schema_from_messages(message.schema, message.schema_metadata),
             config_upserts=MappingProxyType(dict(message.config_upsert_values)),
             initial_bases=tuple(BasePath.from_proto(base) for base in message.initial_bases),
         )
