@@ -16,7 +16,7 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail
 from lance_spark.expr.json_path.jsonb import Step
 from lance_spark.expr.json_path.nodes import JsonValue
-from lance_spark.expr.nodes import And, Comparison, ComparisonOp, Expr, In, Not, Or, referenced_columns
+from lance_spark.expr.nodes import And, Comparison, ComparisonOp, Expr, In, IsNull, Not, Or, referenced_columns
 from lance_spark.index.base import Predicate, ScalarIndex
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.json_index import on_value
@@ -25,6 +25,9 @@ from lance_spark.index.segments import BoundSegment, FragmentRows, Segment
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import find
+
+FEW, _MANY, _NEARLY_ALL = range(3)
+"""How many rows conditions mostly hold for."""
 
 _MAX_REMEMBERED = 1024
 """Spellings of columns that are remembered: upper and lower case make many of one."""
@@ -174,10 +177,12 @@ class Part(NamedTuple):
     Attributes:
         places: of the terms.
         outline: of these terms.
+        breadth: how many rows the terms of AND, or the negated terms of OR, mostly hold for.
     """
 
     places: tuple[int, ...]
     outline: Outline
+    breadth: int
 
     def terms(self, expr: And | Or) -> Expr:
         """The terms as one condition."""
@@ -229,7 +234,7 @@ class Outline:
         """
         if self._parts is None:
             parts = self._by_column(expr)
-            self._parts = parts, tuple(sorted(parts, key=lambda part: _is_range(part.terms(expr))))
+            self._parts = parts, tuple(sorted(parts, key=lambda part: part.breadth))
         return self._parts[ranked]
 
     def _by_column(self, expr: And | Or) -> tuple[Part, ...]:
@@ -237,17 +242,32 @@ class Outline:
         groups: dict[object, list[int]] = {}
         for place, outline in enumerate(outlines):
             groups.setdefault(place if outline.column is None else outline.column.names, []).append(place)
+        # All terms of OR have to be FALSE where its negation is asked for.
+        negated = isinstance(expr, Or)
         if len(groups) == 1:
-            return tuple([Part((place,), outline) for place, outline in enumerate(outlines)])
+            breadths = [_breadth(term, negated=negated) for term in expr.terms]
+            return tuple([Part((place,), *of) for place, of in enumerate(zip(outlines, breadths, strict=True))])
         found = []
         for places in groups.values():
-            joined = type(expr)(tuple([expr.terms[place] for place in places])) if len(places) > 1 else None
-            outline = outlines[places[0]] if joined is None else Outline(joined, self._table, self._columns)
-            found.append(Part(tuple(places), outline))
+            is_one = len(places) == 1
+            joined = expr.terms[places[0]] if is_one else type(expr)(tuple([expr.terms[place] for place in places]))
+            outline = outlines[places[0]] if is_one else Outline(joined, self._table, self._columns)
+            found.append(Part(tuple(places), outline, _breadth(joined, negated=negated)))
         return tuple(found)
 
 
-def _is_range(term: Expr) -> bool:
-    """Whether a condition mostly holds for more rows than an equality does."""
-    is_equality = isinstance(term, Comparison) and term.op in (ComparisonOp.EQ, ComparisonOp.NULL_SAFE_EQ)
-    return not (is_equality or isinstance(term, In))
+def _breadth(term: Expr, *, negated: bool) -> int:
+    """How many rows a condition, or its negation, mostly holds for, as a rank. Spark adds IS NOT NULL to each
+    comparison; both together are ranked as the comparison.
+    """
+    if isinstance(term, Not):
+        return _breadth(term.value, negated=not negated)
+    if isinstance(term, (And, Or)):
+        pick = min if isinstance(term, And) is not negated else max
+        return pick(_breadth(part, negated=negated) for part in term.terms)
+    if isinstance(term, IsNull):
+        return _NEARLY_ALL if negated else _MANY
+    if isinstance(term, Comparison):
+        equalities = (ComparisonOp.NE,) if negated else (ComparisonOp.EQ, ComparisonOp.NULL_SAFE_EQ)
+        return FEW if term.op in equalities else _MANY
+    return FEW if isinstance(term, In) and not negated else _MANY

@@ -18,7 +18,7 @@ from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import And, Expr, Not, Or, conjunction
 from lance_spark.index.answers import Answer, any_of
 from lance_spark.index.base import Fit, Predicate
-from lance_spark.index.outline import Outline, Target
+from lance_spark.index.outline import FEW, Outline, Target
 from lance_spark.index.segments import BoundSegment, Segment, warn_unused
 
 _FEW_ROWS = 1024
@@ -148,7 +148,9 @@ class _Planner:
         exact: list[int] = []
         parts = outline.parts(expr, ranked=True)
         for part in parts:
-            if known is not None and len(known) == len(fragments) and known.num_rows <= _FEW_ROWS:
+            are_few = known is not None and len(known) == len(fragments) and known.num_rows <= _FEW_ROWS
+            # Each fragment costs a file and a task, so it is worth a further lookup, but not a range.
+            if known is not None and are_few and (len(known.rows) <= 1 or part.breadth > FEW):
                 break
             answer = self.answer(part.terms(expr), part.outline, fragments, negated=negated)
             known = answer if known is None else known.and_also(answer)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import LanceError
+from lance_spark.expr.array_match import is_list
 from lance_spark.expr.columns import field_at, resolve_path
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.geo.nodes import GEO_CALLS, GeometryConstant, intersects_call
@@ -29,6 +30,7 @@ from lance_spark.expr.json_path.values import JsonKind
 from lance_spark.expr.literals import FALSE, NULL, TRUE, Literal, duration_literal, literal, timestamp_literal
 from lance_spark.expr.nodes import (
     And,
+    ArrayContains,
     Column,
     Comparison,
     ComparisonOp,
@@ -348,6 +350,19 @@ def _text_call(name: str, children: tuple[SparkExpression, ...], _schema: pa.Sch
     return None if arguments is None else TEXT_CALLS[name][1](name, arguments)
 
 
+def _array_call(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr | None:
+    """Whether a list has one of some constants; None if Spark sees other items than are stored."""
+    column, *items = children
+    if column.column is None:
+        return None
+    dtype = type_at(schema, column.column)
+    known = [value for value in map(to_literal, items) if value is not None and value.value is not None]
+    if len(known) < len(items) or not is_list(dtype) or not is_lossless(dtype) or dtype.value_type == STORED_UUID:
+        return None
+    terms = tuple(ArrayContains(Column(column.column), value) for value in known)
+    return terms[0] if len(terms) == 1 else Or(terms)
+
+
 def has_text_search(expression: SparkExpression) -> bool:
     """Whether a part of an expression is a function that only a scan can answer."""
     return expression.name in TEXT_SEARCHES or any(map(has_text_search, expression.children))
@@ -384,6 +399,7 @@ _RULES: dict[str, Callable[[tuple[SparkExpression, ...], pa.Schema], Expr | None
     "ENDS_WITH": partial(_match, StringMatchOp.ENDS_WITH),
     "CONTAINS": partial(_match, StringMatchOp.CONTAINS),
     "BOOLEAN_EXPRESSION": _boolean,
+    **{FUNCTION_PREFIX + name: _array_call for name in ("array_contains", "arrays_overlap")},
     **{FUNCTION_PREFIX + name: partial(_text_call, name) for name in TEXT_CALLS},
     **{name: partial(_geo_predicate, name) for name in _GEO_PREDICATES},
     **{name: partial(_json_predicate, name) for name in _JSON_PREDICATES},

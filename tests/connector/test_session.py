@@ -108,6 +108,7 @@ def test_internals_of_spark_stay_in_few_classes() -> None:
         "LanceRunner",
         "LanceParser",
         "LanceExtensions",
+        "LanceArrayConditions",
         "LanceJob",
         "LanceDynamicPruning",
         "LanceTaskCoalescing",

@@ -121,6 +121,8 @@ def test_columns_behind_names(spark: SparkSession, table: str) -> None:
     renamed = f"WITH x AS (SELECT id, title AS t FROM {table}) SELECT x.id FROM x"
     assert ids(spark, f"{renamed} WHERE lance_match(t, 'apple')") == {1, 2, 6}
     assert ids(spark, f"{renamed} JOIN x y ON x.id = y.id WHERE lance_match(x.t, 'apple') AND y.id < 6") == {1, 2}
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW named AS SELECT id, title AS t FROM {table}")
+    assert ids(spark, "SELECT id FROM named WHERE lance_match(t, 'apple') AND id < 6") == {1, 2}
     exists = f"SELECT o.id FROM {table} o WHERE EXISTS (SELECT 1 FROM {table} i WHERE i.id = o.id AND "
     assert ids(spark, f"{exists} lance_match(i.title, 'blue'))") == {5}
 

@@ -181,6 +181,20 @@ def test_explain_names_index_condition_segments_and_scanned_fragments(tmp_path: 
     assert lance_spark.open(uri).explain("x = 1", use_scalar_index=False).endswith("without index: fragments 0-4")
 
 
+def test_equalities_are_asked_first_and_rule_fragments_out(tmp_path: Path) -> None:
+    """Also beside IS NOT NULL, which Spark adds to each comparison."""
+    uri = str(tmp_path)
+    paged_table(uri)
+    dataset = lance_spark.open(uri)
+    both_asked = dataset.explain("k = 'a' AND x IS NOT NULL AND x = 7")
+    assert "k_idx (BITMAP)" in both_asked
+    assert both_asked.endswith("scanned without index: none")
+    for condition in ("k IS NOT NULL AND x = 7", "k <> 'zz' AND x IS NOT NULL AND x = 7", "NOT (k < 'a' OR x <> 7)"):
+        lines = dataset.explain(condition).splitlines()
+        assert lines[1].startswith("index: x_idx (BTREE)"), lines
+        assert len([line for line in lines if line.startswith("index:")]) == 1, lines
+
+
 def test_delta_segment_is_searched_beside_the_first(tmp_path: Path) -> None:
     uri = str(tmp_path)
     paged_table(uri)

@@ -5,6 +5,7 @@ import io.lancespark.functions.LanceDistance;
 import io.lancespark.functions.LanceGeoFunctions;
 import io.lancespark.functions.LanceJsonFunctions;
 import io.lancespark.functions.LanceTextFunctions;
+import io.lancespark.optimizer.LanceArrayConditions;
 import io.lancespark.optimizer.LanceFoundRowsStrategy;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
@@ -85,6 +86,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new LanceGeneratedColumns((org.apache.spark.sql.classic.SparkSession) session);
+          }
+        });
+    extensions.injectOptimizerRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceArrayConditions();
           }
         });
     extensions.injectPreCBORule(

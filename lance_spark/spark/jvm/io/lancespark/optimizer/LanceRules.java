@@ -11,10 +11,11 @@ import org.apache.spark.sql.classic.SparkSession;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** The optimizer rules of the connector. Each has its own setting; none changes the result of a query. */
+/** The optimizer rules of the connector. Each that changes a scan has its own setting; none changes a result. */
 public final class LanceRules {
   private static final List<Supplier<Rule<LogicalPlan>>> RULES =
       List.of(
+          LanceArrayConditions.Left::new,
           LanceBinaryRanges::new,
           LanceVariantPaths::new,
           LanceDynamicPruning::new,

@@ -15,6 +15,7 @@ import java.util.Objects;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetArrayStructFields;
@@ -146,7 +147,7 @@ public final class LanceTextSearches extends Rule<LogicalPlan> {
       Seq<NamedExpression> expressions =
           node instanceof Project project ? project.projectList() : ((Aggregate) node).aggregateExpressions();
       NamedExpression named = attribute(list(expressions), id);
-      Object value = named instanceof Alias alias ? alias.child() : named;
+      Object value = named instanceof Alias alias ? withoutCast(alias.child()) : named;
       LogicalPlan child = list(node.children()).get(0);
       return value instanceof Attribute source ? place(child, source.exprId(), definitions) : null;
     } else if (node instanceof CTERelationRef reference) {
@@ -164,6 +165,13 @@ public final class LanceTextSearches extends Rule<LogicalPlan> {
       }
     }
     return null;
+  }
+
+  /** The columns of a view are cast to the types that they had when it was made. */
+  private static Expression withoutCast(Expression expression) {
+    return expression instanceof Cast cast && cast.dataType().equals(cast.child().dataType())
+        ? cast.child()
+        : expression;
   }
 
   private static <T extends NamedExpression> T attribute(List<T> expressions, ExprId id) {
