@@ -48,6 +48,12 @@ class IndexFiles:
         """Whether the segment has no file, and only records what is to be indexed. Not all writers list their files."""
         return not self._sizes and next(iter(self._store.list(self._folder)), None) is None
 
+    @property
+    def are_complete(self) -> bool:
+        """Whether the files that the table's metadata lists are there, each with its size."""
+        found = {item.path.removeprefix(f"{self._folder}/"): item.size for item in self._store.list(self._folder)}
+        return all(found.get(name) == size for name, size in self._sizes.items())
+
     def open(self, name: str) -> IndexFile:
         """The file called `name`.
 

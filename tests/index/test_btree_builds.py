@@ -224,15 +224,20 @@ def test_what_cannot_be_built_is_refused(
     assert own_folders(tmp_path) == set()
 
 
-def test_broken_segment_is_built_again_by_optimize(tmp_path: Path, warnings: list[str]) -> None:
+@pytest.mark.parametrize("name", ["page_data.lance", "page_lookup.lance"])
+@pytest.mark.parametrize("num_added", [0, 5])
+def test_broken_segment_is_built_again_by_optimize(
+    tmp_path: Path, warnings: list[str], num_added: int, name: str
+) -> None:
     uri = str(tmp_path)
     write(uri, {"x": repeated([1, 2, None], 30, pa.int64())})
     (index,) = lance_spark.open(uri).create_scalar_index("x").indices()
-    append(uri, {"x": repeated([2], 5, pa.int64())}, first_id=100)
-    path = tmp_path / "_indices" / index.uuid / "page_data.lance"
+    if num_added:
+        append(uri, {"x": repeated([2], num_added, pa.int64())}, first_id=100)
+    path = tmp_path / "_indices" / index.uuid / name
     path.write_bytes(path.read_bytes()[:-20])
     table = lance_spark.open(uri).optimize_indices()
-    assert table.index_statistics("x_idx")["num_indexed_rows"] == 35
+    assert table.index_statistics("x_idx")["num_indexed_rows"] == 30 + num_added
     warnings.clear()
     both(uri, "x = 2", index="x_idx")
     assert warnings == []

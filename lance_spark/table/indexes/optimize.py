@@ -244,10 +244,11 @@ def _planned(
     if count == 1 and not definition.builder.can_merge:
         count = 0  # It would index the rows of the last segment again.
     replaced = [*segments[len(segments) - min(count, len(segments)) :]]
-    moved = [segment for segment in segments if coverage.is_moved(segment)]
+    bases = table.bases(base)
+    outdated = [item for item in segments if coverage.is_moved(item) or not index_files(item, bases).are_complete]
     # Empty segments only record what is to be indexed.
-    replaced += [item for item in segments if item not in replaced and (item in moved or not covered[item.uuid])]
-    if not uncovered and not moved and len([segment for segment in replaced if covered[segment.uuid]]) < 2:
+    replaced += [item for item in segments if item not in replaced and (item in outdated or not covered[item.uuid])]
+    if not uncovered and not outdated and len([segment for segment in replaced if covered[segment.uuid]]) < 2:
         return None
     return SegmentPlan(definition.name, tuple(segment.uuid for segment in replaced), tuple(sorted(uncovered)))
 
