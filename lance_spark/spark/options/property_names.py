@@ -112,6 +112,8 @@ def nearest_property(name: str) -> str | None:
 
     >>> nearest_property("isolation-levl"), nearest_property("name.lance.compresion")
     ('isolation-level', 'name.lance.compression')
+    >>> nearest_property("auto_zonemap")
+    'lance.auto_zonemap'
     >>> nearest_property("isolation-level"), nearest_property("owner.team")
     (None, None)
     """
@@ -123,7 +125,8 @@ def nearest_property(name: str) -> str | None:
         column = _column(folded, suffix)
         if column is not None:
             return f"{column}.{suffix}"
-    return _nearest(folded, plain)
+    with_prefix = f"lance.{folded}"
+    return with_prefix if with_prefix in plain else _nearest(folded, plain)
 
 
 def _column(folded: str, suffix: str) -> str | None:
