@@ -68,6 +68,11 @@ def assigned(expr: Expr, batch: pa.RecordBatch, type_: pa.DataType, *, time_zone
         raise InvalidInputError(f"{error} (assigned: {expr})") from error
 
 
+def constant(expr: Expr, type_: pa.DataType) -> pa.Array:
+    """The value of an expression without columns, as an array of one row. Raises as `assigned`."""
+    return assigned(expr, pa.RecordBatch.from_pylist([{"row": 0}]), type_)
+
+
 def _list(expr: ArrayOf, batch: pa.RecordBatch, type_: pa.DataType, time_zone: str) -> pa.Array:
     """The value of `array(items)`, which only columns of lists hold."""
     if not pa.types.is_list(type_) and not pa.types.is_large_list(type_) and not pa.types.is_fixed_size_list(type_):

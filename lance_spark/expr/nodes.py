@@ -15,9 +15,10 @@ thousands of terms stays shallow.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -501,6 +502,26 @@ class Function(Expr):
 def conjunction(terms: tuple[Expr, ...]) -> Expr | None:
     """The conjunction of `terms`; None for no terms."""
     return None if not terms else terms[0] if len(terms) == 1 else And(terms)
+
+
+def with_values(expr: Expr, values: Mapping[tuple[str, ...], Expr]) -> Expr:
+    """`expr` with values in the place of the columns of these paths.
+
+    >>> with_values(Comparison(ComparisonOp.EQ, Column(("a",)), Column(("b",))), {("b",): Column(("c",))}).to_sql()
+    'a = c'
+    """
+    if isinstance(expr, Column):
+        return values.get(expr.path, expr)
+    if not is_dataclass(expr):
+        return expr
+    changed: dict[str, Any] = {}
+    for item in fields(expr):
+        value = getattr(expr, item.name)
+        if isinstance(value, Expr):
+            changed[item.name] = with_values(value, values)
+        elif item.init and isinstance(value, tuple):
+            changed[item.name] = tuple(with_values(one, values) if isinstance(one, Expr) else one for one in value)
+    return replace(expr, **changed)
 
 
 def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:

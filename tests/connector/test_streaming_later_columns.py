@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
+from shutil import copytree
 
 import lance
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import lance_spark
 from lance_spark.spark.streaming.admission import StreamReader
@@ -15,6 +18,7 @@ from lance_spark.spark.streaming.history import history_of
 from lance_spark.spark.streaming.offsets import Offset
 from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.table.reading.scan import Scan
+from tests.connector.test_streaming_source import batches
 
 VALUE, OTHER = {"value": "id * 100"}, {"other": "id * 1000"}
 Change = Callable[[lance.LanceDataset], object]
@@ -73,3 +77,53 @@ def test_columns_of_a_replaced_table_do_not_have_the_values_of_others(tmp_path: 
     for row in rows_of_version(uri, 2):
         assert row["new"] is None
         assert row.get("value") in (None, row["id"] * 100)
+
+
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def test_rows_compacted_before_a_default_have_it(spark: SparkSession, tmp_path: Path, parts: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
+    name = f"lance.db.compacted_defaults{'_parts' if parts else ''}"
+    spark.sql(f"CREATE TABLE {name} (id INT, p INT) USING lance {parts}")
+    spark.sql(f"INSERT INTO {name} VALUES (0, 1)")
+    stream = spark.readStream.table(name)
+    assert [row.id for row in batches(stream, tmp_path / "all")] == [0]
+    assert [row.id for row in batches(stream, tmp_path / "some")] == [0]
+    spark.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 1)")
+    spark.sql(f"INSERT INTO {name} VALUES (3, 1), (4, 2)")
+    spark.sql(f"CALL lance.system.compact(table => '{name.removeprefix('lance.')}')")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN n INT")
+    spark.sql(
+        f"ALTER TABLE {name} ADD COLUMNS (d INT DEFAULT 5, e DATE DEFAULT DATE'2026-01-02', s STRING DEFAULT 'a')"
+    )
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN t STRING DEFAULT 'never'")
+    spark.sql(f"ALTER TABLE {name} ALTER COLUMN d SET DEFAULT 6")
+    spark.sql(f"ALTER TABLE {name} ALTER COLUMN d TYPE BIGINT")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN s TO u")
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN t")
+    shown = sorted(map(tuple, spark.table(name).where("id > 0").collect()))
+    assert shown[0] == (1, 1, None, 5, date(2026, 1, 2), "a")
+    assert sorted(map(tuple, batches(spark.readStream.table(name), tmp_path / "all"))) == shown
+    for condition, ids in [("d = 5 AND id > 2", [3, 4]), ("d = 6 OR u IS NULL", []), ("n IS NULL", [1, 2, 3, 4])]:
+        copytree(tmp_path / "some", tmp_path / condition)
+        found = spark.readStream.option("filter", condition).table(name).select("id")
+        assert sorted(row.id for row in batches(found, tmp_path / condition)) == ids
+
+
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def test_changes_add_up_to_the_default_that_older_rows_have(spark: SparkSession, tmp_path: Path, parts: str) -> None:
+    """The rows come without it, and the version that brought the column changes them."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
+    name = f"lance.db.changed_defaults{'_parts' if parts else ''}"
+    spark.sql(
+        f"CREATE TABLE {name} (id INT, p INT) USING lance {parts} TBLPROPERTIES ('enable_stable_row_ids' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 1)")
+    spark.sql(f"INSERT INTO {name} VALUES (3, 1), (4, 2)")
+    spark.sql(f"CALL lance.system.compact(table => '{name.removeprefix('lance.')}')")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN d INT DEFAULT 5")
+    changes = spark.readStream.option("startingVersion", 1).changes(name)
+    table: dict[int, tuple[int, int | None]] = {}
+    for row in sorted(batches(changes, tmp_path / "c"), key=lambda row: (row._commit_version, row._change_type)):
+        if row._change_type in ("insert", "update_postimage"):
+            table[row.id] = (row.p, row.d)
+    assert table == {1: (1, 5), 2: (1, 5), 3: (1, 5), 4: (2, 5)}

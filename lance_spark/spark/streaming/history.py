@@ -29,11 +29,13 @@ class StreamFile:
     Attributes:
         split: the split that has it.
         columns: the columns of the stream as the data files of its version have them; None if they are the same.
+        constants: names and values, as SQL text, of columns that no file has.
     """
 
     split: Split
     fragment: DataFragment
     columns: LanceSchema | None = None
+    constants: tuple[tuple[str, str], ...] = ()
 
     @property
     def num_rows(self) -> int:

@@ -1,6 +1,7 @@
 """Values of rows in columns that came later, of a DEFAULT or computed, as streams of older versions read them.
 
-Such values are files beside those of the rows, in the fragments of the version that brought the column.
+Such values are files beside those of the rows, in the fragments of the version that brought the column. Rows that were
+compacted before have no such file; the value that a DEFAULT gave to all rows is in the metadata of the column.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lance_spark.errors import NotFoundError
 from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.spark.types.defaults import EXISTING_VALUE
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentList
 from lance_spark.table.source import Split
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from lance_spark.spark.streaming.history import StreamFile, StreamHistory
 
 _Ids = frozenset[FieldId]
+
+_Constants = tuple[tuple[str, str], ...]
 
 _Column = tuple[FieldId, str, str]
 """Id, name and type: other columns can have the id, of a table that was replaced, or after a column was dropped."""
@@ -41,7 +45,7 @@ class LaterColumns:
     ) -> Iterator[StreamFile]:
         """The files of a version, with those that hold later columns of the same rows.
 
-        Rows that were rewritten between, by a compaction, are read without values in them.
+        Rows that were rewritten between, by a compaction, have the constant of a DEFAULT, and no computed values.
 
         Args:
             columns: those of the stream as the version has them; None if they are the same.
@@ -50,13 +54,25 @@ class LaterColumns:
         missing = self._missing(version) if version < self.planned_at and files else frozenset()
         later = list(self._versions_with(missing, version)) if missing else []
         found: dict[int, tuple[Split, LanceSchema | None]] = {}
+        filled: dict[tuple[int, _Constants], Split] = {}
         for file in files:
             if id(file.split) not in found:
                 own = [item.fragment for item in files if item.split is file.split]
                 found[id(file.split)] = self._grown(file.split, own, later, columns)
             split, stored = found[id(file.split)]
             fragment = split.manifest.fragments.with_id(file.fragment.id) if later else file.fragment
-            yield replace(file, split=split, fragment=fragment, columns=stored)
+            constants = self._constants(version, fragment, stored or self.planned) if missing else ()
+            if constants:
+                # A task reads all that it gets of one split alike.
+                split = filled.setdefault((id(split), constants), replace(split))
+            yield replace(file, split=split, fragment=fragment, columns=stored, constants=constants)
+
+    def _constants(self, version: int, fragment: DataFragment, stored: LanceSchema) -> _Constants:
+        """The values of older rows in columns that neither the version nor a file of the fragment has."""
+        there = {id_ for id_, _, _ in self._columns_of(version)}.union(*(file.columns() for file in fragment.files))
+        pairs = zip(stored.fields, self.planned.fields, strict=True)
+        values = ((item, item.metadata.get(EXISTING_VALUE.decode())) for here, item in pairs if here.id not in there)
+        return tuple((item.name, value.decode()) for item, value in values if value)
 
     def _missing(self, version: int) -> frozenset[_Column]:
         ids = {id_ for id_, _, _ in self._columns_of(version)}

@@ -15,6 +15,9 @@ from lance_spark.errors import InvalidInputError
 DEFAULT = b"lance-spark:default"
 """Field metadata of a column: the SQL text of its DEFAULT."""
 
+EXISTING_VALUE = b"lance-spark:existing-value"
+"""Field metadata of a column that came with a DEFAULT: the value that the rows got that were there, as SQL text."""
+
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 """Spark's metadata of a column with a DEFAULT."""
 

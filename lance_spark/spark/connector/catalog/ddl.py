@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql.types import CharType, DataType, StringType, StructField, StructType, VarcharType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.assign import assigned
+from lance_spark.expr.assign import constant
+from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take
 from lance_spark.partitioned.check_constraints import add_check as add_partitioned_check
@@ -42,7 +43,7 @@ from lance_spark.spark.options.property_names import check_set_properties
 from lance_spark.spark.predicates import SparkExpression, to_literal
 from lance_spark.spark.types.collations import has_collation
 from lance_spark.spark.types.column_properties import apply, metadata_key, split_name
-from lance_spark.spark.types.defaults import DEFAULT, checked_default
+from lance_spark.spark.types.defaults import DEFAULT, EXISTING_VALUE, checked_default
 from lance_spark.spark.types.schemas import is_same_for_spark, table_types, to_spark_schema, written_schema
 from lance_spark.spark.types.texts import with_longer_text
 from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
@@ -190,9 +191,11 @@ def add_columns_with_defaults(table: Dataset | PartitionedTable, changes: Sequen
         _check_appended(change)
         field = _column_type(change, table.properties)
         entries = {COMMENT: change.comment, DEFAULT: change.value and checked_default(field.name, change.value)}
-        known = {key: value.encode() for key, value in entries.items() if value}
+        value = _existing_value(change, field)
+        entries[EXISTING_VALUE] = None if value is None else value.to_sql()
+        known = {key: text.encode() for key, text in entries.items() if text}
         fields.append(field.with_metadata({**(field.metadata or {}), **known}))
-        values.append(_existing_value(change, field))
+        values.append(pa.nulls(1, field.type) if value is None else constant(value, field.type))
     schema = pa.schema(fields)
 
     def constants(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -218,8 +221,8 @@ def _check_appended(change: Change) -> None:
         raise InvalidInputError(f"column {name!r}: other writers may leave out a new column; leave NOT NULL out")
 
 
-def _existing_value(change: Change, field: pa.Field) -> pa.Array:
-    """An array of the one value that a new column has in the rows that are there."""
+def _existing_value(change: Change, field: pa.Field) -> Literal | None:
+    """The value that a new column has in the rows that are there; None for NULL."""
     value = None if change.existing_rows is None else to_literal(change.existing_rows)
     if change.existing_rows is not None and value is None:
         raise UnsupportedFeatureError(
@@ -227,9 +230,7 @@ def _existing_value(change: Change, field: pa.Field) -> pa.Array:
             "the column without it, UPDATE the rows, and ALTER COLUMN ... SET DEFAULT",
             feature="ADD COLUMN with DEFAULT",
         )
-    if value is None or value.value is None:
-        return pa.nulls(1, field.type)
-    return assigned(value, pa.RecordBatch.from_pylist([{"row": 0}]), field.type)
+    return None if value is None or value.value is None else value
 
 
 def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:

@@ -6,15 +6,19 @@ The functions are instances of classes of this module, so that a pickle contains
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, StructType
 
 from lance_spark.errors import InvalidInputError, LanceError
-from lance_spark.expr.nodes import Expr, conjunction
+from lance_spark.expr.assign import constant
+from lance_spark.expr.nodes import Expr, conjunction, with_values
+from lance_spark.expr.sql.parse import parse
+from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.blobs.columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
@@ -48,6 +52,7 @@ class SplitWork:
         shown_as: what errors call the version.
         filter: of these rows, if it is not that of the scan of all tasks.
         older: schema and projection of the split, if its columns have other ids or types than those of the scan.
+        constants: names and values, as SQL text, of columns that are in none of its files.
     """
 
     uri: str
@@ -59,6 +64,7 @@ class SplitWork:
     display_name: str | None = None
     filter: Expr | None = None
     older: tuple[LanceSchema, LanceSchema] | None = None
+    constants: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, split: Split, slices: FragmentSlices, filter: Expr | None = None) -> SplitWork:
@@ -73,6 +79,8 @@ class SplitWork:
         """`scan`, which belongs to no split, for this one."""
         bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name, self.key)
         condition = scan.filter if self.filter is None else self.filter
+        if self.constants and condition is not None:
+            condition = with_values(condition, {(name,): parse(text) for name, text in self.constants})
         schema, projection = self.older or (scan.schema, scan.projection)
         return replace(
             scan,
@@ -85,7 +93,9 @@ class SplitWork:
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
-        yield from scan.read_slices(self.slices.rows(scan.bases))
+        constants = {name: parse(text) for name, text in self.constants}
+        for batch in scan.read_slices(self.slices.rows(scan.bases)):
+            yield filled_in(batch, constants) if constants else batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,20 @@ class ReadTask:
         columns = [*batch.columns[:place], keys, *batch.columns[place:]]
         names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def filled_in(batch: pa.RecordBatch, constants: Mapping[str, Expr]) -> pa.RecordBatch:
+    """A batch whose columns of these names have the values instead of NULL.
+
+    Raises:
+        InvalidInputError: a value does not fit the type of its column.
+    """
+    places = np.zeros(batch.num_rows, np.int64)
+    arrays = [
+        take(constant(constants[field.name], field.type), places) if field.name in constants else array
+        for field, array in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def in_newer_types(batch: pa.RecordBatch, newer: pa.Schema) -> pa.RecordBatch:

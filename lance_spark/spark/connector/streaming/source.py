@@ -20,7 +20,7 @@ from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
-from lance_spark.spark.connector.channel.tasks import ReadTask, ReadWork, command
+from lance_spark.spark.connector.channel.tasks import ReadTask, ReadWork, SplitWork, command
 from lance_spark.spark.connector.channel.wire_types import wire_schema
 from lance_spark.spark.connector.scan.changelog import ChangelogRange, ChangesTask, grouped_changes, version_number
 from lance_spark.spark.connector.scan.selection import SelectedFragments, SplitScan
@@ -341,7 +341,7 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
     read = _read_options(state.request, options)
     scan = _scan(state, options, call)
     splits: list[SplitScan] = []
-    older: list[LanceSchema | None] = []
+    firsts: list[StreamFile] = []
     places: dict[int, int] = {}
     selected: list[SelectedFragments] = []
     for file in files:
@@ -349,7 +349,7 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
         if place is None:
             place = places[id(file.split)] = len(splits)
             splits.append(SplitScan(file.split, _bound(scan, file.split)))
-            older.append(file.columns)
+            firsts.append(file)
         fragments = file.split.manifest.fragments
         number = fragments.place_of(file.fragment.id)
         if selected and (selected[-1].split, selected[-1].stop) == (place, number):
@@ -360,9 +360,13 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
     target = task_bytes(read.target_partition_bytes, total_bytes(pieces), call.session.parallelism)
     parts = split_parts(pieces, target)
     packs = ([parts[number] for number in pack] for pack in coalesced(parts, target))
-    projected = {id(columns): _projected(state, columns) for columns in older if columns is not None}
+    older = {id(file.columns): _projected(state, file.columns) for file in firsts if file.columns is not None}
+
+    def of_stream(work: SplitWork, first: StreamFile) -> SplitWork:
+        return replace(work, older=older.get(id(first.columns)), constants=first.constants)
+
     return [
-        ReadWork(tuple(replace(work, older=projected.get(id(older[part.split]))) for part, work in pairs))
+        ReadWork(tuple(of_stream(work, firsts[part.split]) for part, work in pairs))
         for pairs in (zip(pack, work_of(pack, splits), strict=True) for pack in packs)
     ]
 
