@@ -43,7 +43,7 @@ from lance_spark.table.reading.index_candidates import explained
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.search.text_columns import SharedAnalyses
-from lance_spark.table.search.text_filters import shared_analyses, with_text_searches_done
+from lance_spark.table.search.text_filters import asked_text_indexes, shared_analyses, with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
@@ -366,9 +366,11 @@ class PartitionedTable(ReadVerbs):
         opened = list(self.open_all(self.partitions(filter)))
         parts, shared = [f"partitions: {len(opened)} of {self.num_splits}"], shared_analyses(self)
         for item in opened:
+            schema = with_blob_descriptors(self.specs.schema, data_format(item.manifest))
             text = explained(
                 self.plan(item, [], self.searched_filter(item, filter, shared)),
                 item.manifest,
+                asked_text_indexes(filter, item.manifest, schema, item.bases, shared),
                 use_scalar_index=use_scalar_index,
             )
             parts.append(f"partition {item.key}\n{text}")

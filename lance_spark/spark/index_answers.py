@@ -84,18 +84,24 @@ class IndexAnswers:
         self._bytes_left -= num_bytes
         return found.offsets
 
-    def described(self) -> str | None:
-        """The questions as EXPLAIN shows them; None if no index has answered."""
-        if not self.queries:
+    def described(self, searched: Sequence[IndexQuery] = (), num_unsearched: int = 0) -> str | None:
+        """The questions as EXPLAIN shows them; None if no index has answered.
+
+        Args:
+            searched: what text indexes were asked before.
+            num_unsearched: fragments that a text search has read without an index.
+        """
+        if not self.queries and not searched:
             return None
+        num_unanswered = max(num_unsearched, self.num_unanswered if self.queries else 0)
         parts = []
-        keyed = sorted(self.queries, key=_key)
+        keyed = sorted([*searched, *self.queries], key=_key)
         for (index, type_name, condition), group in groupby(keyed, _key):
             queries = list(group)
             segments = sum(query.num_segments for query in queries)
             fragments = sum(len(query.fragment_ids) for query in queries)
             parts.append(f"{index} ({type_name}): {condition}, segments={segments}, fragments={fragments}")
-        return "; ".join([*parts, f"fragments without index={self.num_unanswered}"])
+        return "; ".join([*parts, f"fragments without index={num_unanswered}"])
 
 
 def _exact_rows(manifest: Manifest, scan: Scan, plan: Plan) -> int | None:

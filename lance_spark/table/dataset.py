@@ -39,7 +39,7 @@ from lance_spark.table.row_level.replace import append_to, replace_all_rows, rep
 from lance_spark.table.row_level.row_target import PlainRows, change_rows
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
-from lance_spark.table.search.text_filters import with_text_searches_done
+from lance_spark.table.search.text_filters import asked_text_indexes, with_text_searches_done
 from lance_spark.table.source import Split
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
@@ -282,7 +282,9 @@ class Dataset(
             NotFoundError: no such column.
             InvalidInputError: the filter is invalid.
         """
-        return explained(self.plan(columns=[], filter=filter), self.manifest, use_scalar_index=use_scalar_index)
+        plan = self.plan(columns=[], filter=filter)
+        searched = asked_text_indexes(filter, self.manifest, self._shown, self._bases)
+        return explained(plan, self.manifest, searched, use_scalar_index=use_scalar_index)
 
     def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
         """The table as one part."""

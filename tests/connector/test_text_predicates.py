@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import lance
@@ -64,6 +65,18 @@ def test_conditions_are_pushed_into_the_scan(spark: SparkSession, table: str) ->
         assert "Filter" not in plan(spark.sql(query)).replace("RuntimeFilters", ""), condition
     count = spark.sql(f"SELECT count(*), max(title) FROM {table} WHERE lance_match(title, 'apple')").first()
     assert tuple(count or ()) == (3, "red apples")
+
+
+def test_plans_name_the_indexes_of_searches(spark: SparkSession, table: str) -> None:
+    searched = "lance_match(title, 'apple') AND id > 1"
+    shown = plan(spark.sql(f"SELECT id FROM {table} WHERE {searched}"))
+    (index,) = re.findall(r"indexes=\[(.*?)\] ", shown)
+    assert index.startswith("words (INVERTED): lance_match(title, 'apple', "), shown
+    (unindexed,) = spark.sql(f"SHOW INDEXES IN {table}").collect()
+    assert index.endswith(
+        f"fragments={unindexed.num_indexed_fragments}; fragments without index={unindexed.num_unindexed_fragments}"
+    ), index
+    assert "indexes=" not in plan(spark.sql(f"SELECT id FROM {table} WHERE lance_match(body, 'rose')"))
 
 
 NOTES = {

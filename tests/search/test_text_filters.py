@@ -75,6 +75,16 @@ def test_condition_finds_its_rows(dataset: Any, condition: str, expected: list[i
     assert parse(str(parse(condition))) == parse(condition)
 
 
+def test_explain_names_the_indexes_of_searches(dataset: Any) -> None:
+    indexed = dataset.create_scalar_index("title", "INVERTED", name="words")
+    text = indexed.explain("lance_match(title, 'red') AND NOT lance_match(body, 'rose')")
+    lines = [line for line in text.splitlines() if line.startswith("index: ")]
+    assert lines, "body has no index"
+    for line in lines:
+        assert line.startswith("index: words (INVERTED), condition lance_match(title, 'red', ")
+        assert line.endswith("1 segment, fragments 0, exact")
+
+
 def test_condition_uses_the_analysis_of_the_index(tmp_path: Any) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(ROWS, uri).create_scalar_index("title", "INVERTED", stem=False, lower_case=False)

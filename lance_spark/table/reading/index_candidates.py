@@ -271,11 +271,17 @@ def _asked_indexes(scan: Scan, condition: Expr, manifest: Manifest) -> Plan:
     return Plan() if outline is None else candidates(condition, outline, scan.time_zone)
 
 
-def explained(scan: Scan, manifest: Manifest, *, use_scalar_index: bool = True) -> str:
-    """Which indexes answer a scan's filter and which fragments are scanned without one, one fact a line."""
+def explained(
+    scan: Scan, manifest: Manifest, searched: Sequence[IndexQuery] = (), *, use_scalar_index: bool = True
+) -> str:
+    """Which indexes answer a scan's filter and which fragments are scanned without one, one fact a line.
+
+    Args:
+        searched: the text indexes that have been asked already.
+    """
     plan = index_plan(scan, manifest) if use_scalar_index else Plan()
     scanned = [fragment.id for fragment in manifest.fragments if fragment.id not in plan.matches]
-    lines = [f"filter: {scan.filter}", *map(_line, plan.queries)]
+    lines = [f"filter: {scan.filter}", *map(_line, [*searched, *plan.queries])]
     if plan.matches:
         source = "index result" if plan.queries else "named rows"
         lines.append(f"{source}: {plan.matches.num_rows} rows in fragments {_ids(plan.matches.known)}")

@@ -134,6 +134,10 @@ class TextColumns:
         column = self._covered(name, False, granularity)
         return Uncovered(column.parameters, column.others, column.granularity)
 
+    def asked(self, name: str, needs_positions: bool, granularity: str | None) -> Sequence[Covering]:
+        """The segments that a search of a column asks. Arguments and errors as those of calls."""
+        return self._covered(name, needs_positions, granularity).used
+
     def analyzed(self, name: str, fragment_ids: pyroaring.BitMap, parameters: TextParameters) -> AnalyzedPart:
         """The texts of a column in some fragments, with rows as documents. Raises as calls."""
         fragments = [fragment for fragment in self._manifest.fragments if fragment.id in fragment_ids]

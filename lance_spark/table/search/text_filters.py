@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyroaring
 
 from lance_spark.analysis.analyzer import Token
 from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
@@ -18,6 +19,7 @@ from lance_spark.expr.nodes import And, Column, Expr, InArray, IsNull, Not, Or
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.members import searchable, to_list, without_members
 from lance_spark.expr.text.nodes import TextMatch
+from lance_spark.index.planner import IndexQuery
 from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.items import Granularity
 from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
@@ -69,6 +71,33 @@ def shared_analyses(source: TableSource) -> SharedAnalyses:
     return SharedAnalyses(
         lambda: [TextColumns(split.manifest, source.lance_schema, split.bases) for split in source.splits()]
     )
+
+
+def asked_text_indexes(
+    filter: str | Expr,
+    manifest: Manifest,
+    schema: LanceSchema,
+    bases: Bases,
+    shared: SharedAnalyses | None = None,
+) -> list[IndexQuery]:
+    """What the text searches of a filter ask the indexes of a version, for EXPLAIN. Arguments as of
+    `with_text_searches_done`, which has checked them.
+    """
+    columns = TextColumns(manifest, schema, bases)
+    if shared is not None:
+        columns.shared = shared
+    named = searchable(to_arrow_schema(schema))
+    queries = []
+    for node in to_expr(filter, time_zone="UTC").walk():
+        if not isinstance(node, TextMatch):
+            continue
+        for column in node.columns:
+            name = quoted(resolve_names(named, column.path))
+            found = columns.asked(name, node.options.slop is not None, Granularity.ROW)
+            if found:
+                ids = pyroaring.BitMap(fragment.id for item in found for fragment in item.fragments)
+                queries.append(IndexQuery(found[0].index, "INVERTED", node, len(found), ids, is_exact=True))
+    return queries
 
 
 def has_text_search(expr: Expr) -> bool:

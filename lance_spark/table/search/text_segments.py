@@ -36,9 +36,11 @@ class Covering:
     """A segment and the fragments that it answers for.
 
     Attributes:
+        index: the name of its index.
         sources: its partitions.
     """
 
+    index: str
     segment: TextSegment
     fragments: tuple[DataFragment, ...]
     sources: tuple[Source, ...]
@@ -124,7 +126,7 @@ class TextIndexes:
         locate: Locate = RowLocator(fragments, self._bases, stable_row_ids=self._manifest.has_stable_row_ids)
         if self._moves is not None:
             locate = _MovedRows(self._moves, locate)
-        return [Covering(segment, fragments, tuple(Source(part, locate) for part in segment.partitions))]
+        return [Covering(index.name, segment, fragments, tuple(Source(part, locate) for part in segment.partitions))]
 
     def _covered(self, index: IndexMetadata) -> tuple[DataFragment, ...]:
         ids = index.fragment_ids()

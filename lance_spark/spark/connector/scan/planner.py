@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyroaring
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
+from lance_spark.index.planner import IndexQuery
 from lance_spark.schema.blob import has_blobs
 from lance_spark.spark.blobs.columns import (
     blob_bytes,
@@ -80,7 +82,12 @@ from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, rows_of_a_group
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
-from lance_spark.table.search.text_filters import has_text_search, shared_analyses, with_text_searches_done
+from lance_spark.table.search.text_filters import (
+    asked_text_indexes,
+    has_text_search,
+    shared_analyses,
+    with_text_searches_done,
+)
 from lance_spark.table.source import Split, known_row_counts
 
 _ALL_IN_ONE_TASK = 1 << 62
@@ -223,6 +230,21 @@ class ScanPlanner:
             assert found is not None
             _searched_filters.put(key, found)
         return replace(scan, filter=found)
+
+    def _text_queries(self) -> tuple[list[IndexQuery], int]:
+        """What text searches have asked indexes; the number of fragments that one of them read without an index."""
+        queries: list[IndexQuery] = []
+        num_unsearched = 0
+        condition = self._filter
+        if condition is None or not has_text_search(condition):
+            return queries, num_unsearched
+        for item in self._splits:
+            manifest, bases = item.split.manifest, item.split.bases
+            found = asked_text_indexes(condition, manifest, item.scan.schema, bases, self._analyses)
+            covered = [query.fragment_ids for query in found]
+            queries += found
+            num_unsearched += len(manifest.fragments) - len(pyroaring.BitMap.intersection(*covered) if covered else ())
+        return queries, num_unsearched
 
     def is_clustered_by(self, group_by: Sequence[str], clustering: Clustering) -> bool:
         """Whether the keys of partitions already bring rows of equal `group_by` together in Spark."""
@@ -515,7 +537,7 @@ class ScanPlanner:
             counts,
             size,
             partitioning,
-            self._answers.described(),
+            self._answers.described(*self._text_queries()),
             None if self._search is None else self._search.described,
         )
 
