@@ -22,7 +22,7 @@ CONDITIONS = {
     "NOT json_get_int(j, '$.a') < 3": "a",
     "json_get_int(j, '$.a') IS NULL": "a",
     "json_get_string(j, '$.b.c') LIKE 's3%'": "c",
-    "json_get_string(j, '$.b.c') IS NOT NULL AND json_get_int(j, '$.a') > 7": "c",
+    "json_get_string(j, '$.b.c') IS NOT NULL AND json_get_int(j, '$.a') > 7": "a",
     "json_get_float(j, 'f') BETWEEN 3 AND 10": "f",
     "json_get_bool(j, 't')": "t",
     "json_get_string(j, '$.a') = '3'": "",
