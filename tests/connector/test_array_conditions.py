@@ -43,8 +43,8 @@ def parquet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
 
 @pytest.fixture(scope="module", params=["", "PARTITIONED BY (bucket(2, id))"], ids=["plain", "partitioned"])
 def table(spark: SparkSession, request: pytest.FixtureRequest, parquet: str) -> Iterator[str]:
-    name = "lance.arrays.t"
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.arrays")
+    name = "lance.array_conditions.t"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.array_conditions")
     spark.sql(f"CREATE TABLE {name} (id INT, {', '.join(map(' '.join, TYPES.items()))}) USING lance {request.param}")
     spark.read.parquet(parquet).writeTo(name).append()
     for column in ("v", "s", "n.l"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.connector.conftest import plan
+from tests.connector.spark_jobs import jobs
 from tests.connector.test_metrics import shown
 
 INLINE = "spark.sql.lance.inlineBytes"
@@ -34,19 +34,6 @@ def table(spark: SparkSession) -> None:
 def nearest() -> list[int]:
     distances = np.square(VALUES - np.array([0.5, 0.0], np.float32)).sum(1)
     return [int(number) for number in np.argsort(distances, kind="stable")[:20]]
-
-
-def jobs(spark: SparkSession, action: Callable[[], Any]) -> tuple[int, Any]:
-    """(how many jobs an action has started, its result)."""
-    context = spark.sparkContext
-    context.setJobGroup("found rows", "a search")
-    try:
-        before = len(context.statusTracker().getJobIdsForGroup("found rows"))
-        result = action()
-        context._jsc.sc().listenerBus().waitUntilEmpty()
-        return len(context.statusTracker().getJobIdsForGroup("found rows")) - before, result
-    finally:
-        context._jsc.clearJobGroup()
 
 
 @pytest.mark.parametrize("columns", ["id", "id, _distance", "_distance AS far, id, id AS again", "*"])

@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 from tests.connector.conftest import plan
+from tests.connector.spark_jobs import jobs
 
 
 @pytest.fixture(params=["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
@@ -162,16 +163,9 @@ def test_procedures_and_existing_names(spark: SparkSession, table: str) -> None:
 def test_new_segments_are_written_by_tasks(spark: SparkSession, table: str, verb: str) -> None:
     run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id)")
     insert(spark, table, 2000, 2200)
-    context = spark.sparkContext
-    context.setJobGroup(f"{table} {verb}", "segments")
-    try:
-        run(spark, f"ALTER TABLE {table} {verb} INDEX by_id")
-        assert len(context.statusTracker().getJobIdsForGroup(f"{table} {verb}")) == 1
-        run(spark, f"ALTER TABLE {table} {verb} INDEX by_id")
-        assert len(context.statusTracker().getJobIdsForGroup(f"{table} {verb}")) == 1, "no segment, no job"
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
-        context.setLocalProperty("spark.job.description", None)
+    statement = f"ALTER TABLE {table} {verb} INDEX by_id"
+    assert jobs(spark, lambda: run(spark, statement))[0] == 1
+    assert jobs(spark, lambda: run(spark, statement))[0] == 0, "no segment, no job"
     assert [row.s for row in spark.table(table).where("id = 2127").collect()] == ["s27"]
 
 

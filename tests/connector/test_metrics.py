@@ -101,7 +101,10 @@ def test_sizes_and_times_in_the_ui_have_units(spark: SparkSession, uri: str) -> 
     assert texts["rows read"].replace(",", "") == "3000"
 
 
-def test_jobs_of_procedures_have_the_name_of_the_statement(spark: SparkSession, root: str) -> None:
+@pytest.mark.parametrize("description", [None, "", "my own"])
+def test_jobs_of_procedures_have_the_name_of_the_statement(
+    spark: SparkSession, root: str, description: str | None
+) -> None:
     def jobs() -> dict[int, Any]:
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
@@ -109,11 +112,13 @@ def test_jobs_of_procedures_have_the_name_of_the_statement(spark: SparkSession, 
 
     spark.sql("CREATE TABLE lance.named_jobs AS SELECT id FROM range(0, 10, 1, 2)")
     spark.sparkContext.setLocalProperty("callSite.short", None)
+    spark.sparkContext.setLocalProperty("spark.job.description", description)
     before = max(jobs())
     statement = "CALL lance.system.optimize(table => 'named_jobs')"
     spark.sql(statement).collect()
     named = [(job.name(), job.description().get()) for number, job in jobs().items() if number > before]
-    assert named == [(statement, statement)]
+    assert named == [(statement, description or statement)]
     assert spark.sparkContext.getLocalProperty("callSite.short") is None
-    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == description
+    spark.sparkContext.setLocalProperty("spark.job.description", None)
     spark.sql("DROP TABLE lance.named_jobs PURGE")

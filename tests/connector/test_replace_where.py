@@ -15,6 +15,7 @@ import lance_spark
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.partitioned.table import open_partitioned
 from tests.connector.row_level import forget_sizes, make, seen, version, words
+from tests.connector.spark_jobs import jobs
 
 ROWS = 40
 
@@ -31,14 +32,7 @@ def _large(spark: SparkSession, uri: str) -> str:
 
 def _jobs(spark: SparkSession, statement: str) -> int:
     """How many Spark jobs a statement runs."""
-    context = spark.sparkContext
-    context.setJobGroup("replace", "")
-    known = set(context.statusTracker().getJobIdsForGroup("replace"))
-    try:
-        spark.sql(statement)
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
-    return len(set(context.statusTracker().getJobIdsForGroup("replace")) - known)
+    return jobs(spark, lambda: spark.sql(statement))[0]
 
 
 def _files(uri: str) -> set[str]:

@@ -51,7 +51,8 @@ public final class LanceJob {
       before.put(property, context.getLocalProperty(property));
     }
     context.setLocalProperty(CALL_SITE, name);
-    if (before.get(DESCRIPTION) == null) {
+    String description = before.get(DESCRIPTION);
+    if (description == null || description.isEmpty()) {
       context.setLocalProperty(DESCRIPTION, name);
     }
     try {
