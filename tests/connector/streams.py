@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StreamingQuery
 
 
@@ -20,6 +21,26 @@ def run(
     query = writer.format("lance").start(target) if is_path else writer.toTable(target)
     query.awaitTermination()
     return query
+
+
+def batches(frame: DataFrame, checkpoint: Path, most: int = 99) -> list[Row]:
+    """The rows of a run, which fails after `most` batches."""
+    found: list[Row] = []
+
+    def take(batch: DataFrame, _number: int) -> None:
+        if len(taken) == most:
+            raise ValueError("enough")
+        taken.append(1)
+        found.extend(batch.collect())
+
+    taken: list[int] = []
+    query = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
+    try:
+        query.trigger(availableNow=True).start().awaitTermination()
+    except StreamingQueryException as error:
+        if "enough" not in str(error):
+            raise
+    return found
 
 
 def forget_commit(checkpoint: Path | str, epoch: int | None = None) -> int:

@@ -18,7 +18,7 @@ from lance_spark.spark.streaming.history import history_of
 from lance_spark.spark.streaming.offsets import Offset
 from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.table.reading.scan import Scan
-from tests.connector.test_streaming_source import batches
+from tests.connector.streams import batches
 
 VALUE, OTHER = {"value": "id * 100"}, {"other": "id * 1000"}
 Change = Callable[[lance.LanceDataset], object]
@@ -127,3 +127,21 @@ def test_changes_add_up_to_the_default_that_older_rows_have(spark: SparkSession,
         if row._change_type in ("insert", "update_postimage"):
             table[row.id] = (row.p, row.d)
     assert table == {1: (1, 5), 2: (1, 5), 3: (1, 5), 4: (2, 5)}
+
+
+@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def test_rows_before_a_default_have_it(spark: SparkSession, tmp_path: Path, parts: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
+    name = f"lance.db.defaults{'_parts' if parts else ''}"
+    spark.sql(f"CREATE TABLE {name} (id INT, p INT) USING lance {parts}")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    assert len(batches(spark.readStream.table(name), tmp_path / "c")) == 2
+    spark.sql(f"INSERT INTO {name} VALUES (3, 1), (4, 2)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN n INT")
+    spark.sql(f"INSERT INTO {name} VALUES (5, 2, 50)")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN d STRING DEFAULT 'x'")
+    spark.sql(f"INSERT INTO {name} VALUES (6, 1, 60, 'y')")
+    spark.sql(f"DELETE FROM {name} WHERE id = 4")
+    stream = spark.readStream.option("ignoreDeletes", "true").table(name)
+    found = sorted(map(tuple, batches(stream, tmp_path / "c")))
+    assert found == [(3, 1, None, "x"), (4, 2, None, "x"), (5, 2, 50, "x"), (6, 1, 60, "y")]

@@ -8,14 +8,13 @@ import shutil
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from decimal import Decimal
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lance_spark
 from lance_spark.spark.streaming.admission import StreamReader
@@ -299,109 +298,6 @@ def test_dropped_and_renamed_columns_stop_the_stream(copy: Callable[..., Copy], 
         query.run(frame)
 
 
-def batches(frame: DataFrame, checkpoint: Path, most: int = 99) -> list[Row]:
-    """The rows of a run, which fails after `most` batches."""
-    found: list[Row] = []
-
-    def take(batch: DataFrame, _number: int) -> None:
-        if len(taken) == most:
-            raise ValueError("enough")
-        taken.append(1)
-        found.extend(batch.collect())
-
-    taken: list[int] = []
-    query = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
-    try:
-        query.trigger(availableNow=True).start().awaitTermination()
-    except StreamingQueryException as error:
-        if "enough" not in str(error):
-            raise
-    return found
-
-
-@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
-@pytest.mark.parametrize("in_snapshot", [False, True])
-def test_rows_before_a_change_of_columns_come_as_the_new_dataframe_has_them(
-    spark: SparkSession, tmp_path: Path, clause: str, in_snapshot: bool
-) -> None:
-    """Two names are swapped, two types are wider, and a name is that of another column."""
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.source")
-    name = f"lance.source.older{in_snapshot}{len(clause)}"
-    spark.sql(f"CREATE TABLE {name} (id INT, k INT, a STRING, b STRING, d DECIMAL(5, 1), x INT) USING lance {clause}")
-    second = f"INSERT INTO {name} VALUES (2, 1, 'a2', 'b2', 2.5, 7)"
-    spark.sql(f"INSERT INTO {name} VALUES (1, 1, 'a1', 'b1', 1.5, 7)")
-    if in_snapshot:
-        spark.sql(second)
-
-    def run_once(most: int = 99) -> list[Row]:
-        frame = spark.readStream.option("maxFilesPerTrigger", 1).table(name)
-        return batches(frame.select("id", "a", "b", "d", "x"), tmp_path / "c", most)
-
-    assert run_once(1) == [Row(id=1, a="a1", b="b1", d=Decimal("1.5"), x=7)]
-    if not in_snapshot:
-        spark.sql(second)
-    for change in (
-        *("ALTER COLUMN id TYPE BIGINT", "ALTER COLUMN d TYPE DECIMAL(7, 2)"),
-        *("RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "RENAME COLUMN c TO b"),
-        *("DROP COLUMN x", "ADD COLUMN x INT"),
-    ):
-        spark.sql(f"ALTER TABLE {name} {change}")
-    spark.sql(f"INSERT INTO {name} (id, k, a, b, d, x) VALUES (3, 1, 'a3', 'b3', 3.25, 8)")
-    assert run_once() == [
-        Row(id=2, a="b2", b="a2", d=Decimal("2.50"), x=None),
-        Row(id=3, a="a3", b="b3", d=Decimal("3.25"), x=8),
-    ]
-
-
-@pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
-@pytest.mark.parametrize("in_snapshot", [False, True])
-def test_changes_before_a_change_of_columns_come_as_the_new_dataframe_has_them(
-    spark: SparkSession, tmp_path: Path, clause: str, in_snapshot: bool
-) -> None:
-    """In batches that end before the last change of columns."""
-    uri = str(tmp_path / "source")
-    name = f"lance.`{uri}`"
-    spark.sql(f"CREATE TABLE {name} (id INT, k INT, a STRING, b STRING) USING lance {clause}")
-    second = f"INSERT INTO {name} VALUES (2, 1, 'a2', 'b2')"
-    spark.sql(f"INSERT INTO {name} VALUES (1, 1, 'a1', 'b1')")
-    if in_snapshot:
-        spark.sql(second)
-
-    def run_once(most: int = 99) -> list[tuple[object, ...]]:
-        reader = spark.readStream.format("lance").option("readChangeFeed", "true").option("maxVersionsPerTrigger", 1)
-        frame = reader.option("maxFilesPerTrigger", 1).load(uri).where("_change_type IN ('insert', 'delete')")
-        columns = ("id", "a", "b", "_change_type")
-        return [tuple(row) for row in batches(frame.select(*columns), tmp_path / "c", most)]
-
-    assert run_once(1) == [(1, "a1", "b1", "insert")]
-    if not in_snapshot:
-        spark.sql(second)
-    spark.sql(f"INSERT INTO {name} VALUES (3, 1, 'a3', 'b3')")
-    for change in (
-        "ALTER COLUMN id TYPE BIGINT",
-        "RENAME COLUMN a TO c",
-        "RENAME COLUMN b TO a",
-        "RENAME COLUMN c TO b",
-    ):
-        spark.sql(f"ALTER TABLE {name} {change}")
-    spark.sql(f"ALTER TABLE {name} ADD COLUMN x INT")
-    spark.sql(f"DELETE FROM {name} WHERE id = 1")
-    assert run_once() == [(2, "b2", "a2", "insert"), (3, "b3", "a3", "insert"), (1, "b1", "a1", "delete")]
-
-
-def test_rows_before_a_replacement_of_the_table_are_matched_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.source")
-    name = "lance.source.replaced"
-    spark.sql(f"CREATE TABLE {name} (id INT, a STRING, b STRING) USING lance")
-    spark.sql(f"INSERT INTO {name} VALUES (1, 'a1', 'b1')")
-    assert [row.id for row in batches(spark.readStream.table(name), tmp_path / "c")] == [1]
-    spark.sql(f"INSERT INTO {name} VALUES (2, 'a2', 'b2')")
-    spark.sql(f"CREATE OR REPLACE TABLE {name} (id INT, b STRING, a STRING) USING lance")
-    spark.sql(f"INSERT INTO {name} VALUES (3, 'b3', 'a3')")
-    found = batches(spark.readStream.option("skipChangeCommits", "true").table(name), tmp_path / "c")
-    assert found == [Row(id=2, b="b2", a="a2"), Row(id=3, b="b3", a="a3")]
-
-
 def test_columns_of_older_versions_are_kept_for_the_next_batch(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10, 20):
         lance_spark.write(rows(number, number + 1), uri, mode="append")
@@ -416,24 +312,6 @@ def test_columns_of_older_versions_are_kept_for_the_next_batch(uri: str, monkeyp
     assert found.columns is not None
     assert [(field.id, field.name) for field in found.columns.fields] == [(0, "id"), (1, "t")]
     assert set(read) == {3, 4}
-
-
-@pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
-def test_rows_before_a_default_have_it(spark: SparkSession, tmp_path: Path, parts: str) -> None:
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
-    name = f"lance.db.defaults{'_parts' if parts else ''}"
-    spark.sql(f"CREATE TABLE {name} (id INT, p INT) USING lance {parts}")
-    spark.sql(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
-    assert len(batches(spark.readStream.table(name), tmp_path / "c")) == 2
-    spark.sql(f"INSERT INTO {name} VALUES (3, 1), (4, 2)")
-    spark.sql(f"ALTER TABLE {name} ADD COLUMN n INT")
-    spark.sql(f"INSERT INTO {name} VALUES (5, 2, 50)")
-    spark.sql(f"ALTER TABLE {name} ADD COLUMN d STRING DEFAULT 'x'")
-    spark.sql(f"INSERT INTO {name} VALUES (6, 1, 60, 'y')")
-    spark.sql(f"DELETE FROM {name} WHERE id = 4")
-    stream = spark.readStream.option("ignoreDeletes", "true").table(name)
-    found = sorted(map(tuple, batches(stream, tmp_path / "c")))
-    assert found == [(3, 1, None, "x"), (4, 2, None, "x"), (5, 2, 50, "x"), (6, 1, 60, "y")]
 
 
 def test_null_of_an_older_version_in_a_column_that_is_required_now(copy: Callable[..., Copy], uri: str) -> None:
