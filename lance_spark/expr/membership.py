@@ -24,11 +24,13 @@ class Options:
         operands: the options; can be left out where they are `known`.
         known: the options that a value can equal, in the values' type; None if they must be compared one by one.
         has_null: whether an option is null; set only with `known`.
+        has_nan: whether a known option is NaN.
     """
 
     operands: tuple[Operand, ...]
     known: pa.Array | None = None
     has_null: bool = False
+    has_nan: bool = False
 
 
 def options_of(type_: pa.DataType, operands: Sequence[Operand], time_zone: str) -> Options:
@@ -38,7 +40,11 @@ def options_of(type_: pa.DataType, operands: Sequence[Operand], time_zone: str) 
         # One floating point option makes the list floating point (Spark coerces to one type).
         operands = [to_double(operand) if family_of(operand.type) in NUMBERS else operand for operand in operands]
     known = _value_set(pa.array([], type_), operands, time_zone)
-    return Options(tuple(operands), known, known is not None and any(not operand.is_valid for operand in operands))
+    if known is None:
+        return Options(tuple(operands))
+    has_null = any(not operand.is_valid for operand in operands)
+    has_nan = pa.types.is_float64(known.type) and pc.any(pc.is_nan(known)).as_py() is True
+    return Options(tuple(operands), known, has_null, has_nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,9 +102,12 @@ def is_member(value: Operand, options: Options, time_zone: str) -> Operand:
         matches = (compare(ComparisonOp.EQ, value, option, time_zone) for option in options.operands)
         return functools.reduce(pc.or_kleene, matches)
     if family_of(value.type) is Family.FLOAT:
-        # The lookup distinguishes -0.0 from 0.0; adding 0.0 unifies them. NaN matches NaN.
+        # The lookup distinguishes -0.0 from 0.0; adding 0.0 unifies them.
         value = pc.add(value.cast(pa.float64()), 0.0)
     found = pc.is_in(value, value_set=options.known)
+    if options.has_nan:
+        # It also distinguishes NaNs by their bits, the sign among them.
+        found = pc.or_(found, pc.is_nan(value))
     null = pa.scalar(None, pa.bool_())
     if options.has_null:
         return pc.if_else(found, pa.scalar(True), null)

@@ -217,6 +217,7 @@ def test_reference_library_orders_nan_alike(tmp_path: Path) -> None:
 # Types that Spark does not have
 
 UTC = datetime.timezone.utc
+SIGNED_NAN = pa.array(np.array([math.nan, np.copysign(math.nan, -1), -0.0, 0.0]), mask=np.array([0, 0, 0, 1], "?"))
 ODD_TYPES: list[tuple[pa.Array, str, list[bool | None]]] = [
     (pa.array([0, 2**64 - 1, 2**63, None], pa.uint64()), "c > -1", [True, True, True, None]),
     (pa.array([0, 2**64 - 1, 2**63, None], pa.uint64()), "c > 9223372036854775807", [False, True, True, None]),
@@ -226,6 +227,9 @@ ODD_TYPES: list[tuple[pa.Array, str, list[bool | None]]] = [
     (pa.array([1.0, math.nan, -0.0, None], pa.float16()), "c > 0.5", [True, True, False, None]),
     (pa.array([1.0, math.nan, -0.0, None], pa.float16()), "c IN (0, 7)", [False, False, True, None]),
     (pa.array([1.0, math.nan, -0.0, None], pa.float16()), "isnan(c)", [False, True, False, False]),
+    (SIGNED_NAN, "c IN (double('NaN'), 7D)", [True, True, False, None]),
+    (SIGNED_NAN.cast(pa.float32()), "c NOT IN (double('NaN'), 7D)", [False, False, True, None]),
+    (SIGNED_NAN, "c IN (double('NaN'), NULL)", [True, True, None, None]),
     (pa.array(["a", None, "b", "a"]).dictionary_encode(), "c = 'a'", [True, None, False, True]),
     (pa.array(["a", None, "b", "a"]).dictionary_encode(), "c IN ('a', NULL)", [True, None, None, True]),
     (pa.array(["a", None, "b", "ab"], pa.large_string()), "c LIKE 'a%'", [True, None, False, True]),
