@@ -75,7 +75,7 @@ def _in_type(array: pa.Array, dtype: pa.DataType, where: str) -> pa.Array:
         return array
     if not _same_values(array.type, dtype):
         raise InvalidInputError(f"column {where!r} has type {array.type} where the schema has {dtype}; cast it first")
-    return array.cast(dtype) if _has_view(array.type) else array
+    return array.cast(dtype) if has_view(array.type) else array
 
 
 def _same_values(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -100,10 +100,11 @@ def _same_values(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(given == wanted)
 
 
-def _has_view(dtype: pa.DataType) -> bool:
+def has_view(dtype: pa.DataType) -> bool:
+    """Whether a type is a view of texts or bytes, or has one inside."""
     if pa.types.is_string_view(dtype) or pa.types.is_binary_view(dtype):
         return True
-    return any(_has_view(dtype.field(number).type) for number in range(dtype.num_fields))
+    return any(has_view(dtype.field(number).type) for number in range(dtype.num_fields))
 
 
 def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:

@@ -16,8 +16,9 @@ from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import evaluate_column
 from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
 from lance_spark.expr.values import no_rows
+from lance_spark.file.batches import has_view
 from lance_spark.layouts.arrow_take import take_chunked
-from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
+from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, to_arrow_schema, to_arrow_type
 from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.evolution import as_nested
 from lance_spark.schema.extension import EXTENSION_KEYS
@@ -181,7 +182,8 @@ class KeyedColumns:
             raise InvalidInputError(f"more than one row has the key {row}")
         fields = {name: rows.schema.field(name) for name in names}
         read = [quote_name(name) for name in on]
-        return cls(fields, read, keys, index, index.first_rows(), rows.select(names))
+        values = pa.table({name: _takeable(rows.column(name), field) for name, field in fields.items()})
+        return cls(fields, read, keys, index, index.first_rows(), values)
 
     @property
     def batch_rows(self) -> int:
@@ -202,6 +204,11 @@ class KeyedColumns:
                 batch.slice(start, len(part)),
                 {name: _one(take_chunked(column, part)) for name, column in columns.items()},
             )
+
+
+def _takeable(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """The column without views, of which Arrow takes no values."""
+    return column.cast(to_arrow_type(from_arrow_field(field, first_id=0))) if has_view(field.type) else column
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -145,7 +145,8 @@ def _nested(value: object, field: Field, column: str) -> pa.Array:
     type_ = to_arrow_type(field)
     try:
         if isinstance(value, pa.Scalar):
-            return pa.array([value]).cast(type_)
+            # Arrow makes no array of a null list.
+            return pa.array([value]).cast(type_) if value.is_valid else pa.nulls(1, type_)
         _check_nested(value, type_, column)
         return pa.array([value], type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -189,6 +189,15 @@ def test_keys_of_several_columns_and_null_keys(tmp_path: Path) -> None:
     assert checked(uri).to_table()["v"].to_pylist() == [5, 1, None, None]
 
 
+@pytest.mark.parametrize("dtype", [pa.string_view(), pa.list_(pa.string_view()), pa.json_()])
+def test_views_and_documents_by_key(tmp_path: Path, dtype: pa.DataType) -> None:
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table({"k": [1, 2, 3]}), uri)
+    values: list[object] = [["a"], None] if pa.types.is_list(dtype) else ["1", None]
+    lance_spark.open(uri).add_columns((pa.table({"k": [3, 1], "v": pa.array(values, dtype)}), ["k"]))
+    assert checked(uri).to_table()["v"].to_pylist() == [None, None, values[0]]
+
+
 def test_keys_by_address_and_by_row_id(tmp_path: Path) -> None:
     uri = make(tmp_path, "stable")
     known = lance_spark.open(uri).to_table(columns=["a", "_rowid", "_rowaddr"])

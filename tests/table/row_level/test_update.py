@@ -157,6 +157,9 @@ VALUES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.struct([("x", pa.int32()), ("y", pa.string())]), {"x": 1}, {"x": 1, "y": None}),
     (pa.int64(), None, None),
     (pa.list_(pa.string()), None, None),
+    (pa.list_(pa.string()), pa.scalar(None, pa.list_(pa.string())), None),
+    (pa.struct([("x", pa.int32())]), pa.scalar(None, pa.struct([("x", pa.int32())])), None),
+    (pa.large_list(pa.string()), pa.scalar(["a", None], pa.list_(pa.string())), ["a", None]),
     (pa.string(), "NULL", None),
     (pa.float16(), 1.5, 1.5),
 ]  # fmt: skip
