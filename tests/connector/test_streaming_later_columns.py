@@ -103,10 +103,28 @@ def test_rows_compacted_before_a_default_have_it(spark: SparkSession, tmp_path: 
     shown = sorted(map(tuple, spark.table(name).where("id > 0").collect()))
     assert shown[0] == (1, 1, None, 5, date(2026, 1, 2), "a")
     assert sorted(map(tuple, batches(spark.readStream.table(name), tmp_path / "all"))) == shown
-    for condition, ids in [("d = 5 AND id > 2", [3, 4]), ("d = 6 OR u IS NULL", []), ("n IS NULL", [1, 2, 3, 4])]:
+    for condition, ids in [
+        ("d = 5 AND id > 2", [3, 4]),
+        ("D = 5 AND U LIKE 'a%'", [1, 2, 3, 4]),
+        ("d = 6 OR u IS NULL", []),
+        ("n IS NULL", [1, 2, 3, 4]),
+    ]:
         copytree(tmp_path / "some", tmp_path / condition)
         found = spark.readStream.option("filter", condition).table(name).select("id")
         assert sorted(row.id for row in batches(found, tmp_path / condition)) == ids
+
+
+@pytest.mark.parametrize("text", ["row", "id + 1", "upper('a')", "5 OR", "'five'", "99999999999", "NULL"])
+def test_metadata_that_is_no_constant_of_the_column_is_no_value(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    """A table can come from anywhere."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"id": pa.array([1], pa.int32())}), uri)
+    lance.write_dataset(pa.table({"id": pa.array([2], pa.int32())}), uri, mode="append")
+    spark.sql(f"ALTER TABLE lance.`{uri}` ADD COLUMN d INT")
+    lance_spark.open(uri).update_field_metadata({"d": {"lance-spark:existing-value": text}})
+    for condition in ("id > 0", "d IS NULL"):
+        stream = spark.readStream.format("lance").option("startingVersion", 1).option("filter", condition).load(uri)
+        assert sorted(map(tuple, batches(stream, tmp_path / condition))) == [(1, None), (2, None)]
 
 
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.expr.literals import Literal
 from lance_spark.partitioned.change_feed import versions_between
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
@@ -29,13 +30,13 @@ class StreamFile:
     Attributes:
         split: the split that has it.
         columns: the columns of the stream as the data files of its version have them; None if they are the same.
-        constants: names and values, as SQL text, of columns that no file has.
+        constants: names and values of columns that no file has.
     """
 
     split: Split
     fragment: DataFragment
     columns: LanceSchema | None = None
-    constants: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, Literal], ...] = ()
 
     @property
     def num_rows(self) -> int:

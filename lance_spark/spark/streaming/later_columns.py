@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lance_spark.errors import NotFoundError
+from lance_spark.expr.literals import Literal
+from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.spark.types.defaults import EXISTING_VALUE
+from lance_spark.spark.types.defaults import existing_value_of
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentList
 from lance_spark.table.source import Split
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 _Ids = frozenset[FieldId]
 
-_Constants = tuple[tuple[str, str], ...]
+_Constants = tuple[tuple[str, Literal], ...]
 
 _Column = tuple[FieldId, str, str]
 """Id, name and type: other columns can have the id, of a table that was replaced, or after a column was dropped."""
@@ -71,8 +73,9 @@ class LaterColumns:
         """The values of older rows in columns that neither the version nor a file of the fragment has."""
         there = {id_ for id_, _, _ in self._columns_of(version)}.union(*(file.columns() for file in fragment.files))
         pairs = zip(stored.fields, self.planned.fields, strict=True)
-        values = ((item, item.metadata.get(EXISTING_VALUE.decode())) for here, item in pairs if here.id not in there)
-        return tuple((item.name, value.decode()) for item, value in values if value)
+        lacking = [item for here, item in pairs if here.id not in there]
+        values = ((item.name, existing_value_of(item.name, item.metadata, to_arrow_type(item))) for item in lacking)
+        return tuple((name, value) for name, value in values if value is not None)
 
     def _missing(self, version: int) -> frozenset[_Column]:
         ids = {id_ for id_, _, _ in self._columns_of(version)}

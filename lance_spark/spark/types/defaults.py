@@ -9,8 +9,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
-from lance_spark.errors import InvalidInputError
+import pyarrow as pa
+
+from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.expr.assign import constant
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.sql.parse import parse
 
 DEFAULT = b"lance-spark:default"
 """Field metadata of a column: the SQL text of its DEFAULT."""
@@ -57,3 +63,25 @@ def default_of(column: str, metadata: Mapping[bytes, bytes] | None) -> str | Non
         _log.warning("the DEFAULT of column %r is ignored: %r is neither a literal nor the current time", column, text)
         return None
     return text or None
+
+
+def existing_value_of(column: str, metadata: Mapping[str, bytes], type_: pa.DataType) -> Literal | None:
+    """The value that the rows got that were there when a column came; None if the metadata of its field has none, or
+    anything else than a constant that a column of this type holds.
+    """
+    text = metadata.get(EXISTING_VALUE.decode(), b"").decode("utf-8", "replace")
+    return _existing_value(column, text, type_) if text else None
+
+
+@lru_cache(maxsize=64)
+def _existing_value(column: str, text: str, type_: pa.DataType) -> Literal | None:
+    try:
+        value = parse(text)
+        if isinstance(value, Literal):
+            constant(value, type_)
+            return value
+        reason = "it is no constant"
+    except LanceError as error:
+        reason = str(error)
+    _log.warning("the value of column %r in older rows is ignored: %r: %s", column, text, reason)
+    return None

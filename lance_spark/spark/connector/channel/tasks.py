@@ -16,9 +16,11 @@ from pyspark.sql.types import BinaryType, DataType, StructType
 
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.expr.assign import constant
-from lance_spark.expr.nodes import Expr, conjunction, with_values
-from lance_spark.expr.sql.parse import parse
+from lance_spark.expr.columns import resolve_names
+from lance_spark.expr.literals import Literal
+from lance_spark.expr.nodes import Expr, conjunction, referenced_columns, with_values
 from lance_spark.layouts.arrow_take import take
+from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.blobs.columns import in_target
 from lance_spark.spark.connector.channel.conditions import TaskError
@@ -30,6 +32,7 @@ from lance_spark.spark.types.variant_paths import with_members
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.bases import BasePath
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import filterable
 from lance_spark.table.source import Split
 
 MESSAGE_TYPE = StructType().add("message", BinaryType())
@@ -52,7 +55,7 @@ class SplitWork:
         shown_as: what errors call the version.
         filter: of these rows, if it is not that of the scan of all tasks.
         older: schema and projection of the split, if its columns have other ids or types than those of the scan.
-        constants: names and values, as SQL text, of columns that are in none of its files.
+        constants: names and values of columns that are in none of its files.
     """
 
     uri: str
@@ -64,7 +67,7 @@ class SplitWork:
     display_name: str | None = None
     filter: Expr | None = None
     older: tuple[LanceSchema, LanceSchema] | None = None
-    constants: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, Literal], ...] = ()
 
     @classmethod
     def of(cls, split: Split, slices: FragmentSlices, filter: Expr | None = None) -> SplitWork:
@@ -79,9 +82,9 @@ class SplitWork:
         """`scan`, which belongs to no split, for this one."""
         bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name, self.key)
         condition = scan.filter if self.filter is None else self.filter
-        if self.constants and condition is not None:
-            condition = with_values(condition, {(name,): parse(text) for name, text in self.constants})
         schema, projection = self.older or (scan.schema, scan.projection)
+        if self.constants and condition is not None:
+            condition = with_existing_values(condition, dict(self.constants), schema)
         return replace(
             scan,
             schema=schema,
@@ -93,7 +96,7 @@ class SplitWork:
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
-        constants = {name: parse(text) for name, text in self.constants}
+        constants = dict(self.constants)
         for batch in scan.read_slices(self.slices.rows(scan.bases)):
             yield filled_in(batch, constants) if constants else batch
 
@@ -174,6 +177,17 @@ class ReadTask:
         columns = [*batch.columns[:place], keys, *batch.columns[place:]]
         names = [*batch.schema.names[:place], PARTITION_COLUMN, *batch.schema.names[place:]]
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def with_existing_values(condition: Expr, constants: Mapping[str, Expr], schema: LanceSchema) -> Expr:
+    """A filter with the values of columns in the place of their names, however it spells them.
+
+    Raises:
+        NotFoundError: the filter names a column that is not there.
+    """
+    known = filterable(to_arrow_schema(schema))
+    names = {path: resolve_names(known, path)[0] for path in referenced_columns(condition) if len(path) == 1}
+    return with_values(condition, {path: constants[name] for path, name in names.items() if name in constants})
 
 
 def filled_in(batch: pa.RecordBatch, constants: Mapping[str, Expr]) -> pa.RecordBatch:
