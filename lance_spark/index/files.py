@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -165,6 +165,16 @@ class IndexFile:
             found = mapped_file(self.store, reader.path, reader.size_bytes, requests, num_bytes)
         return found
 
+    def rows_in_memory(self, types: Mapping[str, pa.DataType]) -> RowsInMemory | None:
+        """Some columns for reads of single rows; None if the file is not in memory, or one has another type."""
+        reader = self._reader
+        if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
+            return None
+        data = reader.in_memory()
+        if data is None or any(self.type_of(name) != dtype for name, dtype in types.items()):
+            return None
+        return RowsInMemory(self._rows_of(reader, [*types], data), data)
+
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
         """The values of columns, which must have these types, at `rows` (None: all).
 
@@ -282,6 +292,18 @@ class IndexFile:
     def damaged(self, message: str) -> CorruptFileError:
         """The error that says what is wrong with this file."""
         return CorruptFileError(message, path=self._reader.path)
+
+
+class RowsInMemory(NamedTuple):
+    """Columns of a file in memory.
+
+    Attributes:
+        columns: None for those that have to be read in the general way.
+        data: the file.
+    """
+
+    columns: Sequence[RowsOfField | None]
+    data: pa.Buffer
 
 
 _opened: Remembered[IndexFile] = Remembered()

@@ -15,8 +15,8 @@ import pytest
 
 import lance_spark
 from lance_spark.index.text import best, partition
+from lance_spark.index.text.list_reader import ListReader
 from lance_spark.index.text.matching import DocScores
-from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.queries import MatchQuery, MultiMatchQuery, PhraseQuery, TextQuery
 from lance_spark.kernels.text import best as kernel
 from lance_spark.storage.cache import shared
@@ -270,13 +270,13 @@ def test_the_words_of_a_query_are_read_together(tmp_path: Path, monkeypatch: pyt
     texts = [f"a{row % 3} b{row % 5} c{row % 7} d" for row in range(300)]
     lance_spark.write(pa.table({"id": range(300), "t": texts}), uri)
     dataset = lance_spark.open(uri).create_text_index("t", with_position=True, stem=False, remove_stop_words=False)
-    read = Partition._cells
+    read = ListReader._read
 
-    def counted(part: Partition, terms: Sequence[int], types: Mapping[str, pa.DataType]) -> list[pa.Array]:
+    def counted(reader: ListReader, terms: Sequence[int], types: Mapping[str, pa.DataType]) -> Any:
         calls.append(len(terms))
-        return read(part, terms, types)
+        return read(reader, terms, types)
 
-    monkeypatch.setattr(Partition, "_cells", counted)
+    monkeypatch.setattr(ListReader, "_read", counted)
     assert dataset.search(MatchQuery("c6 a1 b2 d absent c6", "t", operator="OR"), ["id"]).num_rows == 300
     assert calls == [4]
     assert dataset.search(PhraseQuery("a1 b2 c3", "t"), ["id"])["id"].to_pylist() == [52, 157, 262]

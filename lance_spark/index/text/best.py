@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lance_spark.index.text.matching import DocScores, Word
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.scoring import Statistics
-from lance_spark.index.text.stored import BlockBounds, DecodedBlocks, room_for_positions
+from lance_spark.index.text.stored import DecodedBlocks, StoredPositions, room_for_positions
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text import best as kernel
 
@@ -129,48 +129,46 @@ class _Run:
         self._norms = part.norms(average)
         self._phrase = phrase
         self._kept: list[npt.NDArray[np.generic]] = []
-        self._bounds = [part.bounds(term.number, average) for term in terms]
-        self._has_others = len(terms) > 1
+        numbers = sorted({term.number for term in terms})
+        known = dict(zip(numbers, part.searched(numbers, average), strict=True))
+        self._searched = [known[term.number] for term in terms]
         self._decoded: list[tuple[DecodedBlocks, npt.NDArray[np.uint8]]] = []
-        rows = [self._row(term, bounds) for term, bounds in zip(terms, self._bounds, strict=True)]
-        self._table = np.array(rows, np.int64)
-        self._highest = [term.weight * bounds.highest for term, bounds in zip(terms, self._bounds, strict=True)]
+        self._table = np.array(self._rows(), np.int64)
+        if phrase is not None:
+            positions = dict(zip(numbers, part.stored_positions(numbers), strict=True))
+            self._add_positions(phrase, [positions[term.number] for term in terms])
+        bounds = zip(terms, self._searched, strict=True)
+        self._highest = [term.weight * searched.bounds.highest for term, searched in bounds]
         self._table[:, kernel.RANK] = np.argsort(np.array(self._highest), kind="stable")
 
-    def _row(self, term: _Term, bounds: BlockBounds) -> list[int]:
-        """What the kernel knows of a term."""
-        stored = self._part.stored(term.number)
-        row = [0] * kernel.NUM_FIELDS
-        row[kernel.DATA] = self._address(stored.data)
-        row[kernel.NUM_BYTES] = len(stored.data)
-        row[kernel.ENDS] = self._address(stored.ends)
-        row[kernel.FIRSTS] = self._address(bounds.firsts)
-        row[kernel.LASTS] = self._address(bounds.lasts)
-        row[kernel.BOUNDS] = self._address(bounds.weights)
-        row[kernel.NORMS] = self._address(bounds.norms)
-        row[kernel.NUM_BLOCKS] = len(bounds.firsts)
-        row[kernel.COUNT] = stored.count
-        row[kernel.WORD] = term.word
-        row[kernel.ROOM] = self._address(np.empty(2 * self._part.block, np.int32))
-        decoded = self._part.decoded(term.number)
-        if decoded is not None:
-            own = decoded.is_decoded.copy()
-            self._decoded.append((decoded, own))
-            row[kernel.KEPT], row[kernel.IS_KEPT] = self._address(decoded.numbers), address_of(own)
-            # The first search of a word decodes its blocks once, for their bounds, which is enough.
-            members = self._part.members(term.number) if self._has_others and own.any() else None
-            row[kernel.MEMBERS] = 0 if members is None else self._address(members)
-        row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
-        if self._phrase is not None:
-            positions = self._part.stored_positions(term.number)
-            found = room_for_positions(self._part.lists_file, bounds.most_positions, len(positions.data))
+    def _rows(self) -> list[list[int]]:
+        """What the kernel knows of each term."""
+        block, has_others = self._part.block, len(self._terms) > 1
+        room = self._address(np.empty(2 * block * len(self._terms), np.int32))
+        rows = []
+        for place, (term, searched) in enumerate(zip(self._terms, self._searched, strict=True)):
+            row = list(searched.fields)
+            row[kernel.WORD] = term.word
+            row[kernel.ROOM] = room + 8 * block * place
+            if searched.decoded is not None:
+                own = searched.decoded.is_decoded.copy()
+                self._decoded.append((searched.decoded, own))
+                row[kernel.IS_KEPT] = address_of(own)
+                # The first search of a word decodes its blocks once, for their bounds, which is enough.
+                if has_others and self._part.is_frequent(searched.stored.count) and own.any():
+                    row[kernel.MEMBERS] = self._address(self._part.members(term.number))
+            rows.append(row)
+        return rows
+
+    def _add_positions(self, phrase: Phrase, stored: Sequence[StoredPositions]) -> None:
+        for row, term, searched, positions in zip(self._table, self._terms, self._searched, stored, strict=True):
+            found = room_for_positions(self._part.lists_file, searched.bounds.most_positions, len(positions.data))
             row[kernel.POSITION_BYTES] = self._address(positions.data)
             row[kernel.NUM_POSITION_BYTES] = len(positions.data)
             row[kernel.POSITION_STARTS] = self._address(positions.starts)
             row[kernel.POSITIONS] = self._address(found)
             row[kernel.MOST_POSITIONS] = len(found)
-            row[kernel.GAP] = self._phrase.gaps[term.word]
-        return row
+            row[kernel.GAP] = phrase.gaps[term.word]
 
     def _address(self, array: npt.NDArray[np.generic]) -> int:
         self._kept.append(array)
@@ -178,7 +176,7 @@ class _Run:
 
     def best(self, operator: str, rows: DocRows, wanted: Wanted) -> DocScores:
         limit = min(wanted.limit, self._part.num_docs)
-        most = max(bounds.most_positions for bounds in self._bounds) if self._phrase is not None else 0
+        most = max(searched.bounds.most_positions for searched in self._searched) if self._phrase is not None else 0
         leading_word = self._rarest_word() if operator == "AND" else -1
         if leading_word >= 0:
             sizes, words = self._table[:, kernel.NUM_BLOCKS], self._table[:, kernel.WORD]
@@ -215,6 +213,6 @@ class _Run:
 
     def _rarest_word(self) -> int:
         counts: dict[int, int] = {}
-        for term in self._terms:
-            counts[term.word] = counts.get(term.word, 0) + self._part.frequency(term.number)
+        for term, searched in zip(self._terms, self._searched, strict=True):
+            counts[term.word] = counts.get(term.word, 0) + searched.stored.count
         return min(counts, key=counts.__getitem__)

@@ -5,7 +5,7 @@ All of its files are immutable; what is decoded is cached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -19,11 +19,12 @@ from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.items import UInt32Array, ascend, keys_of
 from lance_spark.index.text.lengths import decode_length, encode_length
+from lance_spark.index.text.list_reader import ListReader
 from lance_spark.index.text.part import Postings, TextPart
 from lance_spark.index.text.stored import (
-    BLOBS,
     BlockBounds,
     DecodedBlocks,
+    SearchedTerm,
     StoredList,
     StoredPositions,
     blobs_of,
@@ -43,8 +44,6 @@ from lance_spark.kernels.text.postings import (
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import shared
 
-_LIST_COLUMNS = {"_posting": BLOBS, "_length": pa.uint32()}
-_POSITION_COLUMNS = {"_compressed_position": pa.large_binary(), "_position_block_offset": pa.list_(pa.uint32())}
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
 _MAX_DECODED_SHARE = 1 / 16
@@ -104,6 +103,7 @@ class Partition(TextPart):
         documents = self._documents
         self.num_docs = len(documents.lengths)
         self.total_tokens = documents.total_tokens
+        self._reader = ListReader(self.lists_file, self.block, self.num_docs)
         self.has_shared_positions = self.lists_file.has("_compressed_position")
         self.has_positions = self.has_shared_positions or self.lists_file.has("_position")
 
@@ -135,49 +135,44 @@ class Partition(TextPart):
 
     def frequency(self, term: int) -> int:
         count = self._frequencies.get(term)
-        if count is None:
-            if len(self._frequencies) >= _MAX_FOUND:
-                self._frequencies.clear()
-            count = self._frequencies[term] = self.stored(term).count
-        return count
+        return self.stored(term).count if count is None else count
 
     def stored(self, term: int) -> StoredList:
         """The posting list of a term, which is not decoded yet."""
-        (stored,) = self.lists_file.kept_rows("list", [term], self._read_stored)
-        return stored
+        return self._stored([term])[0]
+
+    def _stored(self, terms: Sequence[int]) -> list[StoredList]:
+        found = self.lists_file.kept_rows("list", terms, self._read_stored)
+        if len(self._frequencies) + len(terms) > _MAX_FOUND:
+            self._frequencies.clear()
+        for term, stored in zip(terms, found, strict=True):
+            self._frequencies[term] = stored.count
+        return found
 
     def prefetch(self, terms: Iterable[str], *, with_positions: bool) -> None:
         found = {self.find(term) for term in terms}
         numbers = sorted(number for number in found if number is not None)
         # Without one of its words a phrase is nowhere.
         if with_positions and self.has_shared_positions and None not in found:
-            self.lists_file.kept_rows("positions", numbers, self._read_with_positions)
-        self.lists_file.kept_rows("list", numbers, self._read_stored)
+            self.stored_positions(numbers)
+        self._stored(numbers)
 
-    def bounds(self, term: int, average: np.float32) -> BlockBounds:
-        """Bounds of the blocks of a term, which are decoded for it; see `norms`."""
-        kind = f"bounds {term} {float(average).hex()}"
-        return _kept(self.lists_file, kind, lambda: self._measured(term, average))
+    def searched(self, terms: Sequence[int], average: np.float32) -> list[SearchedTerm]:
+        """What searches know of some ascending terms; see `norms`."""
+        kind = f"searched {float(average).hex()}"
+        return self.lists_file.kept_rows(kind, terms, lambda missing: self._measured(missing, average))
 
-    def decoded(self, term: int) -> DecodedBlocks | None:
-        """The decoded blocks of a term, to which searches add theirs; None for lists that would fill the cache."""
-        count = self.frequency(term)
-        if 8 * count > shared.max_bytes * _MAX_DECODED_SHARE:
-            return None
-        return _kept(
-            self.lists_file, f"decoded {term}", lambda: DecodedBlocks.none_of(count, len(self.stored(term).ends) - 1)
-        )
+    def is_frequent(self, count: int) -> bool:
+        """Whether this many documents are enough to keep their bits; see `members`."""
+        return count * _RARE_SHARE >= self.num_docs
 
-    def members(self, term: int) -> npt.NDArray[np.uint8] | None:
-        """A bit for each document of the partition, set for those of a term, lowest bits first; None for rare terms."""
-        if self.frequency(term) * _RARE_SHARE < self.num_docs:
-            return None
+    def members(self, term: int) -> npt.NDArray[np.uint8]:
+        """A bit for each document of the partition, set for those of a term, lowest bits first."""
         return _kept(self.lists_file, f"members {term}", lambda: self._marked(term))
 
-    def stored_positions(self, term: int) -> StoredPositions:
-        """The positions of a term, if `has_shared_positions`."""
-        (stored,) = self.lists_file.kept_rows("positions", [term], self._read_with_positions)
-        return stored
+    def stored_positions(self, terms: Sequence[int]) -> list[StoredPositions]:
+        """The positions of some ascending terms, if `has_shared_positions`."""
+        return self.lists_file.kept_rows("positions", terms, self._read_with_positions)
 
     def positions(self, term: int) -> npt.NDArray[np.int32]:
         return self._shared_positions(term) if self.has_shared_positions else self._read_positions(term)
@@ -273,46 +268,14 @@ class Partition(TextPart):
 
     def _read_stored(self, terms: Sequence[int]) -> list[tuple[StoredList, int]]:
         """The posting lists of ascending terms, and their bytes."""
-        cells, counts = self._cells(terms, _LIST_COLUMNS)
-        return [(stored, stored.nbytes) for stored in self._lists(cells, counts)]
+        return [(stored, stored.nbytes) for stored in self._reader.lists(terms)]
 
     def _read_with_positions(self, terms: Sequence[int]) -> list[tuple[StoredPositions, int]]:
         """The positions of ascending terms, and their bytes. Their posting lists, read with them, are kept too."""
-        cells, counts, positions, starts = self._cells(terms, _LIST_COLUMNS | _POSITION_COLUMNS)
-        lists = dict(zip(terms, self._lists(cells, counts), strict=True))
-        self.lists_file.kept_rows(
-            "list", terms, lambda missing: [(lists[term], lists[term].nbytes) for term in missing]
-        )
-        found = []
-        for number, term in enumerate(terms):
-            own = starts[number].values.to_numpy()
-            if len(own) != len(lists[term].ends) - 1:
-                raise self.lists_file.damaged(f"the positions of term {term} have {len(own)} blocks")
-            # Copies, because other terms share the buffer.
-            data = np.frombuffer(positions[number].as_buffer(), np.uint8)
-            stored = StoredPositions(data.copy(), own.copy())
-            found.append((stored, stored.nbytes))
-        return found
-
-    def _cells(self, terms: Sequence[int], types: Mapping[str, pa.DataType]) -> list[pa.Array]:
-        first = np.array(terms, np.int64)
-        columns = self.lists_file.columns(types, RowRanges(first, first + 1))
-        require_no_nulls(self.lists_file, columns)
-        return columns
-
-    def _lists(self, cells: pa.Array, counts: pa.Array) -> list[StoredList]:
-        file = self.lists_file
-        data, ends = blobs_of(cells.flatten())
-        stops = np.concatenate([np.zeros(1, np.int64), np.cumsum(cells.value_lengths().to_numpy())])
-        found = []
-        for number, count in enumerate(counts.to_pylist()):
-            own = ends[stops[number] : stops[number + 1] + 1]
-            if count > self.num_docs or count == 0:
-                raise file.damaged(f"a posting list of {count} documents")
-            if len(own) - 1 != -(-count // self.block):
-                raise file.damaged(f"a posting list of {count} documents in {len(own) - 1} blocks")
-            found.append(StoredList(data[own[0] : own[-1]].copy(), own - own[0], count))
-        return found
+        lists, positions = self._reader.with_positions(terms)
+        own = dict(zip(terms, lists, strict=True))
+        self.lists_file.kept_rows("list", terms, lambda missing: [(own[term], own[term].nbytes) for term in missing])
+        return [(stored, stored.nbytes) for stored in positions]
 
     def postings(self, term: int) -> Postings:
         stored = self.stored(term)
@@ -322,18 +285,26 @@ class Partition(TextPart):
             raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return Postings(docs, freqs)
 
-    def _measured(self, term: int, average: np.float32) -> BlockBounds:
-        stored = self.stored(term)
-        norms = self.norms(average)
-        num_blocks = len(stored.ends) - 1
-        docs, freqs = np.empty(self.block, np.int32), np.empty(self.block, np.int32)
-        firsts, lasts = np.empty(num_blocks, np.int32), np.empty(num_blocks, np.int32)
-        weights, lowest = np.empty(num_blocks, np.float32), np.empty(num_blocks, np.float32)
-        arrays = (norms, docs, freqs, firsts, lasts, weights, lowest)
-        most = measure_blocks(*self._blocks_of(stored), *map(address_of, arrays))
-        if most < 0:
-            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
-        return BlockBounds(firsts, lasts, weights, lowest, weights.max(), int(most))
+    def _measured(self, terms: Sequence[int], average: np.float32) -> list[tuple[SearchedTerm, int]]:
+        norms = address_of(self.norms(average))
+        scratch = np.empty(2 * self.block, np.int32)
+        docs = address_of(scratch)
+        freqs = docs + 4 * self.block
+        found = []
+        for term, stored in zip(terms, self._stored(terms), strict=True):
+            num_blocks = len(stored.ends) - 1
+            ends, (weights, lowest) = np.empty((2, num_blocks), np.int32), np.empty((2, num_blocks), np.float32)
+            firsts, highest = address_of(ends), address_of(weights)
+            targets = firsts, firsts + 4 * num_blocks, highest, highest + 4 * num_blocks
+            most = measure_blocks(*self._blocks_of(stored), norms, docs, freqs, *targets)
+            if most < 0:
+                raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
+            known = BlockBounds(ends[0], ends[1], weights, lowest, weights.max(), int(most))
+            is_kept = 8 * stored.count <= shared.max_bytes * _MAX_DECODED_SHARE
+            decoded = DecodedBlocks.none_of(stored.count, num_blocks) if is_kept else None
+            searched = SearchedTerm.of(stored, known, decoded)
+            found.append((searched, searched.nbytes))
+        return found
 
     def _marked(self, term: int) -> npt.NDArray[np.uint8]:
         bits = np.zeros((self.num_docs + 7) // 8, np.uint8)
@@ -355,7 +326,7 @@ class Partition(TextPart):
         )
 
     def _shared_positions(self, term: int) -> npt.NDArray[np.int32]:
-        stored = self.stored_positions(term)
+        (stored,) = self.stored_positions([term])
         freqs = self.postings(term).freqs
         out = room_for_positions(self.lists_file, int(freqs.sum(dtype=np.int64)), len(stored.data))
         failed = decode_positions(
@@ -405,8 +376,6 @@ class Partition(TextPart):
 
 _Sized = TypeVar(
     "_Sized",
-    BlockBounds,
-    DecodedBlocks,
     Dictionary,
     Transducer | Dictionary,
     _Documents,

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
+from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.text import best as kernel
 
 BLOBS = pa.list_(pa.large_binary())
 
@@ -61,6 +63,45 @@ class BlockBounds:
     def nbytes(self) -> int:
         """Bytes in memory."""
         return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes + self.norms.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedTerm:
+    """What searches for the best documents know of a term.
+
+    Attributes:
+        stored: its posting list.
+        bounds: of the blocks of the list.
+        decoded: the blocks that searches have decoded; None for lists that would fill the cache.
+        fields: what is the same in all queries of the row that the kernel `best_documents` reads.
+    """
+
+    stored: StoredList
+    bounds: BlockBounds
+    decoded: DecodedBlocks | None
+    fields: tuple[int, ...]
+
+    @classmethod
+    def of(cls, stored: StoredList, bounds: BlockBounds, decoded: DecodedBlocks | None) -> SearchedTerm:
+        """Of a term with these lists and blocks."""
+        row = [0] * kernel.NUM_FIELDS
+        row[kernel.DATA] = address_of(stored.data)
+        row[kernel.NUM_BYTES] = len(stored.data)
+        row[kernel.ENDS] = address_of(stored.ends)
+        row[kernel.FIRSTS] = address_of(bounds.firsts)
+        row[kernel.LASTS] = address_of(bounds.lasts)
+        row[kernel.BOUNDS] = address_of(bounds.weights)
+        row[kernel.NORMS] = address_of(bounds.norms)
+        row[kernel.NUM_BLOCKS] = len(bounds.firsts)
+        row[kernel.COUNT] = stored.count
+        row[kernel.KEPT] = 0 if decoded is None else address_of(decoded.numbers)
+        row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
+        return cls(stored, bounds, decoded, tuple(row))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, beside those of `stored`, which is kept itself."""
+        return self.bounds.nbytes + 8 * len(self.fields) + (0 if self.decoded is None else self.decoded.nbytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.base import EncodedColumn
+from lance_spark.layouts.in_memory.listed_values import ListedValues
 from lance_spark.layouts.merge import merge_paths
 from lance_spark.layouts.mini_block.prepared_run import PreparedLeaf
 from lance_spark.layouts.path import LeafPath
@@ -86,6 +87,15 @@ class FieldRows:
             # The general way says where.
             return None
         return found if found is None or order is None else take(found, order)
+
+    def listed(self, data: pa.Buffer, rows: Int64Array) -> ListedValues | None:
+        """The values of `rows` (int64[n]) of a field of lists; None as of `PreparedLeaf.listed`."""
+        if data.size < self.file_size or len(rows) == 0 or not self.is_leaf:
+            return None
+        try:
+            return self.leaves[0].listed(data, rows)
+        except CorruptFileError:
+            return None
 
     def _read(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         found = [leaf.read(data, rows) for leaf in self.leaves]

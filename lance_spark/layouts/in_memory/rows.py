@@ -14,6 +14,7 @@ from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.field_rows import FieldRows
 from lance_spark.layouts.in_memory.single_rows import SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
+from lance_spark.layouts.in_memory.zipped_lists import ZippedLists
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId
 
@@ -36,7 +37,7 @@ class NullRows:
         return pa.nulls(len(rows)) if is_inside else None
 
 
-RowsOfField: TypeAlias = SingleRows | StringRows | DictionaryRows | FieldRows | NullRows
+RowsOfField: TypeAlias = SingleRows | StringRows | DictionaryRows | FieldRows | ZippedLists | NullRows
 
 
 def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: pa.Buffer) -> RowsOfField | None:
@@ -52,4 +53,4 @@ def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: 
         found = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
         if found is not None:
             return found
-    return FieldRows.of(field, columns, data)
+    return FieldRows.of(field, columns, data) or ZippedLists.of(field, columns, data)

@@ -223,10 +223,10 @@ def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], d
         return _NULLS if are_null else None
     form: Form | None
     if isinstance(layout, FullZipLayout):
-        index_bytes, offset_bits = _index_bytes(page, layout, data), layout.bits_per_offset
-        form = (ZIPPED, layout.control_bytes, page.buffers[_INDEX].position) if index_bytes else None
+        width, offset_bits = _width_of_index(page, layout, data), layout.bits_per_offset
+        form = (ZIPPED, layout.control_bytes, page.buffers[_INDEX].position) if width else None
     elif isinstance(layout, MiniBlockLayout):
-        index_bytes, offset_bits = 0, None
+        width, offset_bits = 0, None
         form = form_of_page(page, layout, _kind)
     else:
         return None
@@ -237,14 +237,19 @@ def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], d
         encoding = encoding.values
     if form is None or not isinstance(encoding, Variable):
         return None
-    return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, index_bytes)
+    return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, width)
 
 
-def _index_bytes(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:
-    """Bytes of an entry of the index of a full-zip page; 0 if its rows are not found by one, or it is broken."""
+def _width_of_index(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:
+    """As `index_bytes`, of a page without lists; 0 also for others."""
     may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
     if len(layout.layers) != 1 or layout.layers[0].is_list or layout.bits_rep or layout.bits_def > int(may_be_null):
         return 0
+    return index_bytes(page, layout, data)
+
+
+def index_bytes(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:
+    """Bytes of an entry of the index of a full-zip page; 0 if its rows are not found by one, or it is broken."""
     if layout.bits_per_offset is None or len(page.buffers) != _INDEX + 1:
         return 0
     (_, num_bytes), (start, size) = page.buffers

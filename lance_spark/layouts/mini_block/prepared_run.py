@@ -14,6 +14,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges
 from lance_spark.layouts.in_memory.columns import MAX_PAGES
 from lance_spark.layouts.in_memory.dictionary_rows import dictionary_of_pages
+from lance_spark.layouts.in_memory.listed_values import ListedValues
 from lance_spark.layouts.in_memory.page_tables import are_inside
 from lance_spark.layouts.mini_block.chunks import (
     BufferOfPages,
@@ -197,6 +198,11 @@ class PreparedLeaf:
         ]
         known = [array for array in arrays if array is not None]
         return pa.concat_arrays(known) if len(known) == len(arrays) else None
+
+    def listed(self, data: pa.Buffer, rows: Int64Array) -> ListedValues | None:
+        """See `RowPicker.listed`; None also for rows of several runs."""
+        picker = self.runs[0].picker
+        return picker.listed(data, rows) if picker is not None and self._is_in_one_run(rows) else None
 
     def reads_any_order(self, rows: Int64Array) -> bool:
         """Whether these rows (int64[n]) may be read in any order, each as often as it is there."""

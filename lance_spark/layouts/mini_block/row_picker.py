@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.base import MiniBlockEncoding
-from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array
+from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.fsst import Fsst
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
@@ -25,6 +25,7 @@ from lance_spark.kernels.layouts.picked_rows import FORM_NUMBERS, STRINGS, pick_
 from lance_spark.kernels.layouts.single_rows import NO_LEVELS, PACKED_LEVELS, RUNS
 from lance_spark.layouts.in_memory.dictionary_rows import INDEX_TYPES
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.listed_values import ListedValues
 from lance_spark.layouts.in_memory.page_tables import LARGE_SIZES, SMALL_SIZES, level_bits
 from lance_spark.layouts.in_memory.single_rows import kind_of_values
 from lance_spark.layouts.in_memory.string_rows import address_of_symbols, copied_strings
@@ -99,10 +100,7 @@ class RowPicker:
         Raises:
             CorruptFileError: there is no such row, or a chunk contradicts itself.
         """
-        room = len(rows) if self.index is None else _SPARE_SLOTS + int(len(rows) * self._slots_per_row)
-        picked = self._picked(data, rows, room)
-        if picked.num_slots > room:
-            picked = self._picked(data, rows, picked.num_slots)
+        picked = self._all_picked(data, rows)
         leaf = self._leaf(picked)
         if leaf is None:
             return None
@@ -111,6 +109,30 @@ class RowPicker:
         definition = levels[-1] if self.decoder.layout.def_compression is not None else None
         slots = SlotLevels(repetition, definition, picked.num_slots)
         return unravel(self.decoder.path, LevelScheme.of(self.decoder.layout.layers), slots, leaf)
+
+    def listed(self, data: pa.Buffer, rows: Int64Array) -> ListedValues | None:
+        """The values of `rows` (int64[n], in any order) of a leaf whose rows are lists, without Arrow's arrays.
+
+        None if one of the lists or values is null, a list is empty, values have a dictionary, or strings may be large.
+
+        Raises:
+            CorruptFileError: as `read`.
+        """
+        layout = self.decoder.layout
+        if self.index is None or layout.dictionary is not None or LevelScheme.of(layout.layers).max_rep > 1:
+            return None
+        picked = self._all_picked(data, rows)
+        count = picked.num_slots
+        if picked.num_values < count or (layout.def_compression is not None and picked.levels[-1][:count].any()):
+            return None
+        starts = picked.levels[0][:count].nonzero()[0]
+        block = self._block(picked)
+        return None if block is None else ListedValues.of(block, starts, len(rows))
+
+    def _all_picked(self, data: pa.Buffer, rows: Int64Array) -> _Picked:
+        room = len(rows) if self.index is None else _SPARE_SLOTS + int(len(rows) * self._slots_per_row)
+        picked = self._picked(data, rows, room)
+        return self._picked(data, rows, picked.num_slots) if picked.num_slots > room else picked
 
     @cached_property
     def _slots_per_row(self) -> float:
@@ -148,18 +170,26 @@ class RowPicker:
             raise CorruptFileError("mini-block: a chunk contradicts itself or its rows")
         return _Picked(count, levels, found, values, owners, *totals.tolist())
 
+    def _block(self, picked: _Picked) -> FixedWidthBlock | VariableWidthBlock | None:
+        """The values, or the indices into the dictionary; None if strings may be large."""
+        num_values = picked.num_values
+        if self.words is None or picked.values is None:
+            data_type = self.decoder.path.nodes[0].data_type
+            are_compressed = bool(self.symbols)
+            return copied_strings(picked.found, num_values, picked.most_bytes, data_type, are_compressed=are_compressed)
+        values = picked.values.slice(0, (num_values * self.words.value_bits + 7) // 8)
+        return FixedWidthBlock(values, self.words.value_bits, num_values)
+
     def _leaf(self, picked: _Picked) -> Leaf | None:
         num_values, dictionary = picked.num_values, self.decoder.dictionary
-        data_type = self.decoder.path.nodes[0].data_type
-        if self.words is None or picked.values is None:
-            strings = copied_strings(
-                picked.found, num_values, picked.most_bytes, data_type, are_compressed=bool(self.symbols)
-            )
-            return None if strings is None else block_leaf(strings, data_type)
-        words, values = self.words, picked.values.slice(0, (num_values * self.words.value_bits + 7) // 8)
+        block = self._block(picked)
+        if block is None:
+            return None
+        if self.words is None:
+            return block_leaf(block, self.decoder.path.nodes[0].data_type)
         if dictionary is None:
-            return _leaf_of_words(words, values, num_values)
-        indices: Block = FixedWidthBlock(values, words.bits, num_values)
+            return _leaf_of_words(self.words, block.data, num_values)
+        indices: Block = block
         if dictionary.is_joined:
             indices = dictionary.joined_indices(indices, picked.owners[:num_values])
         return dictionary.leaf(indices)
