@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import lance
@@ -23,6 +24,9 @@ from lance import query as reference
 
 import lance_spark
 from lance_spark.index.text.queries import MatchQuery, PhraseQuery, TextQuery
+from lance_spark.partitioned.dataset import create_partitioned_dataset
+from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.cache import shared
 from lance_spark.table.search.text_search import SearchRequest, found_rows
 
@@ -58,11 +62,13 @@ def pair(kind: str, words: str) -> tuple[Any, TextQuery]:
     return theirs, MatchQuery(words, "txt", operator=operator)
 
 
+def ask(dataset: Any, query: Any) -> pa.Table:
+    """The ten best rows of the reference library."""
+    return dataset.to_table(full_text_query=query, columns=["id", "_score"], limit=10)
+
+
 def searches(theirs: str, ours: str) -> None:
     same, own = lance.dataset(theirs), lance_spark.open(ours)
-
-    def ask(dataset: Any, query: Any) -> pa.Table:
-        return dataset.to_table(full_text_query=query, columns=["id", "_score"], limit=10)
 
     def cold(query: TextQuery) -> pa.Table:
         shared.clear()
@@ -84,6 +90,49 @@ def searches(theirs: str, ours: str) -> None:
             f"{kind} {words!r}: cold {before:.2f} ms, ours {after:.2f} ms; "
             f"warm {warm_before:.2f} ms, ours {warm:.2f} ms, hits {hits:.2f} ms"
         )
+
+
+def new_words(uri: str) -> None:
+    """Words that were not searched before, of a table of the reference library and its index."""
+    same, own = lance.dataset(uri), lance_spark.open(uri)
+    choose = random.Random(2)
+    for kind, num_words in (("term", 1), ("OR", 2), ("AND", 2), ("phrase", 2)):
+        numbers = choose.sample(range(20, 1500), 100 * num_words)
+        before, after = [], []
+        for first in range(0, len(numbers), num_words):
+            words = " ".join(f"w{number}" for number in numbers[first : first + num_words])
+            wanted, query = pair("OR" if kind == "term" else kind, words)
+            after.append(cpu(lambda q=query, o=own: o.search(q, ["id"], 10)))
+            before.append(cpu(lambda q=wanted, s=same: ask(s, q)))
+        print(f"new words, {kind}: {median(before):.2f} ms, ours {median(after):.2f} ms")
+        shared.clear()
+        same, own = lance.dataset(uri), lance_spark.open(uri)
+
+
+def other_indexes(folder: str, data: pa.Table) -> None:
+    """Indexes of several segments, rows without an index, and a partitioned table with the same rows."""
+    half = data.num_rows // 2
+    several, uncovered = f"{folder}/several", f"{folder}/uncovered"
+    for uri, first in ((several, half), (uncovered, data.num_rows * 99 // 100)):
+        lance.write_dataset(data.slice(0, first), uri).create_scalar_index("txt", "INVERTED", with_position=True)
+        lance.write_dataset(data.slice(first), uri, mode="append")
+    lance.dataset(several).optimize.optimize_indices(num_indices_to_merge=0)
+    parts = data.append_column("part", pa.array([row % 4 for row in range(data.num_rows)]))
+    partitioned = f"{folder}/partitioned"
+    table = create_partitioned_dataset(partitioned, parts.schema, [PartitionBy("part", ("part",), Identity())])
+    table.append(parts).create_scalar_index("txt", "INVERTED", with_position=True)
+    for name, theirs, ours in (
+        ("two segments", several, several),
+        ("1 % without an index", uncovered, uncovered),
+        ("four partitions, reference two segments", several, partitioned),
+    ):
+        same, own = lance.dataset(theirs), lance_spark.open(ours)
+        for kind, words in QUERIES[1:]:
+            wanted, query = pair(kind, words)
+            assert len(own.search(query, ["id"], 10)) == len(ask(same, wanted)), words
+            before = cpu(lambda q=wanted, s=same: ask(s, q), 10)
+            after = cpu(lambda q=query, o=own: o.search(q, ["id"], 10), 10)
+            print(f"{name}: {kind} {words!r}: {before:.2f} ms, ours {after:.2f} ms")
 
 
 def size(uri: str) -> int:
@@ -109,6 +158,8 @@ def main() -> None:
         print(f"build, positions {with_position}: {build:.0f} ms, ours {own:.0f} ms")
         print(f"bytes, positions {with_position}: {size(theirs)}, ours {size(ours)}")
     searches(theirs, ours)
+    new_words(theirs)
+    other_indexes(folder, data)
     shutil.rmtree(folder)
 
 

@@ -112,10 +112,9 @@ class Source:
 
         return cached_part(self, "rows", make)
 
-    def addresses_of(self, docs: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
-        """uint64[n]: the rows of documents (int32[n], ascending, distinct)."""
-        known = self.rows().addresses
-        return self.part.row_ids_at(docs) if known is None else known[docs]
+    def addresses_of(self, docs: npt.NDArray[np.int32], rows: DocRows) -> npt.NDArray[np.uint64]:
+        """uint64[n]: the rows of documents (int32[n], ascending, distinct); `rows` are those of all."""
+        return self.part.row_ids_at(docs) if rows.addresses is None else rows.addresses[docs]
 
 
 @dataclass(frozen=True)
@@ -274,6 +273,8 @@ def _found(
     for sources, statistics in column.groups():
         for source in sources:
             docs = None
+            if limit and found:
+                scores = -np.sort(-np.concatenate([scores, found[-1].scores]))[:limit]
             if limit and isinstance(source.part, Partition):
                 lowest = np.float32(-np.inf) if len(scores) < limit else scores[-1]
                 rows = source.rows()
@@ -283,9 +284,7 @@ def _found(
             else:
                 items = source.part.items
                 own = None if items is None else items[docs.docs]
-                found.append(RowScores(source.addresses_of(docs.docs), docs.scores, own))
-            if limit:
-                scores = -np.sort(-np.concatenate([scores, found[-1].scores]))[:limit]
+                found.append(RowScores(source.addresses_of(docs.docs, rows), docs.scores, own))
     return _joined(found) if found else RowScores.none(column.item_levels)
 
 
@@ -297,6 +296,8 @@ def _located(source: Source, found: DocScores) -> RowScores:
 
 def _joined(parts: Sequence[RowScores]) -> RowScores:
     """Rows of parts that have no row in common."""
+    if len(parts) == 1 and ascend(parts[0].addresses, parts[0].items):
+        return parts[0]
     addresses = np.concatenate([part.addresses for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     found = [part.items for part in parts if part.items is not None]

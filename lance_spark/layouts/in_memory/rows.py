@@ -9,12 +9,16 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.layouts.base import EncodedColumn
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.layouts.base import EncodedColumn, EncodedPage
+from lance_spark.layouts.constant.layout import ConstantLayout
+from lance_spark.layouts.constant.values import buffer_scalar, repeated_leaf
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.field_rows import FieldRows
 from lance_spark.layouts.in_memory.single_rows import SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.in_memory.zipped_lists import ZippedLists
+from lance_spark.layouts.registry import parse_page
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId
 
@@ -37,7 +41,49 @@ class NullRows:
         return pa.nulls(len(rows)) if is_inside else None
 
 
-RowsOfField: TypeAlias = SingleRows | StringRows | DictionaryRows | FieldRows | ZippedLists | NullRows
+@dataclass(frozen=True)
+class ConstantRows:
+    """A column of one page, which holds one value for all rows in its buffer, such as the dictionary of a text index.
+
+    Attributes:
+        data_type: of the value.
+        page: the page.
+    """
+
+    data_type: pa.DataType
+    page: EncodedPage
+
+    num_bytes = value_bits = 0
+
+    @classmethod
+    def of(cls, column: EncodedColumn, data_type: pa.DataType) -> ConstantRows | None:
+        """A column, which is a top-level field; None if it is of another kind."""
+        pages = [page for page in column.pages if page.num_rows]
+        if len(pages) != 1 or len(pages[0].buffers) != 1 or pages[0].num_rows != column.num_rows:
+            return None
+        try:
+            layout = parse_page(pages[0].type_url, pages[0].message)
+        except (CorruptFileError, UnsupportedFeatureError):
+            return None
+        is_constant = isinstance(layout, ConstantLayout) and layout.inline_value is None
+        return cls(data_type, pages[0]) if is_constant and len(layout.layers) == 1 else None
+
+    def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        """The values of `rows` (int64[n], in any order); one is a view of the file `data`.
+
+        None if there is no such row, or the buffer contradicts itself.
+        """
+        start, size = self.page.buffers[0]
+        is_inside = len(rows) > 0 and int(rows.min()) >= 0 and int(rows.max()) < self.page.num_rows
+        if not is_inside or start < 0 or size < 0 or start + size > data.size:
+            return None
+        try:
+            return repeated_leaf(buffer_scalar(data.slice(start, size), self.data_type))(None, len(rows))
+        except (CorruptFileError, InvalidInputError):
+            return None
+
+
+RowsOfField: TypeAlias = SingleRows | StringRows | DictionaryRows | FieldRows | ZippedLists | ConstantRows | NullRows
 
 
 def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: pa.Buffer) -> RowsOfField | None:
@@ -50,7 +96,8 @@ def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: 
         if pa.types.is_null(to_arrow_type(field)):
             return NullRows(sum([page.num_rows for page in columns[field.id].pages]))
         of_column = columns[field.id], to_arrow_type(field), data
-        found = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
+        found = ConstantRows.of(*of_column[:2]) or SingleRows.of(*of_column)
+        found = found or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
         if found is not None:
             return found
     return FieldRows.of(field, columns, data) or ZippedLists.of(field, columns, data)

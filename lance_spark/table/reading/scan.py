@@ -329,7 +329,10 @@ class Scan:
                 yield from self._decoder.batches(decoded)
 
     def few_rows_at_once(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
-        """`read_offsets`, if the rows can be copied from files in memory; None if they have to be read otherwise."""
+        """`read_offsets`, if the rows can be copied from files in memory; None if they have to be read otherwise.
+
+        Without a filter offsets may be in any order, and repeat.
+        """
         try:
             return self._copied(wanted)
         except _OF_ONE_FRAGMENT:

@@ -84,6 +84,11 @@ class TextColumns:
 
     def searched_by_default(self) -> tuple[str, ...]:
         """The columns that a query without columns searches: those with an index, else all columns of text."""
+        if not self._is_kept:
+            return self._default_columns()
+        return cached_part(self._manifest, "text columns", lambda: (self._default_columns(), _COLUMN_BYTES))
+
+    def _default_columns(self) -> tuple[str, ...]:
         ids = self._indexes.fields
         indexed = [(path, field) for path, field in _leaves(self._schema.fields) if field.id in ids]
         # Words are no query of JSON documents.
@@ -105,15 +110,16 @@ class TextColumns:
         key = (name, needs_positions, granularity)
         if key not in self._made:
             kept = self._indexed_column(key) if self._is_kept else None
-            self._made[key] = kept or self._make(name, needs_positions, granularity)
+            self._made[key] = kept or self._make(name, needs_positions, self._covered(*key))
         return self._made[key]
 
     def _indexed_column(self, key: tuple[str, bool, str | None]) -> TextColumn | None:
         """A column all of whose rows are indexed, which all searches of the version share; None for others."""
 
         def make() -> tuple[TextColumn | None, int]:
+            name, needs_positions, _ = key
             column = self._covered(*key)
-            return None if column.others else self._make(*key), _COLUMN_BYTES
+            return None if column.others else self._make(name, needs_positions, column), _COLUMN_BYTES
 
         return cached_part(self._manifest, ("text column", *key), make)
 
@@ -143,8 +149,7 @@ class TextColumns:
         fragments = [fragment for fragment in self._manifest.fragments if fragment.id in fragment_ids]
         return self._analyzed(self._names(name), fragments, parameters, 0)
 
-    def _make(self, name: str, needs_positions: bool, granularity: str | None) -> TextColumn:
-        column = self._covered(name, needs_positions, granularity)
+    def _make(self, name: str, needs_positions: bool, column: _Covered) -> TextColumn:
         levels = column.item_levels
         indexed = tuple(source for item in column.used for source in item.sources)
         if not column.others:
@@ -366,13 +371,15 @@ class JoinedColumns:
 
     def searched_by_default(self) -> tuple[str, ...]:
         """The columns with an index in any partition, else all columns of text."""
-        if not any(part.has_index for part in self._parts):
+        if len(self._parts) == 1 or not any(part.has_index for part in self._parts):
             return self._parts[0].searched_by_default() if self._parts else ()
         names = (name for part in self._parts if part.has_index for name in part.searched_by_default())
         return tuple(dict.fromkeys(names))
 
     def of(self, number: int) -> Columns:
         """The columns of partition `number`."""
+        if len(self._parts) == 1:
+            return self._parts[number]
 
         def column(name: str, needs_positions: bool, granularity: str | None) -> TextColumn:
             own = self._parts[number](name, needs_positions, granularity)

@@ -14,6 +14,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.in_memory.rows import ConstantRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.in_memory import string_rows
@@ -210,3 +211,31 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
         raw.write(b"\xff" * min(size, 1 << 12))
     with pytest.raises(CorruptFileError, match=os.path.basename(file)):
         opened(uri).take([5, 3])
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("writer", ["reference", "own"])
+def test_one_long_value_in_all_rows(tmp_path: Path, writer: str, dtype: pa.DataType) -> None:
+    """A page with one value in its buffer: each row has it, one row is a view, and a damaged page is left alone."""
+    uri, values = str(tmp_path / "t"), pa.array(["text " * 200] * 3000).cast(dtype)
+    table = pa.table({"x": values})
+    if writer == "reference":
+        lance.write_dataset(table, uri, data_storage_version="2.2")
+    else:
+        lance_spark.write(table, uri, file_format_version="2.2")
+    for indices in ([5], [7, 7, 2999, 0]):
+        found = opened(uri).take(indices)["x"]
+        found.validate(full=True)
+        assert found.type == dtype
+        assert found.to_pylist() == values.take(pa.array(indices)).to_pylist()
+    found, content = encoded(uri)
+    rows = ConstantRows.of(found, dtype)
+    assert rows is not None
+    taken = rows.of_rows(guarded(content), np.array([5], np.int64))
+    assert taken is not None
+    assert taken.equals(values[:1])
+    for outside in ([3000], [-1], [0, 3000]):
+        assert rows.of_rows(guarded(content), np.array(outside, np.int64)) is None
+    for damaged in damaged_contents(found.pages, content, 200):
+        kept = rows.of_rows(guarded(damaged), np.array([5, 6], np.int64))
+        assert kept is None or len(kept) == 2

@@ -50,7 +50,7 @@ def copied_rows(
     most: int,
     time_zone: str,
 ) -> pa.RecordBatch | None:
-    """Those rows at offsets (int64[n], ascending) of fragments that the filter keeps, in one batch.
+    """Those rows at offsets (int64[n], ascending for a filter) of fragments that the filter keeps, in one batch.
 
     None if they have to be read in the general way, or are more than `most`.
 
