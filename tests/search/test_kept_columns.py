@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import pytest
 
 import lance_spark
 from lance_spark.index.text import partition
+from lance_spark.index.text.part import AnalyzedPart
 from lance_spark.index.text.queries import MatchQuery, PhraseQuery
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage.cache import shared
@@ -112,3 +114,33 @@ def test_row_ids_that_take_too_much_memory_are_read_for_the_hits(
         assert table.num_rows > 0
         assert table.equals(other)
     assert len(reads) > 0
+
+
+def test_rows_without_an_index_are_analyzed_once_for_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    analyzed = TextColumns._analyzed
+
+    def counted(self: TextColumns, *arguments: Any) -> AnalyzedPart:
+        part = analyzed(self, *arguments)
+        calls.append(part.num_docs)
+        return part
+
+    monkeypatch.setattr(TextColumns, "_analyzed", counted)
+    later = pa.table({"id": [100, 101, 102], "txt": ["word3 extra", "word5", "word3 word5"]})
+    dataset = indexed(str(tmp_path / "table")).append(later)
+    with_three = [number for number, text in enumerate(TEXTS) if "word3" in text]
+    for _ in range(2):
+        assert ids(dataset, MatchQuery("word3", "txt")) == [*with_three, 100, 102]
+        assert ids(dataset, MatchQuery("extra", "txt")) == [100]
+        assert ids(dataset, PhraseQuery("word3 word5", "txt"))[-1] == 102
+    # A phrase reads all rows, because the index has no positions.
+    assert calls == [3, 63]
+    dataset.delete("id = 102")
+    newer = lance_spark.open(str(tmp_path / "table"))
+    assert ids(newer, MatchQuery("word3", "txt")) == [*with_three, 100]
+    assert calls == [3, 63, 2]
+    monkeypatch.setattr(text_columns, "_MAX_ANALYZED_SHARE", 0)
+    shared.clear()
+    for _ in range(2):
+        assert ids(newer, MatchQuery("extra", "txt")) == [100]
+    assert calls == [3, 63, 2, 2, 2]

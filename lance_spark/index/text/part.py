@@ -15,6 +15,9 @@ from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.weights import norms_of
 
+_TERM_BYTES = 250
+"""Of a term in a dictionary of Python, and in an array of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Postings:
@@ -137,6 +140,12 @@ class AnalyzedPart(TextPart):
         self.lengths = counts[is_document]
         self.num_docs = len(self._row_ids)
         self.total_tokens = len(tokens)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, with what searches keep: the places of tokens by term and the numbers of terms."""
+        items = 0 if self._items is None else self._items.nbytes
+        return 20 * len(self._tokens) + 16 * self.num_docs + _TERM_BYTES * len(self._terms) + items
 
     def find(self, term: str) -> int | None:
         number = self._numbers.get(term)

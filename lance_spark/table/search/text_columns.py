@@ -25,6 +25,7 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.logical_type import is_list
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.cache import cached_part
+from lance_spark.storage.cache import shared as cache
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
@@ -35,6 +36,8 @@ from lance_spark.table.search.text_segments import Covering, TextIndexes
 Found = TypeVar("Found")
 
 _COLUMN_BYTES = 1024
+_MAX_ANALYZED_SHARE = 1 / 4
+"""Analyzed texts of rows without an index that would take more of the cache are analyzed by each search."""
 
 
 class TextColumns:
@@ -160,8 +163,20 @@ class TextColumns:
             part: TextPart = known.found
         else:
             # Also where an index has become readable or unreadable meanwhile.
-            part = self._analyzed(column.names, column.others, column.parameters, levels)
+            part = self._kept_analysis(column)
         return TextColumn(column.parameters, indexed, Source(part, _all_exist), levels)
+
+    def _kept_analysis(self, column: _Covered) -> AnalyzedPart:
+        """The texts of the rows without an index, which later searches of the version find analyzed."""
+        levels = column.item_levels
+
+        def make() -> tuple[AnalyzedPart, int]:
+            part = self._analyzed(column.names, column.others, column.parameters, levels)
+            # What does not leave room for others is not kept.
+            return part, part.nbytes if part.nbytes <= cache.max_bytes * _MAX_ANALYZED_SHARE else cache.max_bytes
+
+        ids = tuple([fragment.id for fragment in column.others])
+        return cached_part(self._manifest, ("analyzed texts", column.names, ids, column.parameters, levels), make)
 
     def _names(self, name: str) -> tuple[str, ...]:
         return tuple(field.name for field in self._path(name))
