@@ -7,7 +7,7 @@ FSST or not, and for pages of nulls only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,12 +18,14 @@ import pyarrow as pa
 from lance_spark.encodings.base import MiniBlockEncoding
 from lance_spark.encodings.blocks import Int64Array, VariableWidthBlock
 from lance_spark.encodings.fsst import Fsst, symbols_of
+from lance_spark.encodings.general import General
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.compression.fsst import SLACK_BYTES
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.single_rows import BARE, FLAT, NO_LEVELS, NULLS, ZIPPED
 from lance_spark.kernels.layouts.single_strings import SYMBOLS_BYTES, copy_strings, find_strings, locate_strings
+from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.arrow_values import block_to_array
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, PageLayout
 from lance_spark.layouts.constant.layout import ConstantLayout
@@ -56,6 +58,7 @@ class StringRows:
         file_size: of the file, in bytes.
         pages, chunks: the tables of `kernels.layouts.single_strings.locate_strings`.
         symbols: to which `pages` refers.
+        general: the pages whose strings are compressed each by itself; no page has nulls then, and each is one chunk.
     """
 
     data_type: pa.DataType
@@ -63,6 +66,7 @@ class StringRows:
     pages: Int64Array
     chunks: Int64Array
     symbols: tuple[_Bytes, ...]
+    general: GeneralPages | None = None
 
     @classmethod
     def of(cls, column: EncodedColumn, data_type: pa.DataType, data: pa.Buffer) -> StringRows | None:
@@ -84,7 +88,14 @@ class StringRows:
             return None
         if table is None or chunks is None or int(chunks[3, -1]) != column.num_rows:
             return None
-        return cls(data_type, data.size, table, chunks, tuple(symbols.values()))
+        found = cls(data_type, data.size, table, chunks, tuple(symbols.values()))
+        encodings = [_general_of(layout) for layout in layouts]
+        known = {encoding for encoding in encodings if encoding is not None}
+        if not known:
+            return found
+        if len(known) > 1 or symbols or found._may_be_null or chunks.shape[1] != len(pages):
+            return None
+        return replace(found, general=GeneralPages(known.pop(), np.array([each is not None for each in encodings])))
 
     @classmethod
     def of_bare_pages(cls, data_type: pa.DataType, pages: Sequence[BareStrings], data: pa.Buffer) -> StringRows | None:
@@ -127,10 +138,30 @@ class StringRows:
         None if the pages contradict themselves, there is no such row, or the values are large.
         """
         found, validity, most = self.located(data, rows)
+        if self.general is not None and most >= 0:
+            return self._decompressed(self.general, found, data, rows, most)
         try:
             block = copied_strings(found, len(rows), most, self.data_type, are_compressed=bool(self.symbols))
             return None if block is None else block_to_array(block, self.data_type, validity)
         except CorruptFileError:
+            return None
+
+    def _decompressed(
+        self, general: GeneralPages, found: Int64Array, data: pa.Buffer, rows: Int64Array, most: int
+    ) -> pa.Array | None:
+        """The values of `rows`, which are located and of which some are compressed."""
+        are_compressed = general.are_compressed[self.chunks[3].searchsorted(rows, side="right")]
+        count = int(are_compressed.sum())
+        if 0 < count < len(rows):
+            order = np.argsort(~are_compressed, kind="stable")
+            parts = [self.of_rows(data, rows[order[:count]]), self.of_rows(data, rows[order[count:]])]
+            known = [part for part in parts if part is not None]
+            return take(pa.concat_arrays(known), np.argsort(order)) if len(known) == len(parts) else None
+        block = copied_strings(found, len(rows), most, self.data_type, are_compressed=False)
+        try:
+            values = general.encoding.decode_values(block) if block is not None and count else block
+            return None if values is None else block_to_array(values, self.data_type, None)
+        except (CorruptFileError, UnsupportedFeatureError):
             return None
 
     def located(self, data: pa.Buffer, rows: Int64Array) -> tuple[Int64Array, pa.Buffer | None, int]:
@@ -151,7 +182,7 @@ class StringRows:
 
     def places_of(self, data: pa.Buffer, rows: Int64Array, value: bytes) -> Int64Array | None:
         """int64: the places among `rows` (int64[n]) of those that have a value; None as of `of_rows`."""
-        if data.size < self.file_size:
+        if data.size < self.file_size or self.general is not None:
             return None
         wanted = pa.py_buffer(value + bytes(SLACK_BYTES))
         places = np.empty(len(rows), np.int64)
@@ -169,6 +200,18 @@ class StringRows:
         kind, size_bytes, level_bits = self.pages[:3]
         has_levels = np.where(kind == ZIPPED, size_bytes > 0, level_bits != NO_LEVELS)
         return bool(np.any((kind == NULLS) | (kind == BARE) | has_levels))
+
+
+class GeneralPages(NamedTuple):
+    """Pages of a column whose strings are compressed each by itself.
+
+    Attributes:
+        encoding: of all of them.
+        are_compressed: bool[pages], which pages of the column they are.
+    """
+
+    encoding: General
+    are_compressed: npt.NDArray[np.bool_]
 
 
 class BareStrings(NamedTuple):
@@ -231,6 +274,9 @@ def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], d
     else:
         return None
     encoding: object = layout.value_compression
+    general = _general_of(layout)
+    if general is not None:
+        encoding = general.values
     address = 0
     if isinstance(encoding, Fsst):
         address = address_of_symbols(encoding.symbol_table, symbols)
@@ -238,6 +284,12 @@ def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], d
     if form is None or not isinstance(encoding, Variable):
         return None
     return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, width)
+
+
+def _general_of(layout: PageLayout) -> General | None:
+    """What each string of a full-zip page is compressed with; None for other pages."""
+    encoding = layout.value_compression if isinstance(layout, FullZipLayout) else None
+    return encoding if isinstance(encoding, General) else None
 
 
 def _width_of_index(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:

@@ -213,6 +213,53 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
         opened(uri).take([5, 3])
 
 
+@pytest.mark.parametrize("writer", ["reference", "own"])
+@pytest.mark.parametrize("scheme", ["zstd", "lz4"])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_strings_that_are_compressed_one_by_one(
+    tmp_path: Path, dtype: pa.DataType, scheme: str, writer: str, taken: list[int]
+) -> None:
+    """In damaged pages nothing behind the file is touched."""
+    zipped = {"lance-encoding:compression": scheme, "lance-encoding:structural-encoding": "fullzip"}
+    texts = [f"{row} " + "lorem ipsum " * (row % 40 + 1) for row in range(3000)]
+    values = pa.array(texts, pa.large_string()).cast(dtype)
+    table = pa.table([values], schema=pa.schema([pa.field("x", dtype, nullable=False, metadata=zipped)]))
+    uri = str(tmp_path / "t")
+    if writer == "reference":
+        lance.write_dataset(table, uri, data_storage_version="2.2")
+    else:
+        lance_spark.write(table, uri, file_format_version="2.2")
+    for indices in ([5], [7, 7, 2999, 0]):
+        assert opened(uri).take(indices)["x"].to_pylist() == values.take(pa.array(indices)).to_pylist()
+    assert taken == [1, 4]
+    found, content = encoded(uri)
+    rows = np.array([2999, 0, 5, 5], np.int64)
+    for damaged in damaged_contents(found.pages, content, 200):
+        prepared = StringRows.of(found, dtype, guarded(damaged))
+        kept = None if prepared is None else prepared.of_rows(guarded(damaged), rows)
+        assert kept is None or len(kept) == 4
+
+
+def test_compressed_pages_beside_plain_ones(tmp_path: Path) -> None:
+    """Random bytes are not compressed, so that pages are of both kinds."""
+    zipped = {"lance-encoding:compression": "zstd", "lance-encoding:structural-encoding": "fullzip"}
+    random = np.random.default_rng(5)
+    values = pa.array([*(random.bytes(8192) for _ in range(2500)), *(b"%d " % row * 1500 for row in range(4000))])
+    schema = pa.schema([pa.field("x", pa.binary(), nullable=False, metadata=zipped)])
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table([values], schema=schema), uri, file_format_version="2.2")
+    found, content = encoded(uri)
+    data = guarded(content)
+    rows = StringRows.of(found, pa.binary(), data)
+    assert rows is not None
+    assert rows.general is not None
+    assert set(rows.general.are_compressed.tolist()) == {True, False}
+    for wanted in ([6499, 0, 2499, 2500, 6499, 1], [3, 2], [6000, 5000]):
+        taken = rows.of_rows(data, np.array(wanted, np.int64))
+        assert taken is not None
+        assert taken.equals(values.take(pa.array(wanted)))
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("writer", ["reference", "own"])
 def test_one_long_value_in_all_rows(tmp_path: Path, writer: str, dtype: pa.DataType) -> None:
