@@ -65,8 +65,9 @@ class ConstantRows:
             layout = parse_page(pages[0].type_url, pages[0].message)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
-        is_constant = isinstance(layout, ConstantLayout) and layout.inline_value is None
-        return cls(data_type, pages[0]) if is_constant and len(layout.layers) == 1 else None
+        if not isinstance(layout, ConstantLayout) or layout.inline_value is not None or len(layout.layers) != 1:
+            return None
+        return cls(data_type, pages[0])
 
     def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         """The values of `rows` (int64[n], in any order); one is a view of the file `data`.
@@ -95,9 +96,11 @@ def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: 
     if not field.children:
         if pa.types.is_null(to_arrow_type(field)):
             return NullRows(sum([page.num_rows for page in columns[field.id].pages]))
+        constant = ConstantRows.of(columns[field.id], to_arrow_type(field))
+        if constant is not None:
+            return constant
         of_column = columns[field.id], to_arrow_type(field), data
-        found = ConstantRows.of(*of_column[:2]) or SingleRows.of(*of_column)
-        found = found or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
+        found = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
         if found is not None:
             return found
     return FieldRows.of(field, columns, data) or ZippedLists.of(field, columns, data)
