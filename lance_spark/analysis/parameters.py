@@ -106,8 +106,11 @@ class TextParameters:
             raise InvalidInputError("custom_stop_words must be strings")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> TextParameters:
+    def of(cls, options: Mapping[str, Any], others: Iterable[str] = ()) -> TextParameters:
         """The parameters with these values, defaults for the others.
+
+        Args:
+            others: names of options that the caller has taken out, for the error.
 
         Raises:
             InvalidInputError: an unknown name, or an invalid value.
@@ -116,7 +119,8 @@ class TextParameters:
         known = {field.name for field in fields(cls)}
         unknown = sorted(options.keys() - known)
         if unknown:
-            raise InvalidInputError(f"unknown text option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+            names = ", ".join(sorted(known.union(others)))
+            raise InvalidInputError(f"unknown text option {unknown[0]!r}; the options are {names}")
         words = options.get("custom_stop_words")
         if isinstance(words, str) or not (words is None or isinstance(words, Iterable)):
             raise InvalidInputError("custom_stop_words must be a list of words")

@@ -118,7 +118,7 @@ def test_an_index_is_built_again_after_all_partitions_were_removed(spark: SparkS
 def test_indexes_in_the_words_of_spark(spark: SparkSession, table: str) -> None:
     run(spark, f"CREATE INDEX by_id ON TABLE {table} USING zonemap (id) OPTIONS (rows_per_zone = 64)")
     run(spark, f"CREATE INDEX IF NOT EXISTS by_id ON {table} USING btree (s)")
-    run(spark, f"CREATE INDEX `by s` ON {table} USING BTREE (s)")
+    run(spark, f"CREATE INDEX `by s` ON {table} (s)")
     shown = {row.name: (row.fields, row.index_type) for row in run(spark, f"SHOW INDEXES IN {table}")}
     assert shown == {"by_id": (["id"], "zonemap"), "by s": (["s"], "btree")}
     run(spark, f"DROP INDEX by_id ON {table}")
@@ -174,6 +174,7 @@ def test_new_segments_are_written_by_tasks(spark: SparkSession, table: str, verb
     [
         ("CREATE INDEX n USING btree (nope)", "nope"),
         ("CREATE INDEX n USING heap (id)", "heap"),
+        ("CREATE INDEX n USING fts (s) WITH (with_positions = true)", "document_granularity, .*with_position"),
         ("CREATE INDEX n USING btree (id, s)", "an index is on one column; 2 are given: id, s"),
         ("CREATE INDEX n USING btree (id) WITH (nonsense = 3)", "nonsense"),
         ("CREATE INDEX n USING btree (id) WITH (num_segments = 0)", "num_segments is 0"),

@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import LongType
 
 import lance_spark
+from lance_spark.index.text.queries import MatchQuery, PhraseQuery, TextQuery
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def table(spark: SparkSession) -> str:
     return name
 
 
-def expected(spark: SparkSession, table: str, words: str, **options: object) -> list[tuple[object, ...]]:
+def expected(spark: SparkSession, table: str, words: str | TextQuery, **options: object) -> list[tuple[object, ...]]:
     location = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first()
     found = lance_spark.open(location.data_type).search(words, **options)  # type: ignore[arg-type, union-attr]
     return [tuple(row.values()) for row in found.to_pylist()]
@@ -55,6 +56,31 @@ def test_table_function(spark: SparkSession, table: str, name: str) -> None:
     assert sorted(row.id for row in twice.collect()) == [1, 3]
     quoted = spark.sql(f"SELECT id FROM {name}(:name, :words)", args={"name": table, "words": "it's \\'blue' \\\\"})
     assert [row.id for row in quoted.collect()] == [5]
+
+
+OPTIONS: dict[str, tuple[str, str, TextQuery]] = {
+    "operator": ("red rose", "operator => 'and'", MatchQuery("red rose", operator="AND")),
+    "fuzziness": ("rde", "fuzziness => 2, prefix_length => 1", MatchQuery("rde", fuzziness=2, prefix_length=1)),
+    "auto": (
+        "appll",
+        "fuzziness => 'auto', max_expansions => 7",
+        MatchQuery("appll", fuzziness=None, max_expansions=7),
+    ),
+    "boost": ("red", "boost => 2.5", MatchQuery("red", boost=2.5)),
+    "phrase": ("red rose", "phrase => true", PhraseQuery("red rose")),
+    "slop": ("red rose", "slop => 1", PhraseQuery("red rose", slop=1)),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_of_words(spark: SparkSession, table: str, case: str) -> None:
+    words, options, query = OPTIONS[case]
+    found = spark.sql(f"SELECT * FROM search('{table}', '{words}', {options})").collect()
+    assert found
+    assert [tuple(row) for row in found] == expected(spark, table, query)
+    called = options.replace("=> 2,", "=> '2',")
+    rows = spark.sql(f"CALL lance.system.search(table => '{table}', query => '{words}', {called})").collect()
+    assert [tuple(row) for row in rows] == [tuple(row) for row in found]
 
 
 def test_name_of_the_current_catalog(spark: SparkSession, table: str) -> None:
@@ -109,6 +135,13 @@ def test_types_of_the_result(spark: SparkSession) -> None:
         ("'spark_catalog.default.t', 'x'", "no Lance catalog"),
         ("'lance.search.nothing', 'x'", "nothing"),
         ("query => 'x'", "takes the name of a table first"),
+        ("'{}', 'x', operator => 'XOR'", "operator 'XOR' of search is not OR or AND"),
+        ("'{}', 'x', fuzziness => 11", "fuzziness '11' of search is not a whole number from 0 to 10"),
+        ("'{}', 'x', max_expansions => 0", "max_expansions '0' of search is not a whole number from 1"),
+        ("'{}', 'x', boost => -1", "boost '-1' of search is not a number >= 0"),
+        ("'{}', 'x', slop => -1", "slop -1 is not a whole number from 0"),
+        ("'{}', 'x', phrase => true, operator => 'AND'", "search takes no operator for a phrase"),
+        ("'{}', 'x', phrase => false, slop => 1", "search has a slop, which is for phrases"),
     ],
 )
 def test_bad_arguments_are_refused(spark: SparkSession, table: str, arguments: str, message: str) -> None:

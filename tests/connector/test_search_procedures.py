@@ -20,8 +20,8 @@ CALLS = {
     "search": "query => 'sea', limit => 7, filter => 'id > 3', columns => array('id', 'text'), with_row_id => true",
     "vector_search": f"query_vector => {QUERY}, k => 5, filter => 'p = 1', vector_column => 'v', "
     "distance_type => 'cosine', columns => array('id', 'v'), upper_bound => 1.5, offset => 1, prefilter => true",
-    "hybrid_search": f"query_vector => {QUERY}, query => 'sea', k => 6, candidates => 12, fusion => 'linear', "
-    "vector_weight => 0.25, columns => array('id')",
+    "hybrid_search": f"query_vector => {QUERY}, query => 'se', fuzziness => '1', k => 6, candidates => 12, "
+    "fusion => 'linear', vector_weight => 0.25, columns => array('id')",
 }
 
 

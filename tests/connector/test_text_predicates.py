@@ -169,6 +169,17 @@ def test_equal_columns_keep_their_own_analysis(spark: SparkSession) -> None:
         spark.sql("DROP TABLE lance.stemmed")
 
 
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+def test_conditions_of_joins_are_pushed_into_the_side_that_they_are_about(
+    spark: SparkSession, table: str, kind: str
+) -> None:
+    joined = f"SELECT a.id FROM {table} a {kind} {{}} b ON a.id = b.id AND {{}}"
+    found = spark.sql(joined.format(table, "lance_match(b.title, 'red')"))
+    chosen = joined.format(f"(SELECT * FROM {table} WHERE lance_match(title, 'red'))", "true")
+    assert sorted(found.collect()) == sorted(spark.sql(chosen).collect())
+    assert "lance_match(title, 'red'" in plan(found)
+
+
 def test_what_no_scan_can_answer_is_refused(spark: SparkSession, table: str) -> None:
     select = f"SELECT id FROM {table} WHERE"
     for query, message in {
@@ -179,7 +190,9 @@ def test_what_no_scan_can_answer_is_refused(spark: SparkSession, table: str) -> 
         f"{select} lance_match(title, 'red') IS NULL": "is combined by AND, OR and NOT",
         f"{select} lance_match(title, 'red') OR length(title) > 3": "is combined by AND, OR and NOT",
         f"{select} lance_match(title, 'red') OR id > 100 + rand()": "is answered by scans of Lance tables only",
-        f"SELECT lance_match(title, 'red') FROM {table}": "in the WHERE of a query",
+        f"SELECT lance_match(title, 'red') FROM {table}": "in WHERE or in ON of a join",
+        f"SELECT a.id FROM {table} a LEFT JOIN {table} b ON lance_match(a.title, 'red')": "in ON of a join for a side",
+        f"SELECT a.id FROM {table} a JOIN {table} b ON lance_match(a.title, 'red') OR a.id = 1": "by itself or in AND",
         f"SELECT id FROM (TABLE {table} UNION ALL TABLE {table}) WHERE lance_match(title, 'a')": "of one Lance table",
         f"DELETE FROM {table} WHERE lance_match(title, 'red')": "choose the rows by their keys",
         f"UPDATE {table} SET body = 'x' WHERE lance_match(title, 'red')": "choose the rows by their keys",

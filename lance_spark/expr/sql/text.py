@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Column, Expr
-from lance_spark.expr.text.nodes import ContainsTokens, TextMatch, TextOptions
-
-_MAX_FUZZINESS = 10
+from lance_spark.expr.text.nodes import ContainsTokens, TextMatch
+from lance_spark.expr.text.options import TextOptions
 
 
 def _match(name: str, values: tuple[Expr, ...]) -> Expr:
@@ -70,39 +70,7 @@ def _options(name: str, text: str) -> TextOptions:
             raise InvalidInputError(f"option {item!r} of {name} is given twice or is not of the form name=value")
         found[key.lower()] = value
     # The boost multiplies scores, and a condition has none.
-    _number(name, "boost", found.pop("boost", "1"))
-    unknown = sorted(found.keys() - {"operator", "fuzziness", "prefix_length", "max_expansions"})
-    if unknown:
-        raise InvalidInputError(
-            f"{name} has no option {unknown[0]!r}; the options are operator, fuzziness, prefix_length, max_expansions "
-            "and boost"
-        )
-    operator = found.get("operator", "OR").upper()
-    if operator not in ("OR", "AND"):
-        raise InvalidInputError(f"operator {operator!r} of {name} is not OR or AND")
-    fuzziness = found.get("fuzziness", "0").lower()
-    return TextOptions(
-        operator,
-        None if fuzziness == "auto" else _whole(name, "fuzziness", fuzziness, 0, _MAX_FUZZINESS),
-        _whole(name, "prefix_length", found.get("prefix_length", "0"), 0),
-        _whole(name, "max_expansions", found.get("max_expansions", "50"), 1),
-    )
-
-
-def _whole(name: str, option: str, text: str, low: int, high: int = (1 << 31) - 1) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 11 and low <= int(text) <= high):
-        raise InvalidInputError(f"{option} {text!r} of {name} is not a whole number from {low} to {high}")
-    return int(text)
-
-
-def _number(name: str, option: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise InvalidInputError(f"{option} {text!r} of {name} is not a number >= 0")
-    return number
+    return replace(TextOptions.of(name, found), boost=1.0)
 
 
 TEXT_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {

@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lance_spark.expr.nodes import Column, Expr, quote_string
+from lance_spark.expr.text.options import TextOptions
 from lance_spark.text import check_text
-
-
-@dataclass(frozen=True, slots=True)
-class TextOptions:
-    """How the words of a `TextMatch` match.
-
-    Attributes:
-        operator: OR: any word; AND: all words.
-        fuzziness: the edit distance; None: by the length of each word.
-        prefix_length: how many characters at the start must match exactly.
-        max_expansions: how many terms fuzzy words stand for at most.
-        slop: None, or how many other words may stand between the words, which then form a phrase.
-    """
-
-    operator: str = "OR"
-    fuzziness: int | None = 0
-    prefix_length: int = 0
-    max_expansions: int = 50
-    slop: int | None = None
-
-    def to_sql(self) -> str:
-        """The options as text."""
-        fuzziness = "auto" if self.fuzziness is None else self.fuzziness
-        return (
-            f"operator={self.operator},fuzziness={fuzziness},prefix_length={self.prefix_length},"
-            f"max_expansions={self.max_expansions}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +19,7 @@ class TextMatch(Expr):
 
     columns: tuple[Column, ...]
     words: str
-    options: TextOptions = TextOptions()
+    options: TextOptions = field(default_factory=TextOptions)
 
     def __post_init__(self) -> None:
         check_text(self.words, "the text to search for")

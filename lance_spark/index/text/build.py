@@ -28,6 +28,10 @@ from lance_spark.index.text.posting_lists import BLOCK, PostingLists
 from lance_spark.index.text.stored import item_column
 from lance_spark.index.text.transducer import encoded
 
+_WITH_POSITION, _GRANULARITY = "with_position", "document_granularity"
+_OF_INDEX = (_WITH_POSITION, _GRANULARITY)
+"""Options of an index that are not those of the analysis."""
+
 _PARTITION_TOKENS = 1 << 27
 _PARTITION_TERMS = 1 << 22
 """A partition with as many tokens, or as many distinct terms, is closed: both are in memory until then. A search asks
@@ -83,14 +87,14 @@ class TextIndexParameters:
             UnsupportedFeatureError: a tokenizer or block size that is not written.
         """
         rest = dict(options)
-        with_position = rest.pop("with_position", False)
+        with_position = rest.pop(_WITH_POSITION, False)
         if not isinstance(with_position, bool):
             raise InvalidInputError(f"with_position is {with_position!r}, not of type bool")
         block_size = rest.pop("block_size", BLOCK)
         if block_size != BLOCK:
             raise InvalidInputError(f"block_size {block_size!r} is not written; leave it out or use {BLOCK}")
-        granularity = Granularity.of(rest.pop("document_granularity", Granularity.ROW))
-        return cls(TextParameters.of(rest), with_position, granularity)
+        granularity = Granularity.of(rest.pop(_GRANULARITY, Granularity.ROW))
+        return cls(TextParameters.of(rest, _OF_INDEX), with_position, granularity)
 
     def details(self) -> bytes:
         """The serialized `InvertedIndexDetails`."""

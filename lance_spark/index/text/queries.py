@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.text.options import MAX_FUZZINESS, TextOptions
 from lance_spark.index.text.items import Granularity
-
-_MAX_FUZZINESS = 10
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class MatchQuery(TextQuery):
         _check_boost("boost", self.boost)
         object.__setattr__(self, "operator", _operator(self.operator))
         if self.fuzziness is not None:
-            _check_whole("fuzziness", self.fuzziness, 0, _MAX_FUZZINESS)
+            _check_whole("fuzziness", self.fuzziness, 0, MAX_FUZZINESS)
         _check_whole("max_expansions", self.max_expansions, 1, 1 << 31)
         _check_whole("prefix_length", self.prefix_length, 0, 1 << 31)
 
@@ -230,6 +229,24 @@ class BooleanQuery(TextQuery):
     def on(self, columns: Sequence[str]) -> TextQuery:
         parts = (tuple(query.on(columns) for query in part) for part in (self.must, self.should, self.must_not))
         return BooleanQuery(*parts)
+
+
+def query_with(
+    words: str, options: TextOptions, column: str | None = None, granularity: str | None = None
+) -> MatchQuery | PhraseQuery:
+    """The query that options of SQL make of words; `granularity` is the `document_granularity` of the query."""
+    if options.slop is not None:
+        return PhraseQuery(words, column, options.slop, granularity)
+    return MatchQuery(
+        words,
+        column,
+        options.boost,
+        options.fuzziness,
+        options.max_expansions,
+        options.operator,
+        options.prefix_length,
+        granularity,
+    )
 
 
 def _columns(queries: Sequence[TextQuery]) -> tuple[str, ...]:

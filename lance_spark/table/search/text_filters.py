@@ -22,7 +22,7 @@ from lance_spark.expr.text.nodes import TextMatch
 from lance_spark.index.planner import IndexQuery
 from lance_spark.index.text.documents import query_tokens
 from lance_spark.index.text.items import Granularity
-from lance_spark.index.text.queries import BestQuery, BooleanQuery, MatchQuery, PhraseQuery, TextQuery
+from lance_spark.index.text.queries import BestQuery, BooleanQuery, TextQuery, query_with
 from lance_spark.index.text.search import search
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
@@ -151,7 +151,7 @@ class _Searches:
     def _query(self, expr: TextMatch) -> TextQuery:
         names = [quoted(resolve_names(self._searchable, column.path)) for column in expr.columns]
         if expr.options.slop is not None:
-            return PhraseQuery(expr.words, names[0], expr.options.slop, Granularity.ROW)
+            return query_with(expr.words, expr.options, names[0], Granularity.ROW)
         if expr.options.operator == "OR" or len(names) == 1:
             return _match(expr, expr.words, names)
         tokens = list(dict.fromkeys(token.text for token in self._words(expr.words, names)))
@@ -177,18 +177,4 @@ class _Searches:
 
 
 def _match(expr: TextMatch, words: str, names: Sequence[str]) -> TextQuery:
-    options = expr.options
-    return BestQuery(
-        tuple(
-            MatchQuery(
-                words,
-                name,
-                fuzziness=options.fuzziness,
-                max_expansions=options.max_expansions,
-                operator=options.operator,
-                prefix_length=options.prefix_length,
-                document_granularity=Granularity.ROW,
-            )
-            for name in names
-        )
-    )
+    return BestQuery(tuple(query_with(words, expr.options, name, Granularity.ROW) for name in names))

@@ -159,6 +159,15 @@ _SEARCH_COLUMNS = Parameter("search_columns", TEXTS, "where words are searched; 
 # Not an array: Spark 4.3 fails on calls whose arguments need a cast before they are of one type, as 1.5 and 0.25 do.
 _QUERY_VECTOR = Parameter("query_vector", TEXT, "the values of the vector: '[1.5, 0.25]'", required=True)
 _QUERY = Parameter("query", TEXT, "the words", required=True)
+_OF_WORDS = (
+    Parameter("operator", TEXT, "OR: any word, AND: all words in one column"),
+    Parameter("fuzziness", TEXT, "the edit distance of terms that match too, 0 if it is left out, or auto"),
+    Parameter("prefix_length", WHOLE, "how many characters of a fuzzy word match exactly, 0 if it is left out"),
+    Parameter("max_expansions", WHOLE, "how many terms fuzzy words stand for, 50 if it is left out"),
+    Parameter("boost", NUMBER, "multiplies the scores"),
+    Parameter("phrase", FLAG, "true: the words in this order"),
+    Parameter("slop", WHOLE, "how many other words may stand between two words of a phrase"),
+)
 _K = Parameter("k", WHOLE, "at most this many rows, 10 if it is left out")
 _OF_VECTORS = (
     Parameter("vector_column", TEXT, "the column of vectors; vector, or the only one, if it is left out"),
@@ -184,6 +193,7 @@ _PARAMETERS = {
         _OFFSET,
         _FILTER,
         _WITH_ROW_ID,
+        *_OF_WORDS,
     ),
     "vector_search": (
         _QUERY_VECTOR,
@@ -203,6 +213,7 @@ _PARAMETERS = {
         Parameter("fusion", TEXT, "rrf or linear"),
         Parameter("rrf_k", NUMBER, "60 if it is left out"),
         Parameter("vector_weight", NUMBER, "of the vector side in a linear fusion, 0 to 1"),
+        *_OF_WORDS,
     ),
 }
 _COMMENTS = {

@@ -43,12 +43,15 @@ class Arguments:
         positional: the names of positional arguments.
         known: all names.
 
+    Attributes:
+        function: the name of the function.
+
     Raises:
         InvalidInputError: too many positional arguments, an unknown name, or an argument twice.
     """
 
     def __init__(self, call: SearchCall, positional: Sequence[str], known: Sequence[str]) -> None:
-        self._function = call.function
+        self.function = call.function
         if len(call.positional) > len(positional):
             raise InvalidInputError(
                 f"{call.function} takes {len(positional)} arguments without names: {', '.join(positional)}"
@@ -69,7 +72,7 @@ class Arguments:
         """
         value = self._values.get(name)
         if value is None:
-            raise InvalidInputError(f"{self._function} needs the argument {name}")
+            raise InvalidInputError(f"{self.function} needs the argument {name}")
         return value
 
     def any_of(self, *names: str) -> Any:
@@ -137,7 +140,7 @@ class Arguments:
 
     def _wrong(self, name: str, expected: str, value: object) -> InvalidInputError:
         return InvalidInputError(
-            f"the argument {name} of {self._function} is {str(value)[:80]!r}; it must be {expected}"
+            f"the argument {name} of {self.function} is {str(value)[:80]!r}; it must be {expected}"
         )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.expr.nodes import quote_name
 from lance_spark.index.vector.segment import Probed
 from lance_spark.spark.connector.search.arguments import Arguments, SearchCall
+from lance_spark.spark.connector.search.text_search import OF_WORDS, text_query
 from lance_spark.spark.connector.search.vector_search import (
     OF_NEAREST,
     VectorSide,
@@ -38,6 +39,7 @@ _KNOWN = (
     "fusion",
     "rrf_k",
     "vector_weight",
+    *OF_WORDS,
 )
 _ADDED = (DISTANCE, SCORE, RELEVANCE, ROW_ID)
 
@@ -104,7 +106,8 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
         InvalidInputError: an argument is unknown, missing or invalid.
     """
     arguments = Arguments(call, _POSITIONAL, _KNOWN)
-    words = arguments.text("search_query") or arguments.text("query")
+    given = arguments.text("search_query") or arguments.text("query")
+    words = given if given is not None else arguments.required("query")
     fusion: dict[str, Any] = {
         "kind": arguments.text("fusion"),
         "rrf_k": arguments.number("rrf_k"),
@@ -113,7 +116,7 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
     column, vector = searched_vector_column(arguments, dataset.stored_schema), arguments.required("query_vector")
     search = dataset.plan_hybrid_search(
         nearest_request(dataset, arguments, column, vector),
-        words if words is not None else arguments.required("query"),
+        text_query(arguments, words),
         arguments.columns("search_columns", dataset.stored_schema, in_lists=True),
         arguments.whole("candidates", "num_candidates", "candidate_count"),
         Fusion(**{name: value for name, value in fusion.items() if value is not None}),

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
+from lance_spark.expr.text.options import TEXT_OPTIONS, TextOptions
+from lance_spark.index.text.queries import MatchQuery, PhraseQuery, query_with
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
 from lance_spark.table.reading.system_columns import ROW_ID
 from lance_spark.table.search.divided import FoundInPiece, knowing
@@ -17,6 +20,8 @@ from lance_spark.table.search.text_search import SearchRequest
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 
 NAMES = ("search", "lance_search")
+OF_WORDS = (*TEXT_OPTIONS, "phrase", "slop")
+"""The arguments that say how words match."""
 DEFAULT_LIMIT = 10
 _POSITIONAL = ("table", "query", "limit")
 _KNOWN = (
@@ -28,6 +33,7 @@ _KNOWN = (
     "filter",
     "with_row_id",
     "fast_search",
+    *OF_WORDS,
 )
 
 
@@ -96,7 +102,7 @@ def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
     arguments.required("query")
     limit = arguments.whole("limit")
     request = SearchRequest(
-        arguments.text("query") or "",
+        text_query(arguments, arguments.text("query") or ""),
         arguments.columns("search_columns", schema, in_lists=True),
         DEFAULT_LIMIT if limit is None else limit,
         arguments.whole("offset"),
@@ -105,3 +111,21 @@ def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
     columns = arguments.columns("columns", schema, (*ADDED_BY_TEXT_SEARCH, ROW_ID))
     with_row_id = arguments.flag("with_row_id", False)
     return TextSearch(dataset, request, columns, arguments.text("filter"), with_row_id)
+
+
+def text_query(arguments: Arguments, words: str) -> MatchQuery | PhraseQuery:
+    """The query of `words`, with the arguments `OF_WORDS`.
+
+    Raises:
+        InvalidInputError: one is invalid, or a phrase has one that is for words.
+    """
+    function = arguments.function
+    given = {name: str(value) for name in TEXT_OPTIONS if (value := arguments.any_of(name)) is not None}
+    slop = arguments.whole("slop")
+    if not arguments.flag("phrase", slop is not None):
+        if slop is not None:
+            raise InvalidInputError(f"{function} has a slop, which is for phrases; leave out phrase => false")
+        return query_with(words, TextOptions.of(function, given))
+    if given:
+        raise InvalidInputError(f"{function} takes no {next(iter(given))} for a phrase; leave it out")
+    return query_with(words, TextOptions(slop=slop or 0))

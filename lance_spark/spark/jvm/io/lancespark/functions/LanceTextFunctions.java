@@ -135,7 +135,8 @@ public final class LanceTextFunctions {
     public Boolean produceResult(InternalRow row) {
       throw LanceException.invalidInTask(
           name
-              + " is answered by scans of Lance tables only: call it in WHERE with columns of one table and constants,"
+              + " is answered by scans of Lance tables only: call it in WHERE, or in ON of a join for a side that keeps only"
+              + " matching rows, with columns of one table and constants,"
               + " by itself or in AND, OR and NOT with comparisons of such columns and constants; a cached table is not"
               + " scanned, the table function search reads it nevertheless");
     }

@@ -185,7 +185,8 @@ public final class LanceStatements {
   }
 
   private boolean describedIndex() {
-    return tokens.take("USING") && name("kind") && columns() && indexOptions();
+    boolean hasKind = tokens.take("USING") ? name("kind") : arguments.add("kind => 'btree'");
+    return hasKind && columns() && indexOptions();
   }
 
   /** The options of an index, as texts of the form name=value. As in Spark, = may be left out, and names may be strings. */

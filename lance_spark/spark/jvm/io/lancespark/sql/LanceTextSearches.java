@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SetOperation;
@@ -114,13 +115,13 @@ public final class LanceTextSearches extends Rule<LogicalPlan> {
         names.addFirst(member.field().name());
         column = member.child();
       }
-      Place place = node instanceof Filter filter && isColumn(column)
-          ? place(filter.child(), read.get(0).exprId(), definitions)
-          : null;
+      // Spark moves the conditions of a join that are about one side to that side, where it may.
+      boolean isMoved = node instanceof Filter || node instanceof Join;
+      Place place = isMoved && isColumn(column) ? place(node, read.get(0).exprId(), definitions) : null;
       if (place == null || (target.has("uri") && !place.describes(target))) {
         throw LanceException.invalid(
             call.function().name()
-                + " takes constants and columns of one Lance table, in the WHERE of a query on it; in DELETE, UPDATE"
+                + " takes constants and columns of one Lance table, in WHERE or in ON of a join; in DELETE, UPDATE"
                 + " and MERGE choose the rows by their keys, as in WHERE id IN (SELECT id FROM t WHERE "
                 + call.function().name()
                 + "(...))");
