@@ -15,7 +15,7 @@ from functools import cached_property
 import pyroaring
 
 from lance_spark.errors import LanceError
-from lance_spark.expr.nodes import And, Expr, Not, Or, conjunction
+from lance_spark.expr.nodes import And, Expr, IsNull, Not, Or, conjunction
 from lance_spark.index.answers import Answer, any_of
 from lance_spark.index.base import Fit, Predicate
 from lance_spark.index.outline import FEW, Outline, Target
@@ -191,12 +191,15 @@ class _Planner:
         """What segments say of some fragments."""
         found = Answer()
         answers = []
+        # Spark adds IS NOT NULL to most conditions, which leaves out nothing of most columns.
+        narrows = not _is_not_null(predicate.expr)
         for bound in segments:
             answer = self._search_segment(bound, predicate, fragments - found.known if found.known else fragments)
             if answer.known:
                 answers.append((bound.segment, answer))
                 found = found.over(answer)
-        if answers:
+                narrows = narrows or bound.narrows(answer)
+        if answers and narrows:
             self.asked.append(Asked(predicate.expr, answers))
         return found
 
@@ -211,3 +214,7 @@ class _Planner:
             self._unusable.add(segment.uuid)
             warn_unused(segment.name, segment.uuid, error)
             return Answer()
+
+
+def _is_not_null(expr: Expr) -> bool:
+    return isinstance(expr, Not) and isinstance(expr.value, IsNull)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import pyarrow as pa
@@ -123,6 +123,13 @@ class BoundSegment:
             result = replace(result, rows=self._reuse.moved(result.rows))
         return self._by_fragment(result, ids)
 
+    def narrows(self, answer: Answer) -> bool:
+        """Whether an answer of this segment leaves out a row that may exist."""
+        return any(
+            len(answer.rows.get(id_, ())) < (self._covered[id_].num_live_rows or self._covered[id_].num_rows)
+            for id_ in answer.known
+        )
+
     @cached_property
     def _index(self) -> ScalarIndex:
         return self.segment.index_type(self.segment.files, _coverage(self._covered, self._reuse))
@@ -184,7 +191,12 @@ def _coverage(covered: Mapping[int, FragmentRows], reuse: FragmentReuse | None) 
 
 
 def warn_unused(name: str, uuid: str, reason: object) -> None:
-    """Logs that a segment is not used."""
+    """Logs that a segment is not used, once in this process for the same reason: each plan of a scan finds it again."""
+    _warn_once(name, uuid, str(reason))
+
+
+@lru_cache(maxsize=1024)
+def _warn_once(name: str, uuid: str, reason: str) -> None:
     _LOGGER.warning(
         "index %s (segment %s) is not used, its rows are scanned: %s. Build the index again to use it",
         name,

@@ -175,3 +175,13 @@ def test_filters_of_one_shape_follow_the_version(tmp_path: Path) -> None:
     check(lance_spark.open(uri), None)
     lance_spark.open(uri).create_scalar_index("key", "BTREE", "key")
     check(lance_spark.open(uri), "key")
+
+
+@pytest.mark.parametrize("has_null", [False, True])
+def test_is_not_null_is_named_where_it_leaves_out_rows(tmp_path: Path, has_null: bool) -> None:
+    values = pa.array([None if has_null else 0, *range(1, 10)], pa.int64())
+    dataset = lance_spark.write(pa.table({"id": values}), tmp_path).create_scalar_index("id", "BTREE", name="by_id")
+    condition = "id + 1 = 5 AND id IS NOT NULL"
+    assert dataset.to_table(filter=condition)["id"].to_pylist() == [4]
+    assert ("index: by_id" in dataset.explain(condition)) == has_null
+    assert dataset.count_rows("id IS NOT NULL") == 10 - has_null

@@ -57,8 +57,8 @@ def test_missing_files_cost_a_warning(tmp_path: Path, index_type: str, warnings:
     expected = answers(tmp_path, use_scalar_index=False)
     shutil.rmtree(folder)
     assert answers(tmp_path, use_scalar_index=True) == expected
-    served = {"BTREE": 5, "BITMAP": 5, "ZONEMAP": 5, "BLOOMFILTER": 3, "NGRAM": 1, "LABEL_LIST": 1}
-    assert len(warnings) == served[index_type]
+    assert answers(tmp_path, use_scalar_index=True) == expected
+    assert len(warnings) == 1
     assert "index damaged " in warnings[0]
     assert folder.name in warnings[0]
 
