@@ -301,7 +301,7 @@ class _PartitionedCommit:
         manifest = change.commit(current, location, self._options)
         drops = isinstance(change, DropPartition)
         if not drops:
-            manifest = _with_zone_maps(current, location, manifest)
+            manifest = _with_zone_maps(current, location, manifest, self._options.zone_maps)
         result = None if drops else _at(target, manifest, location.branch)
         self._done[key] = _Done(
             seen, result, location, before, None if drops else manifest, isinstance(change, ChangeColumns)
@@ -395,13 +395,14 @@ class _SpecsCommit(_PartitionedCommit):
         return rows
 
 
-def _with_zone_maps(table: PartitionedTable, location: TableLocation, made: Manifest) -> Manifest:
-    """The version of a partition with the zone maps that the table's properties ask for, for the same commit.
+def _with_zone_maps(table: PartitionedTable, location: TableLocation, made: Manifest, wanted: str | None) -> Manifest:
+    """The version of a partition with zone maps of the columns that are wanted, for the same commit; None for those
+    that the table's properties name.
 
     Failures are logged: rows without zones are scanned.
     """
     try:
-        return extend_zone_maps(location, made, table.properties.get(AUTO_ZONEMAP, ""))
+        return extend_zone_maps(location, made, table.properties.get(AUTO_ZONEMAP, "") if wanted is None else wanted)
     except LanceError as error:
         _log.warning("zone maps of %s are not extended: %s", location.uri, error)
         return location.newest()

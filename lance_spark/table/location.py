@@ -80,6 +80,12 @@ class TableLocation:
             self.uri, self._storage_options, branch=branch, must_exist=must_exist, after_commit=self._after_commit
         )
 
+    def followed_by(self, after_commit: AfterCommit) -> TableLocation:
+        """The same branch with another hook."""
+        return TableLocation(
+            self.uri, self._storage_options, branch=self.branch, must_exist=False, after_commit=after_commit
+        )
+
     def pinned_at(self, version: int) -> TableLocation:
         """The same table, as if `version` were its newest one (0: as if there were none)."""
         pinned = copy.copy(self)

@@ -39,6 +39,7 @@ from lance_spark.spark.types.schemas import exchanged_schema, table_types, writt
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
@@ -195,8 +196,9 @@ def plan_partitioned_write(
     if options.merge_schema and mode is WriteMode.APPEND:
         table = with_columns_of(table, types)
     given = identity_columns(table).with_columns(types)
+    check_zone_columns(table.lance_schema, (properties or {}).get(AUTO_ZONEMAP))
     target = PartitionedTarget.of(table, PartitionedWrite.of(table, given, options.limits(table.properties)))
-    options_of_commit = CommitOptions(message=options.commit_message, mark=options.mark())
+    options_of_commit = _commit_options(table, options)
     return WriteJob(replace(target, properties=properties), types, options_of_commit, mode, replaced)
 
 
@@ -214,10 +216,15 @@ def plan_partitioned_changes(table: PartitionedTable, columns: StructType, optio
     types = table_types(display_name, to_arrow_schema(table.lance_schema))
     given = identity_columns(table).with_columns(types)
     plan = PartitionedWrite.of(table, given, options.limits(table.properties)) if columns.fields else None
-    commit_options = CommitOptions(message=options.commit_message, mark=options.mark())
+    commit_options = _commit_options(table, options)
     return RowChangeJob(
         PartitionedTarget.of(table, plan), types, commit_options, OriginalValues.of(display_name, types)
     )
+
+
+def _commit_options(table: PartitionedTable, options: WriteOptions) -> CommitOptions:
+    check_zone_columns(table.lance_schema, options.auto_zonemap)
+    return CommitOptions(message=options.commit_message, mark=options.mark(), zone_maps=options.auto_zonemap)
 
 
 def _check_as_made(table: PartitionedTable, options: WriteOptions) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,9 @@ from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
@@ -268,9 +271,11 @@ def plan_plain_write(
         file_format_version=options.file_format_version,
         merge_schema=location.history if evolves else None,
     )
+    schema = evolved or plan.evolved or (plan.schema if base is None or mode in _NEW_COLUMNS else base.schema)
+    check_zone_columns(schema, None if config is None else config.get(AUTO_ZONEMAP))
     return WriteJob(
         PlainTarget(
-            location,
+            _zoned(location, schema, options),
             None if base is None else base.version,
             new_job(),
             replace(plan, base=None, evolved=None),
@@ -315,7 +320,7 @@ def plan_plain_changes(
     plan = plan_write(base, given, mode=APPEND) if columns.fields else None
     return RowChangeJob(
         PlainTarget(
-            location,
+            _zoned(location, evolved or base.schema, options),
             base.version,
             None if plan is None else new_job(),
             None if plan is None else replace(plan, base=None),
@@ -327,6 +332,14 @@ def plan_plain_changes(
         CommitOptions(message=options.commit_message, mark=options.mark()),
         OriginalValues.of(display_name, types),
     )
+
+
+def _zoned(location: TableLocation, schema: LanceSchema, options: WriteOptions) -> TableLocation:
+    """The table to commit to, with zone maps of the columns that the options name."""
+    if options.auto_zonemap is None:
+        return location
+    check_zone_columns(schema, options.auto_zonemap)
+    return location.followed_by(partial(maintain_after, zone_maps=options.auto_zonemap))
 
 
 def check_plain_changeable(location: TableLocation, base: Manifest) -> None:

@@ -63,6 +63,7 @@ WRITE = _COMMON | {
     "data_storage_version": Option("file_format_version", file_version_value),
     "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
     "use_large_var_types": Option("use_large_var_types", boolean_value),
+    "auto_zonemap": Option("auto_zonemap", text_value),
     "commit_message": Option("commit_message", text_value),
     "mergeschema": Option("merge_schema", boolean_value),
     "txnappid": Option("txn_app_id", text_value),

@@ -93,6 +93,7 @@ class WriteOptions:
     file_format_version: str | None = None
     enable_stable_row_ids: bool | None = None
     use_large_var_types: bool = False
+    auto_zonemap: str | None = None
     commit_message: str | None = None
     merge_schema: bool = False
     txn_app_id: str | None = None

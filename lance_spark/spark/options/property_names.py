@@ -38,7 +38,7 @@ _AT_CREATION = frozenset(
 )
 OF_ONE_WRITE = frozenset(
     {
-        *("commit_message", "mergeschema", "partitionoverwritemode", "branch"),
+        *("commit_message", "mergeschema", "partitionoverwritemode", "branch", "auto_zonemap"),
         *("txnappid", "txnversion", "txnignoreold"),
     }
 )
@@ -58,7 +58,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
         folded = name.lower()
         if folded in OF_ONE_WRITE:
-            raise InvalidInputError(f"property {name} is an option of one write, not of the table; leave it out")
+            instead = f"set lance.{folded}" if f"lance.{folded}" in _OTHERS else "leave it out"
+            raise InvalidInputError(f"property {name} is an option of one write, not of the table; {instead}")
         if folded == ISOLATION_LEVEL:
             IsolationLevel.of({ISOLATION_LEVEL: value})
         if name == BLOB_HANDLING:
@@ -112,8 +113,8 @@ def nearest_property(name: str) -> str | None:
 
     >>> nearest_property("isolation-levl"), nearest_property("name.lance.compresion")
     ('isolation-level', 'name.lance.compression')
-    >>> nearest_property("auto_zonemap")
-    'lance.auto_zonemap'
+    >>> nearest_property("auto_compact")
+    'lance.auto_compact'
     >>> nearest_property("isolation-level"), nearest_property("owner.team")
     (None, None)
     """

@@ -14,14 +14,14 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.field import Field
+from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.commit import replace_segments
 from lance_spark.table.indexes.create import removing_on_failure
-from lance_spark.table.indexes.definition import define, find_column
+from lance_spark.table.indexes.definition import define, define_beside, find_column
 from lance_spark.table.indexes.optimize import definition_of, merged_segment
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.fragment_reuse import covered_fragments
@@ -74,6 +74,21 @@ def zone_columns(manifest: Manifest, text: str) -> list[str]:
     if text.strip() != ALL_COLUMNS:
         return column_names(text)
     return [quoted((field.name,)) for field in manifest.schema.fields if not field.children and _is_fixed(field)]
+
+
+def check_zone_columns(schema: LanceSchema, text: str | None) -> None:
+    """Passes if columns of this schema that `text` names can have zone maps.
+
+    Args:
+        text: as in the config; None and nothing name no columns.
+
+    Raises:
+        InvalidInputError: a name is empty, or the type of a column has no zone maps.
+        NotFoundError: no such column.
+    """
+    if text is not None and text.strip() not in ("", ALL_COLUMNS):
+        for column in column_names(text):
+            define_beside((), schema, column, _KIND, None, {})
 
 
 def column_names(text: str) -> list[str]:

@@ -15,14 +15,17 @@ from lance_spark.table.operations import OperationKind
 _log = logging.getLogger(__name__)
 
 
-def maintain_after(table: TableLocation, made: Manifest, kind: OperationKind) -> None:
+def maintain_after(table: TableLocation, made: Manifest, kind: OperationKind, *, zone_maps: str | None = None) -> None:
     """What a table's config asks for after the commit of version `made`: zone maps, a compaction, then a clean-up.
+
+    Args:
+        zone_maps: the columns that get zone maps instead of those in the config.
 
     Failures are logged, never raised.
     """
     newest = made
     try:
-        newest = extend_zone_maps(table, made)
+        newest = extend_zone_maps(table, made, zone_maps)
     except LanceError as error:
         _log.warning("version %d of %s is committed; zone maps are not extended: %s", made.version, table.uri, error)
     compact_after(table, newest, kind)

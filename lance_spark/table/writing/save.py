@@ -56,6 +56,7 @@ class CommitOptions:
         config: entries of the table's config to set when the rows replace all others.
         mark: the epoch of a streaming query that the rows are.
         identity: the values of identity columns that the rows have.
+        zone_maps: the columns of a partitioned table that get zone maps; None for what its properties say.
     """
 
     message: str | None = None
@@ -66,6 +67,7 @@ class CommitOptions:
     config: Mapping[str, str] | None = None
     mark: EpochMark | None = None
     identity: IdentityMark | None = None
+    zone_maps: str | None = None
 
     def marks(self) -> tuple[CommitMark, ...]:
         """What the version is to say of the rows in its config."""

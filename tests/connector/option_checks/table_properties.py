@@ -45,6 +45,12 @@ def _zone_maps_of_writes(tables: Tables, name: str) -> None:
     tables.spark.sql(f"INSERT INTO {tables.new} {TEN}")
     indexes = [index for part in datasets(location(tables.spark, tables.new)) for index in part.list_indices()]
     assert [index["fields"] for index in indexes] == [["id"]]
+    with pytest.raises(AnalysisException, match="nope"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'id, nope')")
+    tables.spark.sql(f"DROP TABLE {tables.new}")
+    with pytest.raises(AnalysisException, match="nope"):
+        tables.create(f"'{name}' = 'nope'")
+    assert not tables.spark.catalog.tableExists(tables.new)
 
 
 @proves("property", "distribution")

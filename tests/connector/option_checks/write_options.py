@@ -48,6 +48,21 @@ def _branch_of_a_write(tables: Tables, name: str) -> None:
     assert counts == [0, 10]
 
 
+@proves("write", "auto_zonemap")
+def _zone_maps_of_one_write(tables: Tables, name: str) -> None:
+    tables.save(TEN, **{name: "id"})
+    assert [index["fields"] for part in datasets(tables.path) for index in part.list_indices()] == [["id"]]
+    tables.create()
+    tables.spark.sql(f"INSERT INTO {tables.new} WITH ({name} = 'id, k') {TEN}")
+    (part, *_) = datasets(location(tables.spark, tables.new))
+    assert sorted(index["fields"] for index in part.list_indices()) == [["id"], ["k"]]
+    tables.spark.sql(f"INSERT INTO {tables.new} {TEN}")
+    (part, *_) = datasets(location(tables.spark, tables.new))
+    assert {part.stats.index_stats(index["name"])["num_unindexed_fragments"] for index in part.list_indices()} == {1}
+    with pytest.raises(AnalysisException, match="nope"):
+        tables.spark.sql(f"INSERT INTO {tables.new} WITH ({name} = 'id, nope') {TEN}")
+
+
 @proves("write", "max_row_per_file", "max_rows_per_file")
 def _rows_of_a_file(tables: Tables, name: str) -> None:
     tables.save(TEN, **{name: "3"})

@@ -52,6 +52,7 @@ from lance_spark.table.columns.check_constraints import add_check, drop_check
 from lance_spark.table.columns.schema_edit import Edit, edit_schema
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_properties
@@ -249,7 +250,9 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
                 "a table stays where it is; CALL system.register_table gives a name to one that is elsewhere",
                 feature="SET LOCATION",
             )
-    check_set_properties({change.name: change.value or "" for change in changes if change.kind == _SET})
+    properties = {change.name: change.value or "" for change in changes if change.kind == _SET}
+    check_set_properties(properties)
+    check_zone_columns(schema, properties.get(AUTO_ZONEMAP))
     dropped = {change.path for change in changes if change.kind == "drop"}
     if dropped >= {(name,) for name in schema.names()} and any(change.kind == "add" for change in changes):
         raise UnsupportedFeatureError(

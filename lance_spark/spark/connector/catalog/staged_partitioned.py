@@ -27,6 +27,7 @@ from lance_spark.partitioned.table import (
     PlannedTable,
     is_partitioned_table,
 )
+from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, display_name
 from lance_spark.spark.connector.catalog.staged import (
@@ -45,6 +46,7 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.types.schemas import table_types, with_comments, written_schema
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,11 @@ class NewPartitionedTable:
             properties[FILE_VERSION] = options.file_format_version
         if stable_row_ids(options, self.staged.catalog):
             properties[STABLE_ROW_IDS] = "true"
+        made = with_constraints(with_comments(types, columns), self.staged.constraints)
+        check_zone_columns(from_arrow_schema(made), properties.get(AUTO_ZONEMAP))
         return create_partitioned(
             place.uri,
-            with_constraints(with_comments(types, columns), self.staged.constraints),
+            made,
             self.partition_by,
             storage_options=place.storage_options,
             properties=properties,
