@@ -115,6 +115,10 @@ class IndexKind:
     """Whether the reference library (14.0.2) can lose rows of such a segment: by an immediate compaction of fragments
     that a deferred compaction has made."""
 
+    keeps_old_values: ClassVar[bool] = False
+    """Whether the reference library (14.0.2) leaves the values that rows had before in a segment that it merges, where
+    rows keep their ids: what is found is a superset."""
+
     @classmethod
     def holds_row_ids(cls, version: int) -> bool:
         """Whether segments of this version hold stable row ids, in a table that has them. Otherwise they hold

@@ -55,6 +55,7 @@ class RTreeIndex(ScalarIndex):
     type_name = "RTREE"
     type_url = "/lance.index.pb.RTreeIndexDetails"
     max_version = 0
+    keeps_old_values = True
 
     @classmethod
     def holds_row_ids(cls, version: int) -> bool:
@@ -75,11 +76,7 @@ class RTreeIndex(ScalarIndex):
         pages = np.flatnonzero(_meeting(predicate.expr, tree.boxes)).tolist()
         found = self._files.kept_parts(PAGE_FILE, "box page", pages, partial(_load_pages, file, tree)) if pages else []
         ids = [page.ids[_meeting(predicate.expr, page.boxes)] for page in found]
-        all_ids = np.concatenate([np.empty(0, np.uint64), *ids])
-        rows = RowSet.of_numbers(all_ids)
-        if len(rows) != len(all_ids):
-            raise file.damaged("a row has several boxes")
-        return SearchResult(rows, is_exact=False)
+        return SearchResult(RowSet.of_numbers(np.concatenate([np.empty(0, np.uint64), *ids])), is_exact=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,8 +117,11 @@ class BoundSegment:
         if segment.json_steps is not None and value_type(segment.files, segment.index_type) != predicate.dtype:
             return Answer()
         result = self._index.search(predicate)
-        if result is None:
+        keeps_old_values = self._holds_row_ids and segment.index_type.keeps_old_values
+        if result is None or (keeps_old_values and result.is_complement):
             return Answer()
+        if keeps_old_values:
+            result = replace(result, is_exact=False)
         if self._reuse is not None:
             result = replace(result, rows=self._reuse.moved(result.rows))
         return self._by_fragment(result, ids)

@@ -135,6 +135,55 @@ def test_impossible_indexes_are_refused(tmp_path: Path, parameters: dict[str, ob
     assert lance_spark.open(uri).list_indices() == []
 
 
+def json_rows(first: int, values: list[object]) -> pa.Table:
+    """Rows with documents `{"p": [0, {"a b": value}]}`, `{}` for Ellipsis, and null for None."""
+    documents = [
+        None if value is None else "{}" if value is ... else json.dumps({"p": [0, {"a b": value}]}) for value in values
+    ]
+    return pa.table({ID: range(first, first + len(values)), "j": pa.array(documents, pa.json_())})
+
+
+@pytest.mark.parametrize("target", ["btree", "bitmap", "zonemap"])
+@pytest.mark.parametrize("builder", ["own", "reference"])
+def test_later_rows_have_values_of_other_types(tmp_path: Path, builder: str, target: str, warnings: list[str]) -> None:
+    """An index has values of one type. Rows that are not in it are read as the function says."""
+    uri, path = str(tmp_path), '$.p[1]."a b"'
+    # The reference library refuses what is no scalar.
+    first: list[object] = [[3], {"c": 3}] if builder == "own" else [..., ...]
+    lance_spark.write(json_rows(0, [*range(8), None, ..., *first]), uri)
+    if builder == "own":
+        lance_spark.open(uri).create_scalar_index("j", "json", "i", path=path, target_index_type=target)
+    else:
+        config = IndexConfig("json", {"target_index_type": target, "path": path})
+        lance.dataset(uri).create_scalar_index("j", config, name="i")
+    later = ["3", "x", 3.4, 2.6, True, {"b": 3}, [3], 1 << 63, None, "4e0"]
+    lance_spark.write(json_rows(100, later), uri, mode="append")
+    expected = {
+        f"json_get_int(j, '{path}') = 3": [3, 100, 102, 103],
+        f"json_get_int(j, '{path}') > 3": [4, 5, 6, 7, 109],
+        f"NOT json_get_int(j, '{path}') > 0": [0],
+        f"json_get_int(j, '{path}') IS NULL": [8, 9, 10, 11, 101, 105, 106, 107, 108],
+        f"json_get_string(j, '{path}') IN ('3', 'true')": [3, 100, 104],
+        f"json_get_float(j, '{path}') BETWEEN 2.6D AND 3.4D": [3, 100, 102, 103],
+    }
+
+    def check_expected() -> None:
+        dataset = lance_spark.open(uri)
+        for condition, found in expected.items():
+            for use_scalar_index in (True, False):
+                assert ids(dataset.to_table([ID], condition, use_scalar_index=use_scalar_index)) == found, condition
+            assert ("index: i " in dataset.explain(condition)) == ("json_get_int" in condition), condition
+
+    check_expected()
+    with pytest.raises(InvalidInputError, match="several types"):
+        lance_spark.open(uri).optimize_indices()
+    lance_spark.open(uri).delete("id > 99")
+    expected = {condition: [id_ for id_ in found if id_ < 100] for condition, found in expected.items()}
+    lance_spark.open(uri).compact().optimize_indices()
+    check_expected()
+    assert warnings == []
+
+
 def test_values_are_those_of_the_document(tmp_path: Path) -> None:
     found = [5, "5", 3.7, -3, True, None, "x", 1e3, 1 << 53, 12345678901234567890, 0, -(1 << 40), [1], {"b": 1}]
     values = pa.array([json.dumps({"a": value, "z": [{"a": value}]}) for value in found], pa.json_())

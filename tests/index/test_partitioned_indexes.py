@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import lance_spark
+from lance_spark.partitioned.dataset import PartitionedDataset
+from tests.index.test_json_indexes import documents
+from tests.index.test_rtree import WHERE
+from tests.index.test_rtree import rows as geometries
 from tests.support.indexed_partitions import indexed_partitions
 
 ROWS = pa.table(
@@ -34,3 +40,44 @@ def test_explain_names_partitions_and_unindexed_fragments(tmp_path: Path) -> Non
     lines = dataset.explain("x = 17 AND p = 1").splitlines()
     assert lines[0] == "partitions: 1 of 3"
     assert lines[-1] == "scanned without index: fragments 1"
+
+
+def geometries_and_documents(num_rows: int, num_partitions: int) -> pa.Table:
+    keys = pa.array([number % num_partitions for number in range(num_rows)], pa.int32())
+    return geometries(0, num_rows).append_column("j", documents(0, num_rows)).append_column("p", keys)
+
+
+CHANGES: tuple[Callable[[PartitionedDataset], PartitionedDataset], ...] = (
+    lambda dataset: dataset.append(geometries_and_documents(60, 4)),
+    lambda dataset: dataset.delete("id % 5 = 1"),
+    lambda dataset: dataset.update({"id": "id + 10000"}, "id % 7 = 3"),
+    lambda dataset: dataset.optimize_indices(),
+    lambda dataset: dataset.compact(target_rows_per_fragment=1000),
+    lambda dataset: dataset.append(geometries_and_documents(60, 4)),
+    lambda dataset: dataset.compact(target_rows_per_fragment=1000, defer_index_remap=True),
+    lambda dataset: dataset.optimize_indices(),
+)
+
+
+def test_geometries_and_documents_are_found_through_changes(tmp_path: Path) -> None:
+    dataset = indexed_partitions(tmp_path, geometries_and_documents(600, 3), "p", {"g": "RTREE", "pt": "RTREE"})
+    for name, path, kind in (("a", "$.a", "btree"), ("c", "$.b.c", "bitmap"), ("f", "$.f", "zonemap")):
+        dataset = dataset.create_scalar_index("j", "JSON", name, path=path, target_index_type=kind)
+    for change in (None, *CHANGES):
+        dataset = dataset if change is None else change(dataset)
+        for condition in (
+            f"st_intersects(g, {WHERE})",
+            f"st_intersects(pt, {WHERE}) AND p = 1",
+            "g IS NULL",
+            "json_get_int(j, '$.a') = 3",
+            "json_get_string(j, '$.b.c') IN ('s1', 's9')",
+            "json_get_float(j, '$.f') > 250 AND p = 2",
+            f"json_get_int(j, '$.a') = 3 OR st_intersects(g, {WHERE})",
+        ):
+            scanned = dataset.to_table(["id"], condition, use_scalar_index=False)["id"].to_pylist()
+            assert sorted(dataset.to_table(["id"], condition)["id"].to_pylist()) == sorted(scanned), condition
+            assert dataset.count_rows(condition) == len(scanned) > 0, condition
+    for condition, index in (("json_get_int(j, '$.a') = 3", "a"), (f"st_intersects(g, {WHERE})", "g_idx")):
+        explained = lance_spark.open(tmp_path).explain(condition)
+        assert f"index: {index} " in explained
+        assert explained.endswith("scanned without index: none")

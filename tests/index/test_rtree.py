@@ -105,6 +105,36 @@ def test_answers_are_those_of_a_scan_after_each_operation(
     assert warnings == []
 
 
+def test_values_of_before_in_segments_that_the_reference_merged(tmp_path: Path, warnings: list[str]) -> None:
+    """It leaves them there, where rows keep their ids: rows have several boxes, or are null and have one."""
+    uri = str(tmp_path)
+    lance.write_dataset(rows(0, 300), uri, max_rows_per_file=100, enable_stable_row_ids=True)
+    lance.dataset(uri).create_scalar_index("g", "RTREE")
+    values: dict[int, bytes | None] = dict(enumerate(map(geometry, range(300))))
+    nulls = [number for number, value in values.items() if value is None]
+    new = {**dict.fromkeys(nulls[:5], point(3, 3)), 1: None, 2: None, 5: point(90, 90), 6: wkb(2, path([]))}
+    changed = rows(0, 300).filter(pa.array([number in new for number in range(300)]))
+    changed = changed.set_column(2, changed.schema.field("g"), pa.array([new[id_] for id_ in changed[ID].to_pylist()]))
+    lance.dataset(uri).merge_insert(ID).when_matched_update_all().execute(changed)
+    lance.dataset(uri).optimize.optimize_indices()
+    values |= new
+    expected = [number for number in range(300) if values[number] is None]
+    intersecting = f"st_intersects(g, {WHERE})"
+    for _ in range(2):
+        assert check(uri, "g IS NULL", index="g_idx") == expected
+        assert check(uri, "g IS NOT NULL") == sorted(values.keys() - set(expected))
+        found = check(uri, intersecting, index="g_idx")
+        assert {*nulls[:5]} <= {*found}
+        assert not {1, 2, 5, 6} & {*found}
+        lance_spark.write(rows(300, 20), uri, mode="append")
+        lance_spark.open(uri).delete("id >= 300")
+        lance_spark.write(rows(400, 1), uri, mode="append")
+        lance_spark.open(uri).optimize_indices()
+        values[400] = geometry(400)
+    assert "g_idx" in lance_spark.open(uri).explain(intersecting)
+    assert all("a row has several boxes" in warning for warning in warnings)
+
+
 def test_pages_are_those_of_the_reference(tmp_path: Path) -> None:
     rng = random.Random(3)
     values = pa.array([point(rng.uniform(0, 9), rng.uniform(0, 9)) for _ in range(9000)])
