@@ -64,6 +64,19 @@ def test_rows_are_those_of_parquet(spark: SparkSession, table: str, parquet: str
             assert ids(spark.table(table).where(text)) == ids(spark.read.parquet(parquet).where(text)), text
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(array_contains(s, 'b') AND array_contains(v, 1.0D)) IS NOT NULL",
+        "(NOT arrays_overlap(s, array('a', 'b')) OR id = 3) = true",
+        "CASE WHEN array_contains(n.l, 2) OR id = 3 THEN array_contains(v, 0.0D) ELSE id < 10 END",
+        "coalesce(NOT array_contains(s, 'a') AND id > 1, true)",
+    ],
+)
+def test_they_may_be_a_part_of_any_expression(spark: SparkSession, table: str, parquet: str, condition: str) -> None:
+    assert ids(spark.table(table).where(condition)) == ids(spark.read.parquet(parquet).where(condition))
+
+
 def test_scans_take_the_conditions(spark: SparkSession, table: str) -> None:
     for condition, index in {
         "array_contains(s, 'b')": "by s (LABEL_LIST): array_contains(s, 'b')",

@@ -122,6 +122,24 @@ def test_conditions_are_pushed(spark: SparkSession, table: str, condition: str) 
     assert 0 < len(ids) < len(DOCUMENTS)
 
 
+@pytest.mark.parametrize(
+    ("condition", "equivalent"),
+    [
+        ("(json_get_bool(j, 'a') AND id < 60) IS NOT NULL", "b IS NOT NULL OR id >= 60"),
+        ("CASE WHEN json_get_bool(j, 'a') OR id = 3 THEN true ELSE id < 3 END", "b OR id <= 3"),
+        ("coalesce(NOT json_get_bool(j, 'a'), id < 9)", "NOT b OR (b IS NULL AND id < 9)"),
+    ],
+)
+def test_functions_may_be_a_part_of_any_condition(
+    spark: SparkSession, table: str, condition: str, equivalent: str
+) -> None:
+    """Spark's own translation of AND, OR and NOT of functions inside of other expressions fails."""
+    known = [(row.id, row.b) for row in spark.sql(f"SELECT id, json_get_bool(j, 'a') AS b FROM {table}").collect()]
+    expected = spark.createDataFrame(known, "id BIGINT, b BOOLEAN").where(equivalent)
+    found = spark.table(table).where(condition)
+    assert sorted(row.id for row in found.collect()) == sorted(row.id for row in expected.collect())
+
+
 def test_index_of_a_path_is_asked(spark: SparkSession, table: str) -> None:
     spark.sql(
         f"ALTER TABLE {table} CREATE INDEX by_a USING json (j) WITH (path = '$.a.k', target_index_type = 'btree')"
