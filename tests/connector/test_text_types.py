@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import lance_spark
+from tests.connector.test_streaming_source import batches
 
 COLUMNS = (
     "k INT, c CHAR(5), v VARCHAR(3), s STRUCT<x: VARCHAR(2), y: INT>, a ARRAY<CHAR(2)>, m MAP<VARCHAR(2), VARCHAR(3)>"
@@ -111,6 +112,18 @@ def test_dataframe_and_stream_with_value_that_is_too_long(spark: SparkSession, t
     assert rows(spark, table) == before
 
 
+def test_streams_read_strings(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    row = {"k": 1, "c": "ab   ", "v": "abc", "s": {"x": "xy", "y": 1}, "a": ["a "], "m": {"k": "v"}}
+    streams = [
+        spark.readStream.table(table),
+        spark.readStream.format("lance").load(location(spark, table)),
+        spark.sql(f"SELECT * FROM STREAM {table} WHERE c = 'ab' AND length(c) = 5 AND v = 'abc'"),
+    ]
+    for number, stream in enumerate(streams):
+        found = batches(stream.select("k", "c", "v", "s", "a", "m"), tmp_path / str(number))
+        assert [one.asDict(recursive=True) for one in found] == [row]
+
+
 def test_trailing_spaces_beyond_the_length_are_cut(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT INTO {table} (k, v, c) VALUES (7, 'a    ', 'b')")
     assert [(row["v"], row["c"]) for row in rows(spark, table) if row["k"] == 7] == [("a  ", "b    ")]
@@ -138,7 +151,7 @@ def test_alter_column(spark: SparkSession) -> None:
         spark.sql("DROP TABLE lance.texts.altered")
 
 
-def test_files_hold_strings_for_other_readers_and_writers(spark: SparkSession) -> None:
+def test_files_hold_strings_for_other_readers_and_writers(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE lance.texts.shared (k INT, c CHAR(3)) USING lance")
     spark.sql("INSERT INTO lance.texts.shared VALUES (1, 'a')")
     path = location(spark, "lance.texts.shared")
@@ -148,3 +161,6 @@ def test_files_hold_strings_for_other_readers_and_writers(spark: SparkSession) -
     # A value that was not padded is padded when it is read, as in Spark's own tables.
     assert [row["c"] for row in rows(spark, "lance.texts.shared")] == ["a  ", "b  "]
     assert spark.table("lance.texts.shared").where("c = 'b'").count() == 1
+    # Spark pads in scans only.
+    streamed = batches(spark.readStream.table("lance.texts.shared"), tmp_path / "checkpoint")
+    assert sorted(row.c for row in streamed) == ["a  ", "b"]

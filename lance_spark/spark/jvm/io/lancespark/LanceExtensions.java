@@ -19,6 +19,7 @@ import io.lancespark.sql.LanceReadBlob;
 import io.lancespark.sql.LanceShowCreateTable;
 import io.lancespark.sql.LanceTableFunctions;
 import io.lancespark.sql.LanceTextSearches;
+import io.lancespark.streaming.LanceStreamTexts;
 import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
@@ -60,6 +61,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
     for (String name : LanceTableFunctions.NAMES) {
       injectTableFunction(extensions, name, arguments -> LanceTableFunctions.search(name, arguments));
     }
+    extensions.injectResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceStreamTexts();
+          }
+        });
     extensions.injectPostHocResolutionRule(
         new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
           @Override
