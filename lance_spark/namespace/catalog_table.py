@@ -47,6 +47,7 @@ from lance_spark.namespace.catalog_rows import (
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.cache import cached_part, has_free_etags
 from lance_spark.storage.paths import below
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
@@ -82,6 +83,9 @@ RESERVED_PROPERTIES = "lance.namespace.manifest."
 MANAGED_VERSIONS = "table_version_management"
 """The property for catalogs whose rows include the versions of tables."""
 
+_ENTRIES_BYTES = 4096
+"""About what entries take in memory beside their values, the version they are kept with included."""
+
 _READER_FLAGS = f"{RESERVED_PROPERTIES}reader_feature_flags"
 _WRITER_FLAGS = f"{RESERVED_PROPERTIES}writer_feature_flags"
 
@@ -104,13 +108,21 @@ class CatalogVersion:
             return empty if columns is None else empty.select(list(columns))
         return self.dataset.to_table(columns=columns, filter=filter)
 
-    def entries(self, filter: Expr | None = None) -> list[CatalogEntry]:
-        """The objects for which `filter` is true.
+    def entries(self, filter: Expr) -> Sequence[CatalogEntry]:
+        """The objects for which `filter` is true; kept with the version, because each query asks for its tables again.
 
         Raises:
             CorruptFileError: a row violates the format.
         """
-        return [CatalogEntry.from_row(row) for row in self.rows(filter, ENTRY_COLUMNS).to_pylist()]
+
+        def read() -> tuple[tuple[CatalogEntry, ...], int]:
+            rows = self.rows(filter, ENTRY_COLUMNS)
+            return tuple(map(CatalogEntry.from_row, rows.to_pylist())), rows.nbytes + _ENTRIES_BYTES
+
+        # Where versions have no stamp to be known again by, each one is read anew, and would fill the cache.
+        if self.dataset is None or not has_free_etags(self.dataset.location.store):
+            return read()[0]
+        return cached_part(self.dataset.manifest, ("catalog entries", filter), read)
 
 
 Edit = Callable[[CatalogRows], "CatalogRows | None"]
@@ -118,7 +130,7 @@ Edit = Callable[[CatalogRows], "CatalogRows | None"]
 
 
 class CatalogTable:
-    """The `__manifest` of a root. Nothing is cached between calls: each sees the newest version.
+    """The `__manifest` of a root. Each call sees the newest version; entries are kept with their version only.
 
     Args:
         root: URI of the namespace's root.

@@ -1,9 +1,9 @@
 """A process-wide LRU cache of values read from immutable objects, bounded by bytes.
 
 These values are cached: manifests by version, deletion vectors, the ends of data files, open local data files, bounds
-of their columns, and the open files and dictionaries of indexes. Such objects are never modified; but a table can be
-dropped and created again, and then the same name means another object. So besides the store and the path, a key holds
-what distinguishes the two:
+of their columns, entries of catalogs, and the open files and dictionaries of indexes. Such objects are never modified;
+but a table can be dropped and created again, and then the same name means another object. So besides the store and the
+path, a key holds what distinguishes the two:
 
 - names of data files, deletion files and index folders are random and never reused;
 - manifests are numbered, so their key has the object's current *stamp* from a listing or the store (an ETag; on a

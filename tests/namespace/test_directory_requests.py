@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from lance_spark.namespace import directory_places
 from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
-from lance_spark.namespace.catalog_table import CatalogTable
+from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings
@@ -78,6 +80,32 @@ def test_one_table_of_many(root: str, requests: Requests) -> None:
     assert requests.reset().total_requests <= 6
     assert namespace.table_location(("n1", "table_00501")).is_declared
     assert requests.reset().total_requests <= 7, "and a listing of its versions"
+
+
+def _age(root: Path) -> None:
+    """Makes files old enough that their times tell versions apart."""
+    for path in root.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+
+
+def test_rows_of_a_version_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = DirectoryNamespace(str(tmp_path))
+    namespace.create_namespace(("n",))
+    namespace.declare_table(("n", "t"))
+    _age(tmp_path)
+    reads: list[object] = []
+    read = CatalogVersion.rows
+    monkeypatch.setattr(CatalogVersion, "rows", lambda *given: reads.append(given) or read(*given))
+    for _ in range(3):
+        assert namespace.table_location(("n", "t")).is_declared
+    assert len(reads) == 1
+    DirectoryNamespace(str(tmp_path)).deregister_table(("n", "t"))
+    assert not namespace.table_exists(("n", "t"))
+    _age(tmp_path)
+    assert not namespace.table_exists(("n", "t"))
+    reads.clear()
+    assert not namespace.table_exists(("n", "t"))
+    assert not reads
 
 
 def test_one_more_table(root: str, requests: Requests) -> None:
