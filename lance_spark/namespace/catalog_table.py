@@ -119,7 +119,7 @@ class CatalogVersion:
             rows = self.rows(filter, ENTRY_COLUMNS)
             return tuple(map(CatalogEntry.from_row, rows.to_pylist())), rows.nbytes + _ENTRIES_BYTES
 
-        # Where versions have no stamp to be known again by, each one is read anew, and would fill the cache.
+        # Where versions have no stamp to be known again by, each is read again, and would fill the cache.
         if self.dataset is None or not has_free_etags(self.dataset.location.store):
             return read()[0]
         return cached_part(self.dataset.manifest, ("catalog entries", filter), read)

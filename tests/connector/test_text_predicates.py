@@ -192,7 +192,7 @@ def test_what_no_scan_can_answer_is_refused(spark: SparkSession, table: str) -> 
         f"{select} lance_match(title, 'red') OR id > 100 + rand()": "is answered by scans of Lance tables only",
         f"SELECT lance_match(title, 'red') FROM {table}": "in WHERE or in ON of a join",
         f"SELECT a.id FROM {table} a LEFT JOIN {table} b ON lance_match(a.title, 'red')": "in ON of a join for a side",
-        f"SELECT a.id FROM {table} a JOIN {table} b ON lance_match(a.title, 'red') OR a.id = 1": "by itself or in AND",
+        f"SELECT a.id FROM {table} a JOIN {table} b ON lance_match(a.title, 'red') OR a.id = b.id": "OR and NOT",
         f"SELECT id FROM (TABLE {table} UNION ALL TABLE {table}) WHERE lance_match(title, 'a')": "of one Lance table",
         f"DELETE FROM {table} WHERE lance_match(title, 'red')": "choose the rows by their keys",
         f"UPDATE {table} SET body = 'x' WHERE lance_match(title, 'red')": "choose the rows by their keys",
