@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -138,6 +139,27 @@ def test_functions_may_be_a_part_of_any_condition(
     expected = spark.createDataFrame(known, "id BIGINT, b BOOLEAN").where(equivalent)
     found = spark.table(table).where(condition)
     assert sorted(row.id for row in found.collect()) == sorted(row.id for row in expected.collect())
+
+
+def test_functions_may_be_a_part_of_any_expression(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    path = f"lance.`{tmp_path / 'copy'}`"
+    spark.sql(f"CREATE TABLE {path} (id INT, j VARIANT) USING lance TBLPROPERTIES ('j.lance.json' = 'true')")
+    values = "(1, 'true'), (2, 'false'), (3, 'null'), (4, 'true')"
+    spark.sql(f"INSERT INTO {path} SELECT id, parse_json(concat('{{\"a\":', j, '}}')) FROM VALUES {values} AS v(id, j)")
+    both = "json_get_bool(j, 'a') AND id > 1"
+    for query, rows in {
+        f"SELECT {both}, count(*) FROM {path} GROUP BY 1 ORDER BY 2, 1": [(None, 1), (True, 1), (False, 2)],
+        f"SELECT sum(CASE WHEN {both} THEN id END) FROM {path}": [(4,)],
+        f"SELECT id FROM {path} ORDER BY {both}, id DESC LIMIT 2": [(3,), (2,)],
+        f"SELECT t.id FROM {path} t JOIN {path} u ON (t.id = u.id AND coalesce(NOT json_get_bool(t.j, 'a'), true))": [
+            (2,),
+            (3,),
+        ],
+    }.items():
+        assert sorted(map(tuple, spark.sql(query).collect()), key=str) == sorted(rows, key=str), query
+    spark.sql(f"DELETE FROM {path} WHERE ({both}) IS NULL")
+    spark.sql(f"DELETE FROM {path} WHERE NOT json_get_bool(j, 'a') AND id > 1")
+    assert sorted(row.id for row in spark.table(path).collect()) == [1, 4]
 
 
 def test_index_of_a_path_is_asked(spark: SparkSession, table: str) -> None:

@@ -7,6 +7,7 @@ import io.lancespark.functions.LanceJsonFunctions;
 import io.lancespark.functions.LanceTextFunctions;
 import io.lancespark.optimizer.LanceArrayConditions;
 import io.lancespark.optimizer.LanceFoundRowsStrategy;
+import io.lancespark.optimizer.LanceFunctionTerms;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
@@ -101,6 +102,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new LanceArrayConditions();
+          }
+        });
+    extensions.injectOptimizerRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceFunctionTerms();
           }
         });
     extensions.injectPreCBORule(

@@ -1,0 +1,87 @@
+package io.lancespark.optimizer;
+
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Makes {@code f(x) = TRUE} of functions of a catalog that are terms of AND, OR or NOT inside of other expressions.
+ *
+ * <p>Spark's translation of such expressions for sources asserts that the terms are predicates, and functions are none.
+ * The terms of a whole condition it translates in another way, so functions stay there what they are.
+ */
+public final class LanceFunctionTerms extends Rule<LogicalPlan> {
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return (LogicalPlan) plan.transformDown(new Cases<LogicalPlan>() {
+      @Override
+      protected LogicalPlan of(LogicalPlan node) {
+        // What rows are grouped by is no condition, and is in what they are aggregated to again.
+        boolean isCondition = !(node instanceof Aggregate);
+        LogicalPlan changed = (LogicalPlan) node.mapExpressions(new AbstractFunction1<Expression, Expression>() {
+          @Override
+          public Expression apply(Expression expression) {
+            return isCondition ? condition(expression) : replaced(expression, LanceFunctionTerms::inside);
+          }
+        });
+        return changed.fastEquals(node) ? null : changed;
+      }
+    });
+  }
+
+  private static Expression condition(Expression expression) {
+    if (expression instanceof And and) {
+      return new And(condition(and.left()), condition(and.right()));
+    }
+    if (expression instanceof Or or) {
+      return new Or(condition(or.left()), condition(or.right()));
+    }
+    return expression instanceof Not not
+        ? new Not(condition(not.child()))
+        : replaced(expression, LanceFunctionTerms::inside);
+  }
+
+  /** AND, OR or NOT with comparisons in the place of functions; null for other expressions, and without a function. */
+  private static Expression inside(Expression expression) {
+    if (expression instanceof And and && (isFunction(and.left()) || isFunction(and.right()))) {
+      return new And(predicate(and.left()), predicate(and.right()));
+    }
+    if (expression instanceof Or or && (isFunction(or.left()) || isFunction(or.right()))) {
+      return new Or(predicate(or.left()), predicate(or.right()));
+    }
+    return expression instanceof Not not && isFunction(not.child()) ? new Not(predicate(not.child())) : null;
+  }
+
+  private static boolean isFunction(Expression expression) {
+    return expression instanceof ApplyFunctionExpression;
+  }
+
+  private static Expression predicate(Expression expression) {
+    return isFunction(expression) ? new EqualTo(expression, Literal.TrueLiteral()) : expression;
+  }
+
+  /** An expression with others in the place of those of its parts for which {@code replace} does not return null. */
+  static Expression replaced(Expression whole, UnaryOperator<Expression> replace) {
+    return (Expression) whole.transformDown(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression expression) {
+        return replace.apply(expression) != null;
+      }
+
+      @Override
+      public Expression apply(Expression expression) {
+        return replace.apply(expression);
+      }
+    });
+  }
+}
