@@ -96,11 +96,13 @@ def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: 
     if not field.children:
         if pa.types.is_null(to_arrow_type(field)):
             return NullRows(sum([page.num_rows for page in columns[field.id].pages]))
-        constant = ConstantRows.of(columns[field.id], to_arrow_type(field))
-        if constant is not None:
-            return constant
         of_column = columns[field.id], to_arrow_type(field), data
-        found = SingleRows.of(*of_column) or StringRows.of(*of_column) or DictionaryRows.of(*of_column)
+        found = (
+            SingleRows.of(*of_column)
+            or ConstantRows.of(*of_column[:2])
+            or StringRows.of(*of_column)
+            or DictionaryRows.of(*of_column)
+        )
         if found is not None:
             return found
     return FieldRows.of(field, columns, data) or ZippedLists.of(field, columns, data)

@@ -82,6 +82,9 @@ class LocalStore:
         return self._uri
 
     def read(self, path: str) -> pa.Buffer:
+        data = self._read_small(path, None)
+        if data is not None:
+            return data
         with READS.reading(1) as whole, self._opened(path) as (descriptor, status):
             whole.num_bytes = status.st_size
             if status.st_size <= _COPIED_BYTES:
@@ -95,8 +98,8 @@ class LocalStore:
                 return data
         return self.read_ranges(path, [byte_range])[0]
 
-    def _read_small(self, path: str, wanted: ByteRange) -> pa.Buffer | None:
-        """A copy of a range of an object; None if it does not have the range, or is no file."""
+    def _read_small(self, path: str, wanted: ByteRange | None) -> pa.Buffer | None:
+        """A copy of a range of an object, or of a small object; None if it does not have the range, or is no file."""
         start = time.perf_counter()
         file = self._file(path)
         try:
@@ -105,14 +108,21 @@ class LocalStore:
             # The general way explains it.
             return None
         try:
+            if wanted is None:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > _SMALL_BYTES:
+                    return None
+                wanted = ByteRange(0, status.st_size)
             data = pa.allocate_buffer(wanted.length)
             count = os.preadv(descriptor, [data], wanted.start)
         except OSError:
             return None
         finally:
             os.close(descriptor)
+        if count != wanted.length:
+            return None
         READS.add(1, count, time.perf_counter() - start)
-        return data if count == wanted.length else None
+        return data
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         start = time.perf_counter()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -342,7 +343,7 @@ class _VersionIndexes:
         are_whole = len(segments) == sum([segment is not None for _, segment in self._on(field_ids)])
         return outline if scan.shape is None or not are_whole else self._outlines(*key, lambda: outline)
 
-    def segments(self, field_ids: Set[int]) -> list[Segment]:
+    def segments(self, field_ids: Iterable[int]) -> list[Segment]:
         """The segments on some fields that can be searched; there is a warning for each that is damaged."""
         found = []
         for index, segment in self._on(field_ids):
@@ -352,17 +353,25 @@ class _VersionIndexes:
                 warn_unused(index.name, index.uuid, segment)
         return found
 
-    def _on(self, field_ids: Set[int]) -> Iterator[tuple[IndexMetadata, Segment | LanceError | None]]:
-        for place, index in enumerate(self._indexes):
-            if index.is_system or field_ids.isdisjoint(index.message.fields):
-                continue
+    def _on(self, field_ids: Iterable[int]) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
+        places = sorted({place for field_id in field_ids for place in self._places.get(field_id, ())})
+        for place in places:
             if place not in self._segments:
-                self._segments[place] = _segment(index, self._bases)
-            yield index, self._segments[place]
+                self._segments[place] = _segment(self._indexes[place], self._bases)
+        return [(self._indexes[place], self._segments[place]) for place in places]
+
+    @cached_property
+    def _places(self) -> dict[int, list[int]]:
+        """The places of the indexes on each field."""
+        found: dict[int, list[int]] = {}
+        for place, index in enumerate(self._indexes):
+            for field_id in () if index.is_system else index.message.fields:
+                found.setdefault(field_id, []).append(place)
+        return found
 
     def _usable(self, field_id: int) -> list[Segment]:
         """The segments on a field that can be searched."""
-        return [segment for _, segment in self._on({field_id}) if isinstance(segment, Segment)]
+        return [segment for _, segment in self._on((field_id,)) if isinstance(segment, Segment)]
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
