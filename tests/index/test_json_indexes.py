@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import lance
@@ -13,6 +14,9 @@ from lance.indices import IndexConfig
 import lance_spark
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.json_path.jsonb import scalar_at
+from lance_spark.partitioned.dataset import create_partitioned_dataset
+from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.transforms.identity import Identity
 from tests.index.comparisons import ID, ids
 
 INDEXES = {"a": ("$.a", "btree"), "c": ("$.b.c", "bitmap"), "f": ("$.f", "zonemap"), "t": ("t", "bitmap")}
@@ -176,12 +180,42 @@ def test_later_rows_have_values_of_other_types(tmp_path: Path, builder: str, tar
 
     check_expected()
     with pytest.raises(InvalidInputError, match="several types"):
-        lance_spark.open(uri).optimize_indices()
+        lance_spark.open(uri).optimize_indices("i")
     lance_spark.open(uri).delete("id > 99")
     expected = {condition: [id_ for id_ in found if id_ < 100] for condition, found in expected.items()}
     lance_spark.open(uri).compact().optimize_indices()
     check_expected()
     assert warnings == []
+
+
+@pytest.mark.parametrize("clause", [None, "p"], ids=["plain", "partitioned"])
+def test_other_indexes_are_optimized(tmp_path: Path, clause: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    def rows(first: int, value: object) -> pa.Table:
+        table = json_rows(first, [value] * 4)
+        return table.append_column("p", pa.array([first] * 4)) if clause else table
+
+    def write_rows(table: pa.Table, mode: str) -> None:
+        if clause is None:
+            lance_spark.write(table, str(tmp_path / "t"), mode=mode)
+        elif mode == "create":
+            create_partitioned_dataset(
+                str(tmp_path / "t"), table.schema, [PartitionBy(clause, (clause,), Identity())]
+            ).append(table)
+        else:
+            lance_spark.open(str(tmp_path / "t")).append(table)
+
+    write_rows(rows(0, 3), "create")
+    dataset = lance_spark.open(str(tmp_path / "t"))
+    dataset = dataset.create_scalar_index("j", "json", "i", path='$.p[1]."a b"', target_index_type="btree")
+    dataset.create_scalar_index(ID, "btree", "by_id")
+    write_rows(rows(0, 5), "append")
+    write_rows(pa.concat_tables([rows(0, "x"), rows(0, 3)]), "append")
+    with caplog.at_level(logging.WARNING):
+        dataset = lance_spark.open(str(tmp_path / "t")).optimize_indices()
+    assert "index i is not optimized" in caplog.text
+    assert dataset.index_statistics("by_id")["num_unindexed_rows"] == 0
+    assert dataset.index_statistics("i")["num_unindexed_rows"] > 0
+    assert dataset.count_rows("json_get_int(j, '$.p[1].\"a b\"') = 3") == 8
 
 
 def test_values_are_those_of_the_document(tmp_path: Path) -> None:

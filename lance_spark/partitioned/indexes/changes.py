@@ -8,6 +8,7 @@ index is over, for when no partition has it any more.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
@@ -273,11 +274,11 @@ def _optimized(
             column = quoted(definition.column)
             kind = definition.builder.index_type.type_name
             parameters = definition.builder.parameters
-            create_index(location, column, kind, name, replace=True, parameters=parameters, options=options)
-    own = OptimizeOptions(
-        tuple(name for name in wanted if name in present), optimize.num_indices_to_merge, optimize.retrain
-    )
-    return optimize_indices(location, own, options) if own.names else location.newest()
+            with optimize.passing_unfit(name):
+                create_index(location, column, kind, name, replace=True, parameters=parameters, options=options)
+    if optimize.names is not None:
+        optimize = replace(optimize, names=tuple(name for name in wanted if name in present))
+    return location.newest() if optimize.names == () else optimize_indices(location, optimize, options)
 
 
 def _needs(item: PartitionVersion, optimize: OptimizeOptions, wanted: Mapping[str, IndexDefinition]) -> bool:

@@ -136,7 +136,8 @@ class IndexVerbs(ABC):
         """The newest version of the branch with indexes that cover all rows; it itself if they do already.
 
         Args:
-            names: of the indexes; None for all that this release can build.
+            names: of the indexes; None for all that this release can build. Of these, one over a JSON path at which
+                values have several types by now stays as it is, with a warning, and rows that it lacks are scanned.
             num_indices_to_merge: how many of the newest segments of an index are merged with the rows that no segment
                 covers; 0 gives these rows a segment of their own, which costs least. None is 1.
             retrain: builds the indexes from the data again.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError, UnsupportedFeatureError
@@ -40,7 +41,8 @@ class OptimizeOptions:
     """How far indexes are optimized.
 
     Attributes:
-        names: of the indexes; None for all that this release builds.
+        names: of the indexes; None for all that this release builds. Of these, one whose column has come to hold values
+            that it cannot have stays as it is, with a warning.
         num_indices_to_merge: how many of the newest segments of an index are merged with the rows that it does not
             cover; 0 gives these rows a segment of their own. 1 does so too for text indexes, whose segments are
             merged by indexing their rows again.
@@ -54,6 +56,16 @@ class OptimizeOptions:
     def __post_init__(self) -> None:
         if self.num_indices_to_merge < 0:
             raise InvalidInputError(f"{self.num_indices_to_merge} segments cannot be merged")
+
+    @contextmanager
+    def passing_unfit(self, name: str) -> Iterator[None]:
+        """Logs, for an index that was not named, that it cannot be built over the values that its column has now."""
+        try:
+            yield
+        except InvalidInputError as error:
+            if self.names is not None:
+                raise
+            _LOGGER.warning("index %s is not optimized, rows that it lacks are scanned: %s", name, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +108,9 @@ def optimize_indices(
             for definition, segments in _chosen(table, base, optimize.names):
                 plan = _planned(table, base, definition, segments, optimize)
                 if plan is not None:
-                    made.append(_written(table, base, definition, segments, plan))
-                    replaced.update(plan.replaced)
+                    with optimize.passing_unfit(definition.name):
+                        made.append(_written(table, base, definition, segments, plan))
+                        replaced.update(plan.replaced)
             return commit_optimized(table, base, made, replaced, options)
 
     policy = options.policy if options else None
