@@ -56,7 +56,7 @@ soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `
 		$(BIN)/python -m pytest --timeout=0 -s tests/table/test_races.py tests/table/test_kills.py tests/table/test_histories.py \
 		tests/table/test_mixed_histories.py tests/table/commits/test_conflict_chains.py tests/table/test_two_libraries.py \
 		tests/table/blobs/test_blob_histories.py tests/partitioned/test_histories.py tests/partitioned/test_faults.py tests/interop/test_corruption.py \
-		tests/index/test_index_histories.py tests/index/test_deferred_compaction.py tests/index/test_index_lifecycle.py tests/index/test_build_conflicts.py \
+		tests/index/test_index_histories.py tests/index/test_deferred_compaction.py tests/index/test_index_lifecycle.py tests/index/test_build_conflicts.py tests/index/test_index_faults.py \
 		tests/search/test_text_histories.py tests/table/vector_search/test_index_histories.py
 	LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_STREAM_KILLS=$${LANCE_STREAM_KILLS:-100} \
 		$(BIN)/python -m pytest --timeout=0 -s \
