@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import lance_spark
-from tests.connector.test_streaming_source import batches
+from tests.connector.streams import batches
 
 COLUMNS = (
     "k INT, c CHAR(5), v VARCHAR(3), s STRUCT<x: VARCHAR(2), y: INT>, a ARRAY<CHAR(2)>, m MAP<VARCHAR(2), VARCHAR(3)>"
