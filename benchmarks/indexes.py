@@ -3,9 +3,10 @@
     taskset -c 0 python benchmarks/indexes.py [rows]
 
 The table has four fragments. Each figure is the least of several runs in this process; builds run once to warm up.
-Lookups ask a new dataset for the rows while the cache of the process is empty (cold), a new dataset with what the cache
-holds (new), the same dataset again (warm), and the same dataset with other constants each time (other), by turns with
-the reference. Its datasets hold their own caches, so that a new one is cold.
+Lookups ask a new dataset for the rows while the cache of the process is empty (cold; what descriptions of columns and
+schemas were parsed to is kept by their bytes), a new dataset with what the cache holds (new), the same dataset again
+(warm), and the same dataset with other constants each time (other), by turns with the reference. Its datasets hold
+their own caches, so that a new one is cold.
 """
 
 from __future__ import annotations
