@@ -305,6 +305,38 @@ def _ids(numbers: Iterable[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+class _FieldSegments:
+    """The segments of a version by field. The rows of the version refer to it too, but it refers to neither."""
+
+    def __init__(self, indexes: Sequence[IndexMetadata], bases: Bases) -> None:
+        self._indexes = indexes
+        self._bases = bases
+        self._segments: dict[int, Segment | LanceError | None] = {}
+
+    def on(self, field_ids: Iterable[int]) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
+        """The indexes on some fields, with their segments; an error if one is damaged, None if this release does not
+        search it.
+        """
+        places = sorted({place for field_id in field_ids for place in self._places.get(field_id, ())})
+        for place in places:
+            if place not in self._segments:
+                self._segments[place] = _segment(self._indexes[place], self._bases)
+        return [(self._indexes[place], self._segments[place]) for place in places]
+
+    @cached_property
+    def _places(self) -> dict[int, list[int]]:
+        """The places of the indexes on each field."""
+        found: dict[int, list[int]] = {}
+        for place, index in enumerate(self._indexes):
+            for field_id in () if index.is_system else index.message.fields:
+                found.setdefault(field_id, []).append(place)
+        return found
+
+    def usable(self, field_id: int) -> list[Segment]:
+        """The segments on a field that can be searched."""
+        return [segment for _, segment in self.on((field_id,)) if isinstance(segment, Segment)]
+
+
 class _VersionIndexes:
     """The indexes of a version, and what is made of them once for all scans.
 
@@ -314,11 +346,10 @@ class _VersionIndexes:
 
     def __init__(self, manifest: Manifest, bases: Bases) -> None:
         self._indexes = parse_indices(manifest.index_section)
+        self._segments = _FieldSegments(self._indexes, bases)
         self._manifest = manifest
         self._bases = bases
         self._rows: TableRows | None = None
-        self._segments: dict[int, Segment | LanceError | None] = {}
-        """By the place of an index its segment; an error if it is damaged, None if this release does not search it."""
         self._outlines: Remembered[Outline] = Remembered(
             most_bytes=_OUTLINE_BYTES, size_of=lambda outline: outline.num_bytes
         )
@@ -340,38 +371,18 @@ class _VersionIndexes:
             return None
         outline = Outline(condition, table, columns)
         # A damaged segment is to be warned of for each scan.
-        are_whole = len(segments) == sum([segment is not None for _, segment in self._on(field_ids)])
+        are_whole = len(segments) == sum([segment is not None for _, segment in self._segments.on(field_ids)])
         return outline if scan.shape is None or not are_whole else self._outlines(*key, lambda: outline)
 
     def segments(self, field_ids: Iterable[int]) -> list[Segment]:
         """The segments on some fields that can be searched; there is a warning for each that is damaged."""
         found = []
-        for index, segment in self._on(field_ids):
+        for index, segment in self._segments.on(field_ids):
             if isinstance(segment, Segment):
                 found.append(segment)
             elif segment is not None:
                 warn_unused(index.name, index.uuid, segment)
         return found
-
-    def _on(self, field_ids: Iterable[int]) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
-        places = sorted({place for field_id in field_ids for place in self._places.get(field_id, ())})
-        for place in places:
-            if place not in self._segments:
-                self._segments[place] = _segment(self._indexes[place], self._bases)
-        return [(self._indexes[place], self._segments[place]) for place in places]
-
-    @cached_property
-    def _places(self) -> dict[int, list[int]]:
-        """The places of the indexes on each field."""
-        found: dict[int, list[int]] = {}
-        for place, index in enumerate(self._indexes):
-            for field_id in () if index.is_system else index.message.fields:
-                found.setdefault(field_id, []).append(place)
-        return found
-
-    def _usable(self, field_id: int) -> list[Segment]:
-        """The segments on a field that can be searched."""
-        return [segment for _, segment in self._on((field_id,)) if isinstance(segment, Segment)]
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
@@ -381,7 +392,7 @@ class _VersionIndexes:
             if reuse_index is None or reuse is not None:
                 self._rows = TableRows(
                     _fragment_rows(self._manifest.fragments),
-                    self._usable,
+                    self._segments.usable,
                     stable_row_ids=self._manifest.has_stable_row_ids,
                     reuse=reuse,
                 )
