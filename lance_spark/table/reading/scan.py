@@ -329,10 +329,7 @@ class Scan:
                 yield from self._decoder.batches(decoded)
 
     def few_rows_at_once(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
-        """`read_offsets`, if the rows can be copied from files in memory; None if they have to be read otherwise.
-
-        Without a filter offsets may be in any order, and repeat.
-        """
+        """`read_offsets`, without a filter also in any order, if files in memory have the rows; None if they do not."""
         try:
             return self._copied(wanted)
         except _OF_ONE_FRAGMENT:
