@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError
 from lance_spark.storage.faults import OPERATIONS, Fault, FaultStore, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.create import create_index
@@ -32,7 +32,7 @@ from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.history_seeds import FIRST_SEED
 from tests.support.row_verbs import update_rows
 from tests.support.table_steps import NO_WAIT, copy_table, newest
-from tests.table.test_faults import MANY, Call, harms_of
+from tests.table.test_faults import MANY, Call, harms_of, run
 
 OPTIONS = CommitOptions(policy=NO_WAIT)
 FAULT_CALLS = int(os.environ.get("LANCE_FAULT_CALLS", "10"))
@@ -148,14 +148,6 @@ def calls_of(change: Change, stable_row_ids: bool) -> list[Call]:
     place = Place(stable_row_ids)
     change.do(place.location(*[Fault(name, Harm.NONE, times=MANY, run=note(name)) for name in OPERATIONS]))
     return made
-
-
-def run(change: Change, location: TableLocation) -> LanceError | None:
-    try:
-        change.do(location)
-    except LanceError as error:
-        return error
-    return None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import lance
 import pytest
@@ -99,7 +100,15 @@ def harms_of(call: Call) -> Iterator[Harm | TableHarm]:
         yield from (Harm.NOT_SENT, Harm.ANSWER_LOST, Harm.SENT_TWICE)
 
 
-def run(step: Step, location: TableLocation) -> LanceError | None:
+class Change(Protocol):
+    """What a writer does."""
+
+    @property
+    def do(self) -> Callable[[TableLocation], object]: ...
+
+
+def run(step: Change, location: TableLocation) -> LanceError | None:
+    """The error of a change, None if it succeeds."""
     try:
         step.do(location)
     except LanceError as error:
