@@ -31,8 +31,9 @@ _CACHED_BYTES = 1 << 16
 """Descriptors up to this size are parsed once for all files with the same bytes."""
 
 _MAX_COLUMNS = 4096
-_columns: dict[tuple[bytes, int, int, FileVersion], tuple[EncodedColumn, int]] = {}
-"""Parsed columns with the end of their last buffer; files that were written together often have equal ones."""
+_columns: dict[tuple[bytes, int, int], tuple[EncodedColumn, int]] = {}
+"""Parsed columns since version 2.1, with the end of their last buffer; files that were written together often have
+equal ones."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -95,7 +96,7 @@ def parse_column(
     """
     if data.size > _CACHED_BYTES or version is FileVersion.V2_0:
         return _parsed_column(data.to_pybytes(), index, num_rows, file_size, file_buffers, read, version)[0]
-    key = (data.to_pybytes(), index, num_rows, version)
+    key = (data.to_pybytes(), index, num_rows)
     known = _columns.get(key)
     if known is not None and known[1] <= file_size:
         return known[0]

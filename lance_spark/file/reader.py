@@ -144,6 +144,16 @@ class FileReader(DataFileReader):
         except CorruptFileError as error:
             raise error.at(path=self.path, root=self._store.uri) from None
 
+    def encoded_leaves(self, fields: Sequence[Field]) -> dict[FieldId, EncodedColumn]:
+        """The metadata of the columns of some top-level fields of the file's own schema.
+
+        Raises:
+            CorruptFileError: the metadata contradicts the format.
+        """
+        numbers = self.columns
+        owners = [owner.id for owner in column_fields(fields, self.version)]
+        return dict(zip(owners, self.encoded_columns_at([numbers[owner] for owner in owners]), strict=True))
+
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         """The columns of `fields` that exist in the file; their metadata is fetched together."""
         wanted = {
@@ -168,8 +178,10 @@ class FileReader(DataFileReader):
             column = self._columns[index] = parse_column(
                 metadata, index, self.num_rows, self.size_bytes, buffers, self._read_buffer, self.version
             )
-            sizes = [buffer.size for page in column.pages for buffer in page.buffers]
-            self._bytes_of_columns += _PAGE_BYTES * len(column.pages) + sum(sizes) // _KEPT_OF_PAGE
+            for page in column.pages:
+                self._bytes_of_columns += _PAGE_BYTES
+                for _, size in page.buffers:
+                    self._bytes_of_columns += size // _KEPT_OF_PAGE
 
     def _read_buffer(self, buffer: EncodedBuffer) -> pa.Buffer:
         return self._read_ranges([ByteRange(*buffer)])[0]

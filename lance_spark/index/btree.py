@@ -35,7 +35,7 @@ from lance_spark.index.btree_pages import (
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
-from lance_spark.index.spans import Span, span_of
+from lance_spark.index.spans import Span, span_of, stored_numbers
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.remembered import Remembered
 
@@ -214,8 +214,8 @@ class BTreeIndex(ScalarIndex):
         lows, highs, null_counts, numbers = file.columns(types)
         require_no_nulls(file, [null_counts, numbers])
         page_rows = file.positive_number("batch_size", _DEFAULT_PAGE_ROWS)
-        lookup = PageLookup(page_rows, num_rows, lows, highs, null_counts.to_numpy().astype(np.int64))
-        if not np.array_equal(numbers.to_numpy(), np.arange(len(numbers))):
+        lookup = PageLookup(page_rows, num_rows, lows, highs, stored_numbers(null_counts).astype(np.int64))
+        if not (stored_numbers(numbers) == np.arange(len(numbers))).all():
             raise file.damaged("the pages are not numbered in order")
         check_pages(file, lookup)
         return lookup, lookup.num_bytes

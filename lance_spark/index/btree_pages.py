@@ -20,6 +20,8 @@ from lance_spark.layouts.base import RowRanges
 
 RowIds = npt.NDArray[np.uint64]
 
+_NO_IDS: RowIds = np.empty(0, np.uint64)
+
 
 @dataclass(frozen=True)
 class PageLookup:
@@ -149,8 +151,8 @@ def load_pages(data: IndexFile, lookup: PageLookup, numbers: Sequence[int], dtyp
         is_first = np.concatenate([[True], starts[1:] != stops[:-1]])
         rows = RowRanges(starts[is_first], stops[np.roll(is_first, -1)])
     values, ids = read_data(data, dtype, rows)
-    all_ids = ids.to_numpy()
-    is_checked = _fit_whole_numbers(lookup, np.array(numbers), bounds, values)
+    all_ids = row_ids(ids)
+    is_checked = _fit_whole_numbers(lookup, numbers, bounds, values)
     found = []
     position = 0
     for page, (start, stop) in zip(numbers, bounds, strict=True):
@@ -169,16 +171,22 @@ def load_entries(data: IndexFile, lookup: PageLookup, dtype: pa.DataType) -> Pag
     """All pages as one, checked. Raises as `load_pages`."""
     values, ids = read_data(data, dtype, None)
     bounds = [lookup.rows_of(page, page + 1) for page in range(lookup.num_pages)]
-    if not _fit_whole_numbers(lookup, np.arange(lookup.num_pages), bounds, values):
+    if not _fit_whole_numbers(lookup, range(lookup.num_pages), bounds, values):
         for page, (start, stop) in enumerate(bounds):
             _check_values(data, lookup, page, page + 1, values.slice(start, stop - start))
-    return Page(values, ids.to_numpy())
+    return Page(values, row_ids(ids))
 
 
 def read_data(data: IndexFile, dtype: pa.DataType, rows: RowRanges | None) -> list[pa.Array]:
     """[values, ids] at some rows of the file of the pages, None for all. Raises as `load_pages`."""
     found = data.columns({"values": dtype, ids_name(data): pa.uint64()}, rows)
     require_no_nulls(data, found[1:])
+    return found
+
+
+def row_ids(ids: pa.Array) -> RowIds:
+    """Row ids, which are not null, without the microseconds that Arrow's own way takes."""
+    found: RowIds = np.frombuffer(ids.buffers()[1], np.uint64, len(ids), 8 * ids.offset) if len(ids) else _NO_IDS
     return found
 
 
@@ -206,9 +214,16 @@ def check_pages(file: IndexFile, lookup: PageLookup) -> None:
         are_valid = _are_valid(lookup.lows, has_low) and _are_valid(lookup.highs, has_high)
     if not are_valid:
         raise file.damaged("a page has bounds that do not fit its nulls")
-    is_ordered = _ascends(lookup.lows, lookup.highs) and _ascends(lookup.highs[:-1], lookup.lows[1:])
-    if not is_ordered:
+    if not _are_in_order(lookup.lows, lookup.highs):
         raise file.damaged("the pages are not in order")
+
+
+def _are_in_order(lows: pa.Array, highs: pa.Array) -> bool:
+    """Whether the bounds of pages ascend, in each page and from page to page."""
+    if is_numbered(lows.type) and not lows.null_count and not highs.null_count:
+        low, high = stored_numbers(lows), stored_numbers(highs)
+        return not (low > high).any() and not (high[:-1] > low[1:]).any()
+    return _ascends(lows, highs) and _ascends(highs[:-1], lows[1:])
 
 
 def _ascends(lower: pa.Array, upper: pa.Array) -> bool:
@@ -233,21 +248,23 @@ def _are_valid(values: pa.Array, expected: npt.NDArray[np.bool_]) -> bool:
 
 
 def _fit_whole_numbers(
-    lookup: PageLookup, numbers: Int64Array, bounds: Sequence[tuple[int, int]], values: pa.Array
+    lookup: PageLookup, numbers: Sequence[int], bounds: Sequence[tuple[int, int]], values: pa.Array
 ) -> bool:
     """Whether the values of ascending pages are known to be whole numbers that fit the lookup file, by one look at all.
 
     Args:
         bounds: the rows [start, stop) of each of the pages.
     """
-    if not pa.types.is_integer(values.type) or values.null_count or lookup.null_counts[numbers].any():
+    if not pa.types.is_integer(values.type) or values.null_count:
         return False
-    own = stored_numbers(values)
-    starts, stops = np.array(bounds, np.int64).T
-    ends = np.cumsum(stops - starts)
-    firsts, lasts = own[ends - (stops - starts)], own[ends - 1]
-    lows, highs = stored_numbers(lookup.lows)[numbers], stored_numbers(lookup.highs)[numbers]
-    return bool((firsts == lows).all() and (lasts == highs).all() and (own[1:] >= own[:-1]).all())
+    own, lows, highs = stored_numbers(values), stored_numbers(lookup.lows), stored_numbers(lookup.highs)
+    null_counts, first = lookup.null_counts, 0
+    for page, (start, stop) in zip(numbers, bounds, strict=True):
+        after = first + stop - start
+        if null_counts[page] or own[first] != lows[page] or own[after - 1] != highs[page]:
+            return False
+        first = after
+    return bool((own[1:] >= own[:-1]).all())
 
 
 def _check_values(data: IndexFile, lookup: PageLookup, first: int, last: int, values: pa.Array) -> None:

@@ -13,10 +13,10 @@ from lance_spark.file.open_file import opened_file
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedPage, RowRanges
+from lance_spark.layouts.checked_values import PLAIN
+from lance_spark.layouts.in_memory.row_runs import run_of_rows
 from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
-from lance_spark.layouts.in_memory.single_rows import SingleRows
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.columns import column_fields
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
@@ -221,12 +221,15 @@ class IndexFile:
         if data is None:
             return None
         found = []
-        for column in self._rows_of(reader, names, data):
+        fields = [self._fields[name] for name in names]
+        encoded = reader.encoded_leaves(fields)
+        for field in fields:
             array = None
-            if is_run and isinstance(column, SingleRows):
-                array = column.side_by_side(data, int(wanted.starts[0]), num_rows)
-            if array is None and column is not None and num_rows <= _SINGLE_ROWS:
-                array = column.of_rows(data, wanted.indices())
+            if is_run and not field.children:
+                array = run_of_rows(encoded[field.id], to_arrow_type(field), data, int(wanted.starts[0]), num_rows)
+            if array is None and num_rows <= _SINGLE_ROWS:
+                (column,) = self._rows_of(reader, [field.name], data)
+                array = None if column is None else column.of_rows(data, wanted.indices())
             if array is None:
                 return None
             found.append(array)
@@ -234,15 +237,11 @@ class IndexFile:
 
     def _rows_of(self, reader: FileReader, names: Sequence[str], data: pa.Buffer) -> list[RowsOfField | None]:
         """Some columns of the mapped file `data`, which are kept; None for those that cannot be copied."""
-        missing = tuple([self._fields[name] for name in names if name not in self._single_rows])
+        missing = [self._fields[name] for name in names if name not in self._single_rows]
         if missing:
-            numbers = reader.columns
-            held = [leaf.id for leaf in column_fields(missing, reader.version) if leaf.id in numbers]
-            columns = reader.encoded_columns_at([numbers[leaf] for leaf in held])
-            encoded = dict(zip(held, columns, strict=True))
+            encoded = reader.encoded_leaves(missing)
             for field in missing:
-                are_held = encoded.keys() >= {leaf.id for leaf in column_fields((field,), reader.version)}
-                self._single_rows[field.name] = rows_of_field(field, encoded, data) if are_held else None
+                self._single_rows[field.name] = rows_of_field(field, encoded, data)
         return [self._single_rows[name] for name in names]
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
@@ -328,6 +327,8 @@ def combined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _validated(array: pa.Array | pa.ChunkedArray, path: str) -> None:
+    if array.type.id in PLAIN:
+        return
     try:
         array.validate(full=True)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:

@@ -21,7 +21,8 @@ from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, Search
 from lance_spark.index.bounds import Bounds, matching_bounds
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
 from lance_spark.index.shapes import is_range_condition
-from lance_spark.index.zones import ZoneRows, search_nulls
+from lance_spark.index.spans import stored_numbers
+from lance_spark.index.zones import ZONE_TYPES, ZoneRows, search_nulls
 
 ZONE_FILE = "zonemap.lance"
 
@@ -89,7 +90,8 @@ class ZoneMapIndex(ScalarIndex):
         """bool[n]: which zones are of covered fragments. The zones of a file are checked once."""
         if self._checked is None or self._checked[0] is not rows:
             rows.check(file, self._coverage)
-            self._checked = (rows, np.isin(rows.fragment_ids, list(self._coverage.fragment_rows)))
+            covered = self._coverage.fragment_rows
+            self._checked = (rows, np.array([id_ in covered for id_ in rows.fragment_ids.tolist()], np.bool_))
         return self._checked[1]
 
     def _zones(self, file: IndexFile, dtype: pa.DataType) -> _ZoneMap:
@@ -101,12 +103,11 @@ class ZoneMapIndex(ScalarIndex):
 
 
 def _load(file: IndexFile, dtype: pa.DataType) -> tuple[_ZoneMap, int]:
-    lows, highs, null_counts, nan_counts = file.columns(
-        {"min": dtype, "max": dtype, "null_count": pa.uint32(), "nan_count": pa.uint32()}
-    )
+    types = {"min": dtype, "max": dtype, "null_count": pa.uint32(), "nan_count": pa.uint32(), **ZONE_TYPES}
+    lows, highs, null_counts, nan_counts, *rows = file.columns(types)
     require_no_nulls(file, [null_counts, nan_counts])
-    counts = (null_counts.to_numpy().astype(np.int64), nan_counts.to_numpy().astype(np.int64))
-    zones = _ZoneMap(ZoneRows.of(file), lows, highs, *counts)
+    counts = [stored_numbers(column).astype(np.int64) for column in (null_counts, nan_counts)]
+    zones = _ZoneMap(ZoneRows.of(file, rows), lows, highs, *counts)
     if bool(np.any(zones.null_counts + zones.nan_counts > zones.rows.lengths)):
         raise file.damaged("a zone has more nulls and NaN than rows")
     return zones, zones.num_bytes

@@ -6,7 +6,7 @@ deleted when the index was built.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +19,12 @@ from lance_spark.index.base import Coverage, Predicate, SearchResult
 from lance_spark.index.files import IndexFile, require_no_nulls
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import null_test
+from lance_spark.index.spans import stored_numbers
 
 NULL_BITMAP = "null_bitmap"
-_TYPES = {"fragment_id": pa.uint64(), "zone_start": pa.uint64(), "zone_length": pa.uint64()}
+ZONE_TYPES = {"fragment_id": pa.uint64(), "zone_start": pa.uint64(), "zone_length": pa.uint64()}
+"""The columns of the rows of zones."""
+
 _MAX_OFFSET = 1 << 32
 
 
@@ -34,15 +37,18 @@ class ZoneRows:
     lengths: Int64Array
 
     @classmethod
-    def of(cls, file: IndexFile) -> ZoneRows:
+    def of(cls, file: IndexFile, columns: Sequence[pa.Array] | None = None) -> ZoneRows:
         """The zones of an index file.
+
+        Args:
+            columns: those of `ZONE_TYPES`, if they are read already.
 
         Raises:
             CorruptFileError: a zone has no rows, or leaves the range of row addresses.
         """
-        columns = file.columns(_TYPES)
+        columns = file.columns(ZONE_TYPES) if columns is None else columns
         require_no_nulls(file, columns)
-        numbers = [column.to_numpy() for column in columns]
+        numbers = [stored_numbers(column) for column in columns]
         if any(len(column) and int(column.max()) > _MAX_OFFSET for column in numbers):
             raise file.damaged("a zone leaves the range of row addresses")
         fragment_ids, starts, lengths = (column.astype(np.int64) for column in numbers)

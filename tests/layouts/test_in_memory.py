@@ -12,11 +12,17 @@ import pytest
 from lance_spark.errors import LanceError
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
+from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.in_memory.columns import InMemoryFields
+from lance_spark.layouts.in_memory.row_runs import run_of_rows
+from lance_spark.layouts.mini_block.layout import MiniBlockLayout
+from lance_spark.layouts.registry import parse_page
+from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.storage import open_store
 from tests.file.reference_files import open_file, write
 from tests.support.guarded_memory import allocate_guarded, guarded
+from tests.support.written_files import write_file
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 NUM_ROWS = 30_011
@@ -110,6 +116,57 @@ def test_values_are_those_that_were_written(
     assert has_dictionary or num_found >= len(_selections(NUM_ROWS)) - (2 if "nulls" in name or "bool" in name else 1)
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("name", list(COLUMNS))
+def test_rows_side_by_side_without_tables(
+    name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = COLUMNS[name]
+    file = write(tmp_path / "x.lance", pa.table({"x": values}), version, max_page_bytes=40_000)
+    content = guarded((tmp_path / "x.lance").read_bytes())
+    [column] = file.encoded_columns()
+    monkeypatch.setattr(pa, "allocate_buffer", allocate_guarded)
+    runs = [
+        (0, NUM_ROWS),
+        (0, 1),
+        (NUM_ROWS - 1, NUM_ROWS),
+        (1023, 1025),
+        (1024, 2048),
+        (9_000, 21_000),
+        (29_999, 30_011),
+    ]
+    found = [run_of_rows(column, values.type, content, start, stop - start) for start, stop in runs]
+    for (start, stop), array in zip(runs, found, strict=True):
+        if array is not None:
+            array.validate(full=True)
+            assert array.equals(values.slice(start, stop - start))
+    # Bits, values that can be null, and vectors of whole pages are left to other ways.
+    # So are dictionaries that are compressed.
+    is_left = "bool" in name or "nulls" in name or name == "vectors" or name in WITH_DICTIONARY
+    assert is_left or None not in found
+    assert run_of_rows(column, values.type, content, NUM_ROWS - 5, 6) is None
+
+
+@pytest.mark.parametrize("num_pages", [1, 3])
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_rows_side_by_side_of_small_dictionaries(num_pages: int, in_runs: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    chosen = np.tile(np.repeat([0, 1], [30, 1]), 4) if in_runs else rng.integers(0, 7, 124)
+    pages = [pa.table({"x": rng.integers(2**60, 2**62, 7)[chosen]}) for _ in range(num_pages)]
+    # The reference compresses all dictionaries.
+    path, _ = write_file(tmp_path, pages[0], "2.2", page_bytes=992, batches=pages)
+    content = guarded(path.read_bytes())
+    [column] = open_file(path).encoded_columns()
+    layouts = [parse_page(page.type_url, page.message) for page in column.pages]
+    assert len(layouts) == num_pages
+    assert all(isinstance(layout, MiniBlockLayout) and layout.dictionary is not None for layout in layouts)
+    values = pa.concat_tables(pages)["x"].combine_chunks()
+    for start, stop in ((0, len(values)), (5, 6), (len(values) // 3, len(values) - 7)):
+        found = run_of_rows(column, values.type, content, start, stop - start)
+        assert found is not None
+        assert found.equals(values.slice(start, stop - start))
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_columns_of_other_kinds_beside_them(version: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
@@ -151,7 +208,7 @@ def test_pages_of_any_length(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "name",
-    ["bool", "bool, nulls", "uint64 of 21 bits, nulls", "wide", "vectors", "time", "runs of uint16"],
+    ["bool", "bool, nulls", "uint64 of 21 bits, nulls", "wide", "vectors", "time", "runs of uint16", "runs of uint64"],
 )
 def test_damaged_files_are_left_to_the_general_way(
     name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -194,14 +251,29 @@ def _refused(content: bytes, name: str) -> int:
     refused = 0
     for rows in _selections(5000)[1:]:
         found = _in_memory(file, guarded(content), rows)
+        run = _run(file, guarded(content), rows)
         try:
             [general] = file._run(reader(rows))
         except LanceError:
             general = None
         if found is not None and general is not None:
             assert _same_bits(found, general)
+        if run is not None and general is not None:
+            assert _same_bits(run, general)
         refused += found is None and general is None
     return refused
+
+
+def _run(file: FileReader, content: pa.Buffer, rows: RowRanges) -> pa.ChunkedArray | None:
+    if rows.num_ranges > 1 or file.version is FileVersion.V2_0:
+        return None
+    [field] = file.schema.fields
+    try:
+        column = file.encoded_leaves([field])[field.id]
+    except LanceError:
+        return None
+    found = run_of_rows(column, to_arrow_type(field), content, int(rows.starts[0]), rows.num_rows)
+    return None if found is None else pa.chunked_array([found])
 
 
 def _same_bits(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
+from lance_spark.kernels.layouts.mini_block import chunk_of_word
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS
 from lance_spark.kernels.takes import out_of_line_value, packed_value
 from lance_spark.kernels.words import read_word, write_word
@@ -361,6 +362,24 @@ def _runs_of_range(chunk, size, size_bytes, place, wanted, width, target):
     return np.int64(-1)
 
 
+@inlined
+def _copy_of_chunk(kind, start, size, count, size_bytes, place, wanted, width, target, block):
+    """Copies `wanted` of the `count` values of a chunk without levels from number `place` on; 0, -1 if it contradicts
+    itself, or is of another kind than PACKED, FLAT and RUNS.
+    """
+    if kind == RUNS:
+        return _runs_of_range(start, size, size_bytes, place, wanted, width, target) if width <= 8 else np.int64(-1)
+    source, num_bytes = values_of_chunk(start, size, count, size_bytes)
+    if kind == PACKED:
+        if count > BLOCK_VALUES:
+            return np.int64(-1)
+        return _unpacked_range(source, num_bytes, place, wanted, width, target, block)
+    if kind != FLAT or num_bytes < 0 or count > num_bytes // width:
+        return np.int64(-1)
+    copy_bytes(target, source + place * width, wanted * width)
+    return np.int64(0)
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, width, values, block):
     """Copies the values of rows side by side, of pages that are packed, flat, bare, or have runs or one value, and no
@@ -396,22 +415,69 @@ def copy_range(data, pages, num_pages, chunks, num_chunks, first, num_rows, widt
         target = values + taken * width
         if kind == BARE and size_bytes == NO_VALIDITY:
             copy_bytes(target, start + place * width, wanted * width)
-        elif kind in (PACKED, FLAT) and of_page[2 * num_pages + page] == NO_LEVELS:
-            source, num_bytes = values_of_chunk(start, size, count, size_bytes)
-            if kind == FLAT:
-                if num_bytes < 0 or count > num_bytes // width:
-                    return np.int64(-1)
-                copy_bytes(target, source + place * width, wanted * width)
-            elif count > BLOCK_VALUES or _unpacked_range(source, num_bytes, place, wanted, width, target, block) < 0:
-                return np.int64(-1)
-        elif kind == RUNS and width <= 8 and of_page[2 * num_pages + page] == NO_LEVELS:
-            if _runs_of_range(start, size, size_bytes, place, wanted, width, target) < 0:
-                return np.int64(-1)
         elif kind == CONSTANT:
             for i in range(wanted):
                 write_word(target + i * width, width, np.uint64(size_bytes))
         else:
-            return np.int64(-1)
+            is_plain = of_page[2 * num_pages + page] == NO_LEVELS
+            if (
+                not is_plain
+                or _copy_of_chunk(kind, start, size, count, size_bytes, place, wanted, width, target, block) < 0
+            ):
+                return np.int64(-1)
         taken += wanted
         chunk += 1
     return np.int64(0)
+
+
+@kernel("int64(" + ", ".join(["int64"] * 13) + ")")
+def copy_run(
+    data, size, kind, size_bytes, words, words_size, chunks, chunks_size, num_values, first, num_rows, width, out
+):
+    """Copies the values of rows side by side of one page: of mini-blocks without levels, or of one value.
+
+    Args:
+        data, size: the file.
+        kind: PACKED, FLAT, RUNS or CONSTANT.
+        size_bytes: of the sizes in a chunk, and of its word; the value of a page of one.
+        words, words_size, chunks, chunks_size: where both are in the file, and their bytes.
+        num_values: of the page.
+        first: the first row.
+        width: bytes of a value: not 0.
+        out: where the values go, with room for 1024 values behind them.
+
+    Returns:
+        0; -1 if the page has no such rows, is of another kind, or contradicts itself or the file.
+    """
+    if words < 0 or words_size < 0 or words > size - words_size:
+        return np.int64(-1)
+    if chunks < 0 or chunks_size < 0 or chunks > size - chunks_size:
+        return np.int64(-1)
+    if first < 0 or num_rows < 1 or num_rows > num_values - first:
+        return np.int64(-1)
+    if kind == CONSTANT:
+        for i in range(num_rows):
+            write_word(out + i * width, width, np.uint64(size_bytes))
+        return np.int64(0)
+    if size_bytes not in (2, 4):
+        return np.int64(-1)
+    count = words_size // size_bytes
+    start, end = chunks, chunks + chunks_size
+    left = num_values
+    taken = np.int64(0)
+    for i in range(count):
+        word = data + words + i * size_bytes
+        num_bytes, in_chunk = chunk_of_word(word, size_bytes, left, i == count - 1)
+        if in_chunk > left or start + num_bytes > end:
+            return np.int64(-1)
+        place = first + taken - (num_values - left)
+        if taken < num_rows and place < in_chunk:
+            wanted = min(in_chunk - place, num_rows - taken)
+            target, block = out + taken * width, out + num_rows * width
+            at = data + start
+            if _copy_of_chunk(kind, at, num_bytes, in_chunk, size_bytes, place, wanted, width, target, block) < 0:
+                return np.int64(-1)
+            taken += wanted
+        left -= in_chunk
+        start += num_bytes
+    return np.int64(0) if left == 0 and words_size == count * size_bytes else np.int64(-1)

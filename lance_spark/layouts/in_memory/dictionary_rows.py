@@ -6,7 +6,7 @@ The indices are copied as numbers are (`single_rows`); the dictionaries were dec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, EncodedPage, Located, PageLayout
 from lance_spark.layouts.in_memory.columns import MAX_PAGES
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
-from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
+from lance_spark.layouts.in_memory.page_tables import form_of_page, known_forms
+from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows, kind_of_values
 from lance_spark.layouts.leaf.arrays import PageDictionary
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
@@ -167,11 +168,14 @@ def dictionary_of_pages(
 
 
 def _indices(pages: Sequence[EncodedPage], layouts: Sequence[MiniBlockLayout], data: pa.Buffer) -> SingleRows | None:
-    plain_pages = [replace(page, buffers=page.buffers[:_DICTIONARY]) for page in pages]
-    plain_layouts = [replace(layout, dictionary=None, num_dictionary_items=0) for layout in layouts]
     for index_type in INDEX_TYPES:
-        values = FixedWidth.of_type(index_type)
-        found = None if values is None else SingleRows.of_mini_blocks(values, plain_pages, plain_layouts, data)
-        if found is not None:
-            return found
+        values = FixedWidth(index_type, index_type.bit_width)
+        forms = known_forms(
+            [
+                form_of_page(page, layout, kind_of_values(layout.value_compression, values), with_dictionary=True)
+                for page, layout in zip(pages, layouts, strict=True)
+            ]
+        )
+        if forms is not None:
+            return SingleRows.of_forms(values, pages, forms, data)
     return None

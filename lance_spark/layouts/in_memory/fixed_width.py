@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -56,7 +55,7 @@ class FixedWidth:
             return None
         return cls.of(data_type, bits, data_type.list_size if is_list else 1)
 
-    @cached_property
+    @property
     def value_bits(self) -> int:
         """The bits of a value."""
         return self.bits * self.items

@@ -94,14 +94,14 @@ def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: 
         columns: of each of its leaves.
     """
     if not field.children:
-        if pa.types.is_null(to_arrow_type(field)):
-            return NullRows(sum([page.num_rows for page in columns[field.id].pages]))
-        of_column = columns[field.id], to_arrow_type(field), data
+        column, data_type = columns[field.id], to_arrow_type(field)
+        if data_type == pa.null():
+            return NullRows(sum([page.num_rows for page in column.pages]))
         found = (
-            SingleRows.of(*of_column)
-            or ConstantRows.of(*of_column[:2])
-            or StringRows.of(*of_column)
-            or DictionaryRows.of(*of_column)
+            SingleRows.of(column, data_type, data)
+            or ConstantRows.of(column, data_type)
+            or StringRows.of(column, data_type, data)
+            or DictionaryRows.of(column, data_type, data)
         )
         if found is not None:
             return found

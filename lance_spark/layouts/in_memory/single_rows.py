@@ -42,7 +42,7 @@ from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, 
 from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
-from lance_spark.layouts.in_memory.page_tables import chunks_of_pages, form_of_page, table_of_forms
+from lance_spark.layouts.in_memory.page_tables import Form, form_of_page, known_forms, tables_of
 from lance_spark.layouts.leaf.values import EMPTY
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
@@ -90,13 +90,14 @@ class SingleRows:
             return None
         try:
             layouts = [parse_page(page.type_url, page.message) for page in pages]
-            if pa.types.is_fixed_size_list(data_type) and isinstance(layouts[0], FullZipLayout):
-                found = _zipped(values, pages, layouts, data)
-            else:
-                found = cls.of_mini_blocks(values, pages, layouts, data)
+            is_zipped = isinstance(layouts[0], FullZipLayout) and pa.types.is_fixed_size_list(data_type)
+            forms = _zipped_forms(values, pages, layouts) if is_zipped else forms_of_pages(values, pages, layouts)
+            tables = None if forms is None else tables_of(pages, forms, data)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
-        return found if found is not None and int(found.chunks[3, -1]) == column.num_rows else None
+        if tables is None or int(tables.chunks[3, -1]) != column.num_rows:
+            return None
+        return cls(values, data.size, *tables)
 
     @classmethod
     def of_mini_blocks(
@@ -107,16 +108,16 @@ class SingleRows:
         Raises:
             CorruptFileError: a page contradicts the format.
         """
-        table = forms_of_pages(values, pages, layouts)
-        return None if table is None else cls.of_forms(values, pages, table, data)
+        forms = forms_of_pages(values, pages, layouts)
+        return None if forms is None else cls.of_forms(values, pages, forms, data)
 
     @classmethod
     def of_forms(
-        cls, values: FixedWidth, pages: Sequence[EncodedPage], table: Int64Array, data: pa.Buffer
+        cls, values: FixedWidth, pages: Sequence[EncodedPage], forms: Sequence[Form], data: pa.Buffer
     ) -> SingleRows | None:
         """As `of_mini_blocks`, for pages whose `forms_of_pages` are known."""
-        chunks = chunks_of_pages(pages, table, data)
-        return None if chunks is None else cls(values, data.size, table, chunks)
+        tables = tables_of(pages, forms, data)
+        return None if tables is None else cls(values, data.size, *tables)
 
     @classmethod
     def of_bare_pages(cls, values: FixedWidth, pages: Sequence[BarePage], data: pa.Buffer) -> SingleRows | None:
@@ -313,30 +314,30 @@ def control_bytes(page: EncodedPage, dimension: int, width: int) -> int | None:
 
 def forms_of_pages(
     values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout]
-) -> Int64Array | None:
-    """int64[3, n]: the pages as `kernels.layouts.single_rows.copy_values` takes them: those of mini-blocks, and those
-    of one value. None if a page is of another kind, or holds other values than `values`.
+) -> Sequence[Form] | None:
+    """The pages as `kernels.layouts.single_rows.copy_values` takes them: those of mini-blocks, and those of one value.
+    None if a page is of another kind, or holds other values than `values`.
     """
-    return table_of_forms(
-        [
-            (_form if isinstance(layout, MiniBlockLayout) else _constant_form)(values, page, layout)
-            for page, layout in zip(pages, layouts, strict=True)
-        ]
-    )
+    return known_forms([form_of(values, page, layout) for page, layout in zip(pages, layouts, strict=True)])
 
 
-def _zipped(
-    values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout], data: pa.Buffer
-) -> SingleRows | None:
-    """A column of full-zip pages of vectors; None if one of them is of another kind."""
+def form_of(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> Form | None:
+    """As `forms_of_pages`, of one page."""
+    if isinstance(layout, MiniBlockLayout):
+        return form_of_page(page, layout, kind_of_values(layout.value_compression, values))
+    return _constant_form(values, page, layout)
+
+
+def _zipped_forms(
+    values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout]
+) -> Sequence[Form] | None:
+    """As `forms_of_pages`, of full-zip pages of vectors."""
     controls = [control_bytes(page, values.items, values.value_bits // 8) for page in pages]
     known = [control for control in controls if control is not None]
     # Of the levels of a vector alone, 1 is a null; a struct around it has others.
     if len(known) < len(controls) or any(len(getattr(layout, "layers", ())) != 1 for layout in layouts):
         return None
-    of_pages = np.array([(ZIPPED, control, NO_LEVELS) for control in known], np.int64).T.copy()
-    chunks = chunks_of_pages(pages, of_pages, data)
-    return None if chunks is None else SingleRows(values, data.size, of_pages, chunks)
+    return [(ZIPPED, control, NO_LEVELS) for control in known]
 
 
 def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
@@ -351,10 +352,6 @@ def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) ->
     if size not in _WORD_SIZES or len(value) != size or (values.bits == 1 and value not in _BOOLEANS):
         return None
     return CONSTANT, int.from_bytes(value, "little", signed=True), NO_LEVELS
-
-
-def _form(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> tuple[int, int, int] | None:
-    return form_of_page(page, layout, lambda encoding: kind_of_values(encoding, values))
 
 
 def kind_of_values(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:

@@ -31,7 +31,7 @@ from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, EncodedPage, 
 from lance_spark.layouts.constant.layout import ConstantLayout
 from lance_spark.layouts.full_zip.layout import FullZipLayout
 from lance_spark.layouts.in_memory.columns import MAX_PAGES
-from lance_spark.layouts.in_memory.page_tables import Form, are_inside, chunks_of_pages, form_of_page, table_of_forms
+from lance_spark.layouts.in_memory.page_tables import Form, are_inside, form_of_page, known_forms, tables_of
 from lance_spark.layouts.leaf.values import is_variable
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
@@ -80,20 +80,20 @@ class StringRows:
         symbols: dict[bytes, _Bytes] = {}
         try:
             layouts = [parse_page(page.type_url, page.message) for page in pages]
-            table = table_of_forms(
+            forms = known_forms(
                 [_form(page, layout, symbols, data) for page, layout in zip(pages, layouts, strict=True)]
             )
-            chunks = None if table is None else chunks_of_pages(pages, table, data)
+            tables = None if forms is None else tables_of(pages, forms, data)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
-        if table is None or chunks is None or int(chunks[3, -1]) != column.num_rows:
+        if tables is None or int(tables.chunks[3, -1]) != column.num_rows:
             return None
-        found = cls(data_type, data.size, table, chunks, tuple(symbols.values()))
+        found = cls(data_type, data.size, tables.pages, tables.chunks, tuple(symbols.values()))
         encodings = [_general_of(layout) for layout in layouts]
         known = {encoding for encoding in encodings if encoding is not None}
         if not known:
             return found
-        if len(known) > 1 or symbols or found._may_be_null or chunks.shape[1] != len(pages):
+        if len(known) > 1 or symbols or found._may_be_null or tables.chunks.shape[1] != len(pages):
             return None
         return replace(found, general=GeneralPages(known.pop(), np.array([each is not None for each in encodings])))
 
@@ -270,7 +270,7 @@ def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], d
         form = (ZIPPED, layout.control_bytes, page.buffers[_INDEX].position) if width else None
     elif isinstance(layout, MiniBlockLayout):
         width, offset_bits = 0, None
-        form = form_of_page(page, layout, _kind)
+        form = form_of_page(page, layout, _kind(layout.value_compression))
     else:
         return None
     encoding: object = layout.value_compression

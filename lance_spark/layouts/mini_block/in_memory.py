@@ -15,6 +15,7 @@ from lance_spark.kernels.layouts.single_rows import CONSTANT, NO_LEVELS, NULLS, 
 from lance_spark.layouts.base import EncodedPage, PageLayout
 from lance_spark.layouts.in_memory.columns import InMemoryColumn
 from lance_spark.layouts.in_memory.fixed_width import FixedWidth
+from lance_spark.layouts.in_memory.page_tables import Form
 from lance_spark.layouts.in_memory.single_rows import SingleRows, forms_of_pages
 
 _SPARE_VALUES = 1024
@@ -25,7 +26,7 @@ _MAX_WHOLE_BYTES = 64 << 20
 class MiniBlockColumn(InMemoryColumn):
     """See `of`."""
 
-    def __init__(self, values: FixedWidth, pages: Sequence[EncodedPage], forms: Int64Array) -> None:
+    def __init__(self, values: FixedWidth, pages: Sequence[EncodedPage], forms: Sequence[Form]) -> None:
         super().__init__(values, sum([page.num_rows for page in pages]))
         self._pages, self._forms = pages, forms
 
@@ -44,7 +45,7 @@ class MiniBlockColumn(InMemoryColumn):
     @cached_property
     def _page_table(self) -> Int64Array | None:
         """The pages as `decode_mini_blocks` takes them; None if one is of a kind that it does not decode."""
-        kinds, _, levels = self._forms.tolist()
+        kinds, _, levels = zip(*self._forms, strict=True)
         if any(level != NO_LEVELS for level in levels) or any(kind in (RUNS, CONSTANT, NULLS) for kind in kinds):
             return None
         table = [
@@ -62,7 +63,7 @@ class MiniBlockColumn(InMemoryColumn):
             return None
         target = pa.allocate_buffer(num_bytes + _SPARE_VALUES * value_bits // 8)
         num_read = decode_mini_blocks(
-            data.address, data.size, address_of(table), table.shape[1], int(self._forms[1, 0]), num_rows, value_bits,
+            data.address, data.size, address_of(table), table.shape[1], self._forms[0][1], num_rows, value_bits,
             target.address,
         )  # fmt: skip
         if num_read < 0:

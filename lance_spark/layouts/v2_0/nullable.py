@@ -40,7 +40,9 @@ class NoNull:
         return self.values.read(buffers, selection, arrow_type)
 
     def join_key(self, arrow_type: pa.DataType) -> Hashable:
-        return self.values.join_key(arrow_type)
+        # Not the key of the values alone: pages of them without this message are read by another `read_pages`.
+        key = self.values.join_key(arrow_type)
+        return None if key is None else ("no nulls", key)
 
     def read_pages(
         self,
