@@ -233,10 +233,11 @@ class SingleRows:
 
     @cached_property
     def _may_be_null(self) -> bool:
-        kind, second, level_bits = self.pages
-        is_bare = kind == BARE
-        has_levels = np.where(kind == ZIPPED, second > 0, (level_bits != NO_LEVELS) | (kind == NULLS))
-        return bool(np.any(np.where(is_bare, second != NO_VALIDITY, has_levels)))
+        for kind, second, level_bits in zip(*self.pages.tolist(), strict=True):
+            has_levels = second > 0 if kind == ZIPPED else level_bits != NO_LEVELS or kind == NULLS
+            if second != NO_VALIDITY if kind == BARE else has_levels:
+                return True
+        return False
 
 
 class BarePage(NamedTuple):

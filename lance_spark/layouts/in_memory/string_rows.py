@@ -79,17 +79,15 @@ class StringRows:
             return None
         symbols: dict[bytes, _Bytes] = {}
         try:
-            layouts = [parse_page(page.type_url, page.message) for page in pages]
-            forms = known_forms(
-                [_form(page, layout, symbols, data) for page, layout in zip(pages, layouts, strict=True)]
-            )
+            described = [_described(page, parse_page(page.type_url, page.message), symbols, data) for page in pages]
+            forms = known_forms([form for form, _ in described])
             tables = None if forms is None else tables_of(pages, forms, data)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
         if tables is None or int(tables.chunks[3, -1]) != column.num_rows:
             return None
         found = cls(data_type, data.size, tables.pages, tables.chunks, tuple(symbols.values()))
-        encodings = [_general_of(layout) for layout in layouts]
+        encodings = [general for _, general in described]
         known = {encoding for encoding in encodings if encoding is not None}
         if not known:
             return found
@@ -197,9 +195,10 @@ class StringRows:
 
     @cached_property
     def _may_be_null(self) -> bool:
-        kind, size_bytes, level_bits = self.pages[:3]
-        has_levels = np.where(kind == ZIPPED, size_bytes > 0, level_bits != NO_LEVELS)
-        return bool(np.any((kind == NULLS) | (kind == BARE) | has_levels))
+        for kind, size_bytes, level_bits in zip(*self.pages[:3].tolist(), strict=True):
+            if kind in (NULLS, BARE) or (size_bytes > 0 if kind == ZIPPED else level_bits != NO_LEVELS):
+                return True
+        return False
 
 
 class GeneralPages(NamedTuple):
@@ -259,37 +258,39 @@ def _offset_bits(data_type: pa.DataType) -> int:
     return 64 if pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type) else 32
 
 
-def _form(page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], data: pa.Buffer) -> Form | None:
-    """The column of a page in the table of pages; its symbols are added to `symbols`."""
-    if isinstance(layout, ConstantLayout):
-        are_null = layout.inline_value is None and not page.buffers and layout.layers == (RepDefLayer.NULLABLE_ITEM,)
-        return _NULLS if are_null else None
+def _described(
+    page: EncodedPage, layout: PageLayout, symbols: dict[bytes, _Bytes], data: pa.Buffer
+) -> tuple[Form | None, General | None]:
+    """The column of a page in the table of pages, and what each string is compressed with; symbols are added to
+    `symbols`.
+    """
     form: Form | None
-    if isinstance(layout, FullZipLayout):
-        width, offset_bits = _width_of_index(page, layout, data), layout.bits_per_offset
-        form = (ZIPPED, layout.control_bytes, page.buffers[_INDEX].position) if width else None
-    elif isinstance(layout, MiniBlockLayout):
-        width, offset_bits = 0, None
+    encoding: object
+    general, width = None, 0
+    if isinstance(layout, MiniBlockLayout):
+        encoding, offset_bits = layout.value_compression, 0
         form = form_of_page(page, layout, _kind(layout.value_compression))
+    elif isinstance(layout, FullZipLayout):
+        encoding, offset_bits = layout.value_compression, layout.bits_per_offset or 0
+        width = _width_of_index(page, layout, data)
+        form = (ZIPPED, layout.control_bytes, page.buffers[_INDEX].position) if width else None
+        if isinstance(encoding, General):
+            general, encoding = encoding, encoding.values
     else:
-        return None
-    encoding: object = layout.value_compression
-    general = _general_of(layout)
-    if general is not None:
-        encoding = general.values
+        return _nulls_of(page, layout), None
     address = 0
     if isinstance(encoding, Fsst):
         address = address_of_symbols(encoding.symbol_table, symbols)
         encoding = encoding.values
     if form is None or not isinstance(encoding, Variable):
+        return None, None
+    return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, width), general
+
+
+def _nulls_of(page: EncodedPage, layout: PageLayout) -> Form | None:
+    if not isinstance(layout, ConstantLayout) or layout.inline_value is not None or page.buffers:
         return None
-    return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, width)
-
-
-def _general_of(layout: PageLayout) -> General | None:
-    """What each string of a full-zip page is compressed with; None for other pages."""
-    encoding = layout.value_compression if isinstance(layout, FullZipLayout) else None
-    return encoding if isinstance(encoding, General) else None
+    return _NULLS if layout.layers == (RepDefLayer.NULLABLE_ITEM,) else None
 
 
 def _width_of_index(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:
