@@ -271,12 +271,16 @@ def _connected(expr: And | Or, rows: Rows, join: Callable[[Operand, Operand], Op
 
 def can_fail(expr: Expr) -> bool:
     """Whether evaluation may fail on a value, not just on a type."""
-    return any(
-        isinstance(node, (Arithmetic, Negate, TextMatch))
-        or (isinstance(node, Cast) and not node.is_try)
-        or (isinstance(node, Function) and node.name in registry.FALLIBLE)
-        for node in expr.walk()
-    )
+    for node in expr.walk():
+        if isinstance(node, (Arithmetic, Negate, TextMatch, Cast, Function)) and _can_fail(node):
+            return True
+    return False
+
+
+def _can_fail(node: Expr) -> bool:
+    if isinstance(node, Cast):
+        return not node.is_try
+    return not isinstance(node, Function) or node.name in registry.FALLIBLE
 
 
 def _where_open(expr: Expr, rows: Rows, decided: Operand) -> Operand:

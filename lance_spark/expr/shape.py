@@ -91,8 +91,9 @@ class ByShape(Generic[Value]):
         return made
 
 
-def with_constants(like: Value, shared: Collection[str], **others: object) -> Value:
-    """A copy of an object for a filter of the same shape, with what is known of it that no constant changes.
+def copy_with(like: Value, shared: Collection[str], **others: object) -> Value:
+    """A copy of an immutable object with other attributes, such as the constants of a filter of the same shape, in a
+    third of the time of `dataclasses.replace`.
 
     Args:
         shared: attributes that the copy has too, where they are known; it makes others itself.

@@ -199,7 +199,7 @@ class DataFileReader(ABC):
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Reads from the cached end of the file, or from the store."""
         tail_start = self.size_bytes - self._tail.size
-        if all(wanted.start >= tail_start for wanted in ranges):
+        if min([wanted.start for wanted in ranges], default=tail_start) >= tail_start:
             return [self._tail.slice(wanted.start - tail_start, wanted.length) for wanted in ranges]
         outside = [wanted for wanted in ranges if wanted.start < tail_start and wanted.length]
         fetched = iter(self._store.read_ranges(self.path, outside) if outside else ())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -48,17 +49,23 @@ class Footer:
         Raises:
             CorruptFileError: these are not the last bytes of a Lance file.
         """
-        if tail.size < 8 or _END.unpack_from(tail, tail.size - _END.size)[2] != MAGIC:
+        # A file of version 0.1 can be shorter than the footer of the others, of which it has only the end.
+        start = tail.size - FOOTER_BYTES
+        if tail.size < _END.size:
+            found: tuple[Any, ...] = (0, 0, b"")
+        else:
+            found = _FOOTER.unpack_from(tail, start) if start >= 0 else _END.unpack_from(tail, tail.size - _END.size)
+        *places, major, minor, magic = found
+        if magic != MAGIC:
             raise CorruptFileError(
                 f"this is no Lance file, or one that was not finished: it does not end with {MAGIC.decode()}"
             )
-        major, minor, _ = _END.unpack_from(tail, tail.size - _END.size)
         version = FileVersion.from_numbers(major, minor)
         if version is FileVersion.V0_1:
             return cls(0, 0, 0, 0, 0, version, file_size)
-        if tail.size < FOOTER_BYTES:
+        if start < 0:
             raise CorruptFileError(f"a Lance file of {file_size} bytes is shorter than its footer")
-        first, offsets, buffers, num_buffers, num_columns, *_ = _FOOTER.unpack_from(tail, tail.size - FOOTER_BYTES)
+        first, offsets, buffers, num_buffers, num_columns = places
         footer = cls(first, offsets, buffers, num_buffers, num_columns, version, file_size)
         end = file_size - FOOTER_BYTES
         if offsets + num_columns * _ENTRY_BYTES > end or buffers + num_buffers * _ENTRY_BYTES > end:
@@ -82,7 +89,7 @@ class Footer:
 
 
 class OffsetTable:
-    """The (position, size) pairs of one of the two tables, each parsed when it is asked for.
+    """The ranges of one of the two tables, each parsed when it is asked for.
 
     Args:
         data: the bytes of the table from `start` on, which may have others before and behind it.
@@ -102,7 +109,7 @@ class OffsetTable:
     def __len__(self) -> int:
         return self._num_entries
 
-    def __getitem__(self, number: int) -> EncodedBuffer:
+    def __getitem__(self, number: int) -> ByteRange:
         """The range of an entry that must exist.
 
         Raises:
@@ -113,8 +120,8 @@ class OffsetTable:
             raise CorruptFileError(
                 f"{self._what} at {position} with {size} bytes leaves the file of {self._file_size} bytes"
             )
-        return EncodedBuffer(position, size)
+        return ByteRange(position, size)
 
     def all(self) -> tuple[EncodedBuffer, ...]:
         """Every entry; raises as a single one."""
-        return tuple(self[number] for number in range(len(self)))
+        return tuple([EncodedBuffer(place.start, place.length) for place in map(self.__getitem__, range(len(self)))])

@@ -14,13 +14,16 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.cache import cached_by_path, has_free_etags
 
 
-def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) -> DataFileReader:
+def open_data_file(
+    store: ObjectStore, path: str, *, size: int | None = None, whole: pa.Buffer | None = None
+) -> DataFileReader:
     """Opens the file at `path` with the reader for the version in its footer.
 
     Args:
         store: the store of the file.
         path: relative to the store's root.
         size: its size in bytes if known; saves a request.
+        whole: the mapped file, if it is.
 
     Raises:
         NotFoundError: no such object.
@@ -31,7 +34,7 @@ def open_data_file(store: ObjectStore, path: str, *, size: int | None = None) ->
         return opened_file(store, path, size)
 
     def opened() -> tuple[DataFileReader, int]:
-        reader = opened_file(store, path, size)
+        reader = opened_file(store, path, size, whole)
         return reader, reader.cached_bytes
 
     # Local files only: from other stores the end of the file is cached, which is all that opening needs.

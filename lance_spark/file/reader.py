@@ -112,8 +112,7 @@ class FileReader(DataFileReader):
         """
         if not 0 <= number < len(self._global_buffers):
             raise CorruptFileError(f"global buffer {number} of {len(self._global_buffers)} is missing", path=self.path)
-        position, size = self._global_buffers[number]
-        return self._read_ranges([ByteRange(position, size)])[0]
+        return self._read_ranges([self._global_buffers[number]])[0]
 
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         trees = self.stored_fields(fields)
@@ -171,7 +170,7 @@ class FileReader(DataFileReader):
             return
         if missing[-1] >= self.num_columns:
             raise CorruptFileError(f"column {missing[-1]} of {self.num_columns} is missing")
-        data = self._read_ranges([ByteRange(*self._column_places[index]) for index in missing])
+        data = self._read_ranges([self._column_places[index] for index in missing])
         # Only pages of 2.0 refer to buffers of the file.
         buffers = self._global_buffers.all() if self.version is FileVersion.V2_0 else ()
         for index, metadata in zip(missing, data, strict=True):

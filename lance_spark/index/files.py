@@ -65,15 +65,14 @@ class IndexFiles:
         return _opened((self,), name, lambda: self._open(name))
 
     def _open(self, name: str) -> IndexFile:
-        path = f"{self._folder}/{name}"
+        path, size = f"{self._folder}/{name}", self._sizes.get(name)
 
         def make() -> tuple[IndexFile, int]:
-            # Mapped files are read without requests, from the first read on.
-            whole = whole_file(self._store, path)
-            reader = opened_file(self._store, path, self._sizes.get(name), whole)
-            return IndexFile(reader, self._store), TAIL_BYTES
+            # Mapped files are read without requests, from the first read on. The end of a small file is all of it.
+            whole = None if size is not None and size <= TAIL_BYTES else whole_file(self._store, path)
+            return IndexFile(opened_file(self._store, path, size, whole), self._store), TAIL_BYTES
 
-        return cached_by_path(self._store, "index file", path, self._sizes.get(name), make)
+        return cached_by_path(self._store, "index file", path, size, make)
 
     def end(self, name: str, num_bytes: int) -> bytes:
         """The last bytes of a file, at most `num_bytes`.
@@ -204,7 +203,8 @@ class IndexFile:
         for (name, dtype), column in zip(types.items(), columns, strict=True):
             if column.type != dtype:
                 raise CorruptFileError(f"column {name!r} is {column.type}, expected {dtype}", path=self._reader.path)
-            _validated(column, self._reader.path)
+            if column.type.id not in PLAIN:
+                _validated(column, self._reader.path)
         return columns
 
     def _copied(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.Array] | None:
@@ -327,8 +327,6 @@ def combined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _validated(array: pa.Array | pa.ChunkedArray, path: str) -> None:
-    if array.type.id in PLAIN:
-        return
     try:
         array.validate(full=True)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:

@@ -24,6 +24,12 @@ from lance_spark.expr.values import Family, family_of
 Keys: TypeAlias = "npt.NDArray[np.int64] | pa.Array"
 """Values without nulls: whole numbers, dates and timestamps as their numbers, texts as they are."""
 
+_STORED: dict[int, np.dtype[Any]] = {
+    dtype.id: np.dtype(dtype.to_pandas_dtype())
+    for dtype in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+}
+"""What the bytes of whole numbers are; those of dates and times are whole numbers, too."""
+
 _OPS = (ComparisonOp.EQ, ComparisonOp.LT, ComparisonOp.LE, ComparisonOp.GT, ComparisonOp.GE)
 
 
@@ -138,11 +144,16 @@ def stored_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]]:
     """The numbers of values of such a type, or of whole numbers without a sign, as they are in memory; those of nulls
     are any.
     """
-    kind, width = "u" if pt.is_unsigned_integer(values.type) else "i", values.type.bit_width // 8
-    if not len(values):
-        return np.empty(0, f"{kind}{width}")
+    dtype = _STORED.get(values.type.id)
+    if dtype is None:
+        dtype = np.dtype(f"i{values.type.bit_width // 8}")
+    count = len(values)
     # Casts of Arrow take longer than all else of a search.
-    return np.frombuffer(values.buffers()[1], f"{kind}{width}", len(values), values.offset * width)
+    return (
+        np.frombuffer(values.buffers()[1], dtype, count, values.offset * dtype.itemsize)
+        if count
+        else np.empty(0, dtype)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,4 +115,4 @@ class LanceSchema:
 
     def names(self) -> tuple[str, ...]:
         """Names of the top-level fields."""
-        return tuple(top.name for top in self.fields)
+        return tuple([top.name for top in self.fields])

@@ -124,7 +124,8 @@ class Cache:
                 return
             self._kept[key] = _Kept(value, num_bytes, owner)
             self._num_bytes += num_bytes
-            self._shrink()
+            if self._num_bytes > self._max_bytes:
+                self._shrink()
 
     def clear(self) -> None:
         """Removes all values."""
@@ -154,8 +155,8 @@ shared = Cache(_bytes_of_environment())
 
 
 def _is_identified(store: ObjectStore) -> TypeGuard[Identified]:
-    # isinstance with a protocol takes longer than to read a small file.
-    return hasattr(store, "identity") and hasattr(store, "etags_are_free") and hasattr(store, "etag")
+    # isinstance with a protocol takes longer than to read a small file. A store with one of its members has all.
+    return hasattr(store, "etags_are_free")
 
 
 def has_free_etags(store: ObjectStore) -> bool:

@@ -60,9 +60,14 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
     root = parse_root(uri)
     if root.scheme in _WITHOUT_OPTIONS and storage_options:
         check_known(f"{root.scheme}://", _checked(storage_options), _known_names())
-    module, name = _STORES.get(root.scheme, _OTHER)
-    store: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
-    return store(uri.rstrip("/") or "/", root, _checked(storage_options))
+    return _store_type(root.scheme)(uri.rstrip("/") or "/", root, _checked(storage_options))
+
+
+@cache
+def _store_type(scheme: str) -> Callable[[str, Root, Options], ObjectStore]:
+    module, name = _STORES.get(scheme, _OTHER)
+    found: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
+    return found
 
 
 def open_manifest_table(uri: str, storage_options: Options | None = None) -> ManifestTable | None:

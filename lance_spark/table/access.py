@@ -70,7 +70,7 @@ def open_dataset(
         CorruptFileError: the manifest violates the format.
         UnsupportedFeatureError: the table needs a feature that this release does not read.
     """
-    if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
+    if [version, tag, timestamp].count(None) < 2:
         raise InvalidInputError("give one of version, tag and timestamp")
     location = located(uri, storage_options, branch)
     if tag is not None:

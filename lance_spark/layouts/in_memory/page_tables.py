@@ -58,7 +58,7 @@ def form_of_page(
     layers = layout.layers
     if len(layers) != 1 or layers[0].is_list or layout.num_items != page.num_rows:
         return None
-    bits = level_bits(layout.def_compression)
+    bits = NO_LEVELS if layout.def_compression is None else level_bits(layout.def_compression)
     if bits is None or (bits != NO_LEVELS and layers[0] is not RepDefLayer.NULLABLE_ITEM):
         return None
     return kind, LARGE_SIZES if layout.has_large_chunk else SMALL_SIZES, bits

@@ -50,7 +50,8 @@ def run_of_rows(
                 first -= page.num_rows
                 continue
             layout = parse_page(page.type_url, page.message)
-            if isinstance(layout, MiniBlockLayout) and layout.dictionary is not None:
+            # Checks against abstract classes take as long as to copy a page.
+            if type(layout) is MiniBlockLayout and layout.dictionary is not None:
                 found = _looked_up(width, page, layout, data, first, wanted)
                 if found is None or values.items > 1:
                     return None

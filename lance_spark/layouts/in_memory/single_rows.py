@@ -324,7 +324,7 @@ def forms_of_pages(
 
 def form_of(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> Form | None:
     """As `forms_of_pages`, of one page."""
-    if isinstance(layout, MiniBlockLayout):
+    if type(layout) is MiniBlockLayout:
         return form_of_page(page, layout, kind_of_values(layout.value_compression, values))
     return _constant_form(values, page, layout)
 
@@ -357,15 +357,15 @@ def _constant_form(values: FixedWidth, page: EncodedPage, layout: PageLayout) ->
 
 def kind_of_values(encoding: MiniBlockEncoding, values: FixedWidth) -> int | None:
     """The kind of a mini-block page of `values` in the table of pages; None if kernels do not know the encoding."""
-    # Most columns are packed, and a look for another kind takes a call of Python.
+    # Checks against abstract classes take a call of Python.
     if type(encoding) is InlineBitpacking:
         return PACKED if values.items == 1 and encoding.uncompressed_bits_per_value == values.bits else None
-    if isinstance(encoding, FixedSizeList):
+    if type(encoding) is FixedSizeList:
         if encoding.has_validity or encoding.items_per_value != values.items or not isinstance(encoding.values, Flat):
             return None
         return FLAT if encoding.values.bits_per_value == values.bits else None
     if values.items > 1:
         return None
-    if isinstance(encoding, Flat):
+    if type(encoding) is Flat:
         return (BITS if values.bits == 1 else FLAT) if encoding.bits_per_value == values.bits else None
     return RUNS if isinstance(encoding, Rle) and encoding.bits_per_value == values.bits else None

@@ -231,9 +231,12 @@ class LocalStore:
     def names(self, prefix: str) -> Sequence[str]:
         folder = folder_path(prefix)
         directory = os.path.join(self._directory, folder)
-        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError):
+        try:
             return sorted([name for name in os.listdir(directory) if not name.startswith(STAGING_PREFIX)])
-        return ()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise self._not_read(folder, error) from error
 
     def info(self, path: str) -> ObjectInfo:
         return _info(path, self._status(path))

@@ -58,7 +58,7 @@ _WRITABLE = (
     | FeatureFlag.NON_REUSABLE_FIELD_IDS
 )
 
-_PAIRED = FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS
+_PAIRED = int(FeatureFlag.MIXED_DATA_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_INDEX | FeatureFlag.MANAGED_BLOBS)
 
 STICKY_PAIRS = FeatureFlag.MIXED_DATA_FILE_VERSIONS
 """Flags that, once set in both masks, every later version keeps."""

@@ -13,7 +13,6 @@ of the reference library, whose names begin with ``__lance``, hold state of the 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -85,7 +84,8 @@ class IndexMetadata:
     @property
     def uuid(self) -> str:
         """The UUID as the folder name of its files: 32 hex digits and dashes."""
-        return str(uuid.UUID(bytes=self.message.uuid.uuid))
+        text = self.message.uuid.uuid.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     @property
     def base_id(self) -> int | None:
@@ -100,12 +100,12 @@ class IndexMetadata:
     @property
     def is_system(self) -> bool:
         """True for state of the reference library that is stored as an index."""
-        return self.name.startswith(_SYSTEM_PREFIX)
+        return self.message.name.startswith(_SYSTEM_PREFIX)
 
     @property
     def is_fragment_reuse(self) -> bool:
         """True for the record of where a compaction that left other indexes as they were has moved rows."""
-        return self.name == _FRAGMENT_REUSE
+        return self.message.name == _FRAGMENT_REUSE
 
     @property
     def tells_coverage(self) -> bool:

@@ -33,7 +33,7 @@ def parse_indices(section: bytes | None) -> tuple[IndexMetadata, ...]:
     Raises:
         CorruptFileError: not a serialized section.
     """
-    return tuple(IndexMetadata.from_proto(message) for message in _parse(section).indices)
+    return tuple([IndexMetadata.from_proto(message) for message in _parse(section).indices])
 
 
 def without_fragments(

@@ -17,6 +17,9 @@ from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.rows.fragment import FragmentList
 
 _NANOS = 1_000_000_000
+# Operators of an enumeration take as long as to open a file.
+_STABLE_ROW_IDS = int(FeatureFlag.STABLE_ROW_IDS)
+_NON_REUSABLE_FIELD_IDS = int(FeatureFlag.NON_REUSABLE_FIELD_IDS)
 _NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -77,7 +80,7 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        return bool(self.reader_flags & FeatureFlag.STABLE_ROW_IDS)
+        return bool(self.reader_flags & _STABLE_ROW_IDS)
 
     @classmethod
     def from_proto(
@@ -94,7 +97,7 @@ class Manifest:
         """
         if message.HasField("fragment_tree"):
             raise UnsupportedFeatureError("the manifest keeps its fragments in a tree", feature="fragment tree")
-        remembers = bool(message.writer_feature_flags & FeatureFlag.NON_REUSABLE_FIELD_IDS)
+        remembers = bool(message.writer_feature_flags & _NON_REUSABLE_FIELD_IDS)
         if remembers is not message.HasField("max_allocated_field_id"):
             raise CorruptFileError(
                 "the manifest has a largest assigned field id without its feature flag, or the flag without the id"

@@ -104,14 +104,17 @@ class FragmentReader:
         readers = [self.open_file(file) for file in old]
         return [reader for reader in readers if isinstance(reader, V01FileReader)]
 
-    def open_file(self, file: DataFile) -> DataFileReader:
+    def open_file(self, file: DataFile, whole: pa.Buffer | None = None) -> DataFileReader:
         """The reader of one of the fragment's data files.
+
+        Args:
+            whole: the mapped file, if it is.
 
         Raises:
             CorruptFileError: its row count differs from the fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the version of the file is not supported.
         """
-        reader = self._open(file)
+        reader = self._open(file, whole)
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
                 f"the file has {reader.num_rows} rows, fragment {self._fragment.id} has {self.num_rows}",
@@ -120,11 +123,12 @@ class FragmentReader:
             )
         return reader
 
-    def _open(self, file: DataFile) -> DataFileReader:
-        if file not in self._files:
+    def _open(self, file: DataFile, whole: pa.Buffer | None = None) -> DataFileReader:
+        found = self._files.get(file)
+        if found is None:
             store, path = self._bases.data_file(file)
-            self._files[file] = open_data_file(store, path, size=file.size_bytes)
-        return self._files[file]
+            found = self._files[file] = open_data_file(store, path, size=file.size_bytes, whole=whole)
+        return found
 
     @property
     def held_bytes(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -312,6 +311,10 @@ class _FieldSegments:
         self._indexes = indexes
         self._bases = bases
         self._segments: dict[int, Segment | LanceError | None] = {}
+        self._places: dict[int, list[int]] = {}
+        for place, index in enumerate(indexes):
+            for field_id in () if index.is_system else index.message.fields:
+                self._places.setdefault(field_id, []).append(place)
 
     def on(self, field_ids: Iterable[int]) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
         """The indexes on some fields, with their segments; an error if one is damaged, None if this release does not
@@ -322,15 +325,6 @@ class _FieldSegments:
             if place not in self._segments:
                 self._segments[place] = _segment(self._indexes[place], self._bases)
         return [(self._indexes[place], self._segments[place]) for place in places]
-
-    @cached_property
-    def _places(self) -> dict[int, list[int]]:
-        """The places of the indexes on each field."""
-        found: dict[int, list[int]] = {}
-        for place, index in enumerate(self._indexes):
-            for field_id in () if index.is_system else index.message.fields:
-                found.setdefault(field_id, []).append(place)
-        return found
 
     def usable(self, field_id: int) -> list[Segment]:
         """The segments on a field that can be searched."""
@@ -363,7 +357,7 @@ class _VersionIndexes:
         if kept is not None:
             return kept
         columns = _columns(scan.schema)
-        found = (columns.find(path) for path in referenced_columns(condition))
+        found = [columns.find(path) for path in referenced_columns(condition)]
         field_ids = {column.field_id for column in found if column is not None}
         segments = self.segments(field_ids)
         table = self.rows() if segments else None
@@ -387,9 +381,9 @@ class _VersionIndexes:
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
         if self._rows is None:
-            reuse_index = next((index for index in self._indexes if index.name == FRAGMENT_REUSE), None)
-            reuse = None if reuse_index is None else self._reuse(reuse_index)
-            if reuse_index is None or reuse is not None:
+            reuse_indexes = [index for index in self._indexes if index.message.name == FRAGMENT_REUSE]
+            reuse = self._reuse(reuse_indexes[0]) if reuse_indexes else None
+            if reuse is not None or not reuse_indexes:
                 self._rows = TableRows(
                     _fragment_rows(self._manifest.fragments),
                     self._segments.usable,
@@ -449,16 +443,16 @@ def _kind(index: IndexMetadata) -> tuple[type[ScalarIndex] | None, tuple[Step, .
 
 
 def _segment(index: IndexMetadata, bases: Bases) -> Segment | LanceError | None:
-    message = index.message
+    message, uuid = index.message, index.uuid
     try:
         index_type, steps = _kind(index)
         if index_type is None or len(message.fields) != 1 or message.index_version > index_type.max_version:
             return None
         base_id = None if index.base_id is None else BaseId(index.base_id)
-        store, folder = bases.index_folder(index.uuid, base_id)
+        store, folder = bases.index_folder(uuid, base_id)
         return Segment(
             name=index.name,
-            uuid=index.uuid,
+            uuid=uuid,
             index_type=index_type,
             field_id=message.fields[0],
             version=message.index_version,

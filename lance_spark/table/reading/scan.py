@@ -8,9 +8,10 @@ in the order in which they were written; deleted ones are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter, fits_by_types
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.shape import ByShape, Shape, shape_of, with_constants
+from lance_spark.expr.shape import ByShape, Shape, copy_with, shape_of
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.members import without_members
 from lance_spark.layouts.base import RowRanges
@@ -174,7 +175,7 @@ class Scan:
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is worked out again where the plan is used.
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+        return {name: self.__dict__[name] for name in _FIELDS}
 
     def filtered(self, condition: Expr) -> Scan:
         """Those rows of a scan without a filter for which a condition is true. Scans of the last short ones are kept.
@@ -187,7 +188,7 @@ class Scan:
         def make() -> tuple[Scan, bool]:
             known = self._columns.filterable
             check_filter(condition, known, time_zone=self.time_zone)
-            return replace(self, filter=condition), fits_by_types(condition, known)
+            return copy_with(self, _FIELDS, filter=condition), fits_by_types(condition, known)
 
         return self._filtered(condition, make, lambda like: like._with_constants(condition))
 
@@ -202,20 +203,20 @@ class Scan:
 
     def _with_constants(self, condition: Expr) -> Scan:
         """The scan for a condition of the same shape as its filter, with what is known of it but the constants."""
-        return with_constants(self, _SHARED, filter=condition, _like=self)
+        return copy_with(self, _SHARED, filter=condition, _like=self)
 
     @cached_property
     def without_filter(self) -> Scan:
         """All rows, for a reader that knows those which the filter keeps; the same plan for all filters."""
-        settings = tuple([getattr(self, name) for name in _SETTINGS])
-        return _unfiltered((self.schema, self.projection, self.bases), settings, lambda: replace(self, filter=None))
+        key = (self.schema, self.projection, self.bases), _settings_of(self.__dict__)
+        return _unfiltered(*key, lambda: copy_with(self, _FIELDS, filter=None))
 
     @cached_property
     def as_decoded(self) -> Scan:
         """The same rows, in batches as they were decoded."""
         like: Scan | None = self.__dict__.get("_like")
         if like is None or self.filter is None:
-            return replace(self, uncut=True)
+            return copy_with(self, _FIELDS, uncut=True)
         return like.as_decoded._with_constants(self.filter)
 
     @cached_property
@@ -229,7 +230,8 @@ class Scan:
         return self._with_last(ROW_ID, ROW_ADDRESS) if self.stable_row_ids else self.with_addresses
 
     def _with_last(self, *names: str) -> Scan:
-        return replace(self.as_decoded, output=(*(name for name in self.output if name not in names), *names))
+        others = [name for name in self.output if name not in names]
+        return copy_with(self.as_decoded, _FIELDS, output=(*others, *names))
 
     @property
     def all_in_memory(self) -> Scan:
@@ -239,7 +241,7 @@ class Scan:
 
     @cached_property
     def _in_large_windows(self) -> Scan:
-        return replace(self.as_decoded, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
+        return copy_with(self.as_decoded, _FIELDS, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -342,7 +344,7 @@ class Scan:
         if self.batch_bytes is not None or not self._copies.can_read(num_rows, len(wanted)):
             return None
         size_of = self._columns.decoded_bytes
-        if sum([size_of(fragment, len(offsets)) for fragment, offsets in wanted]) > self.window_bytes:
+        if num_rows > 1 and sum([size_of(fragment, len(rows)) for fragment, rows in wanted]) > self.window_bytes:
             return None
         return copied_rows(self._columns, self._copies, self.single_rows, wanted, self.batch_rows, self.time_zone)
 
@@ -592,8 +594,7 @@ class Scan:
         return Window(self.window_bytes, self.batch_rows, source.encoded_widths(self._columns))
 
 
-_SETTINGS = [part.name for part in fields(Scan) if part.name not in ("schema", "projection", "bases", "filter")]
-_SHARED = (
-    *("schema", "projection", "bases", *_SETTINGS),
-    *("shape", "arrow_schema", "without_filter", "shows_other_types", "single_rows", "_copies"),
-)
+_FIELDS = [part.name for part in fields(Scan)]
+_SETTINGS = [name for name in _FIELDS if name not in ("schema", "projection", "bases", "filter")]
+_settings_of = itemgetter(*_SETTINGS)
+_SHARED = (*_FIELDS, "shape", "arrow_schema", "without_filter", "shows_other_types", "single_rows", "_copies")

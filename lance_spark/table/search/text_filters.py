@@ -102,7 +102,7 @@ def asked_text_indexes(
 
 def has_text_search(expr: Expr) -> bool:
     """Whether a filter has `lance_match` or the like, which is evaluated for one version of one table at a time."""
-    return any(isinstance(node, TextMatch) for node in expr.walk())
+    return bool([node for node in expr.walk() if isinstance(node, TextMatch)])
 
 
 def for_fragments(expr: Expr, fragment_ids: Collection[int]) -> Expr:

@@ -6,6 +6,7 @@ import os
 import pickle
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -132,9 +133,9 @@ def test_fragments_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     opened: list[str] = []
     open_file = fragment_reader.open_data_file
 
-    def counted(store: ObjectStore, path: str, *, size: int | None) -> DataFileReader:
+    def counted(store: ObjectStore, path: str, **known: Any) -> DataFileReader:
         opened.append(path)
-        return open_file(store, path, size=size)
+        return open_file(store, path, **known)
 
     monkeypatch.setattr(fragment_reader, "open_data_file", counted)
     table = pa.table({"id": np.arange(5000), "s": [f"text {i}" for i in range(5000)]})

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 
 from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
-from lance_spark.expr.shape import with_constants
+from lance_spark.expr.shape import copy_with
 from lance_spark.expr.text.members import to_list
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -46,7 +46,7 @@ class ReadColumns:
 
     def with_constants(self, condition: Expr) -> ReadColumns:
         """The columns for a condition of the same shape as the filter, with what is known of them."""
-        return with_constants(self, _SHARED, filter=condition)
+        return copy_with(self, _SHARED, filter=condition)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

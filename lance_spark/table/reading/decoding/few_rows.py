@@ -64,10 +64,10 @@ def copied_rows(
         LanceError: a file is missing or contradicts the format.
         InvalidInputError: the filter fails on a value.
     """
-    names = columns.plain_names
     if columns.filter is None:
         few = sum([len(offsets) for _, offsets in wanted]) <= most
         return copies.batch(wanted, columns.arrow_schema) if few else None
+    names = columns.plain_names
     inside = _in_span(columns, copies, wanted)
     if inside is not None and sum([len(offsets) for _, offsets in inside]) <= most:
         schema = columns.arrow_schema

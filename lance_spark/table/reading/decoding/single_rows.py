@@ -278,7 +278,7 @@ class SingleRowColumns:
         if not owners <= columns.keys():
             return None
         data = whole_file(*self.bases.data_file(files[0]))
-        reader = None if data is None else self.opened(fragment).open_file(files[0])
+        reader = None if data is None else self.opened(fragment).open_file(files[0], data)
         if not isinstance(reader, FileReader):
             return None
         found = _single_rows(reader, field, {owner: columns[owner] for owner in owners}, data)
