@@ -19,10 +19,10 @@ import pytest
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
-from lance_spark.storage.local import publish
+from lance_spark.storage.local import in_memory, publish
 from lance_spark.storage.local import store as local
 from lance_spark.storage.local.store import LocalStore
-from lance_spark.storage.mapped import mapped_file
+from lance_spark.storage.mapped import mapped_file, whole_file
 from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX
 from tests.support.process_race import assert_one_of_many_processes_wins
@@ -52,10 +52,7 @@ class TestLocalStoreWithoutMaps(TestLocalStore):
 
     @pytest.fixture(autouse=True)
     def no_maps(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(*_: Any, **__: Any) -> None:
-            raise OSError(errno.ENOMEM, "Cannot allocate memory")
-
-        monkeypatch.setattr(local.pa, "memory_map", fail)
+        monkeypatch.setattr(in_memory, "_calls", lambda: in_memory._Calls(lambda *_: in_memory._FAILED, lambda *_: 0))
 
 
 class TestLocalStoreWithoutHardLinks(TestLocalStore):
@@ -167,6 +164,37 @@ def test_mapped_files_hold_no_descriptors(store: LocalStore) -> None:
     assert len(store._maps) == 20
     assert len(os.listdir("/proc/self/fd")) == before
     assert {buffer.to_pybytes() for buffer in kept} == {b"xy" * 100_000}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="maps are listed on Linux")
+def test_a_map_lasts_as_long_as_its_last_slice(store: LocalStore) -> None:
+    store.put("map", b"xy" * 100_000)
+    whole = whole_file(store, "map")
+    assert whole is not None
+    assert not whole.is_mutable
+    store.delete("map")
+    name, part = str(Path(store.uri) / "map"), whole.slice(199_990)
+    del whole
+    assert name in Path("/proc/self/maps").read_text()
+    assert part.to_pybytes() == b"xy" * 5
+    del part
+    assert name not in Path("/proc/self/maps").read_text()
+
+
+def test_a_small_file_that_is_cut_off_stays_whole(store: LocalStore) -> None:
+    store.put("a", b"xy" * 20_000)
+    whole = whole_file(store, "a")
+    os.truncate(Path(store.uri) / "a", 0)
+    assert whole is not None
+    assert whole.to_pybytes() == b"xy" * 20_000
+    assert mapped_file(store, "a", 40_000, 0, 0) is None
+    assert whole_file(store, "a") is None
+
+
+def test_a_small_file_with_fewer_bytes_than_its_status_says(store: LocalStore) -> None:
+    store.put("a", b"x" * 1000)
+    with open(Path(store.uri) / "a", "rb") as file:
+        assert in_memory.in_memory(file.fileno(), 1001) is None
 
 
 def test_small_range_is_copied_and_checked(store: LocalStore) -> None:

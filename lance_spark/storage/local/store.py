@@ -23,6 +23,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import ByteRange, ObjectInfo, ObjectStore, OutputStream, PutResult
 from lance_spark.storage.coalesce import require_inside
+from lance_spark.storage.local.in_memory import in_memory
 from lance_spark.storage.local.publish import (
     copy_all,
     create_staging_file,
@@ -89,7 +90,7 @@ class LocalStore:
             whole.num_bytes = status.st_size
             if status.st_size <= _COPIED_BYTES:
                 return _copy(descriptor, path, ByteRange(0, status.st_size))
-            return self._mapped(path, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
+            return self._mapped(path, descriptor, status) or _copy(descriptor, path, ByteRange(0, status.st_size))
 
     def read_range(self, path: str, byte_range: ByteRange) -> pa.Buffer:
         if 0 < byte_range.length <= _SMALL_BYTES and byte_range.start >= 0:
@@ -135,7 +136,7 @@ class LocalStore:
             return found
         with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
-            whole = self._mapped(path, status)
+            whole = self._mapped(path, descriptor, status)
             if whole is not None:
                 return [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
             return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
@@ -154,7 +155,12 @@ class LocalStore:
         """See `storage.mapped`."""
         whole = self._still_mapped(path)
         if whole is None:
-            whole = self._mapped(path, self._status(path))
+            # A context of a generator takes longer than to open the file.
+            descriptor, status = self._open(path)
+            try:
+                whole = self._mapped(path, descriptor, status)
+            finally:
+                os.close(descriptor)
         READS.add(1, 0, 0.0)
         return whole
 
@@ -307,15 +313,24 @@ class LocalStore:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, os.stat_result]]:
-        with self._reading(path):
-            descriptor = os.open(self._file(path), _READ_FLAGS)
-            try:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode):
-                    raise NotFoundError(f"{path!r} in {self._uri} is not a file")
+        descriptor, status = self._open(path)
+        try:
+            with self._reading(path):
                 yield descriptor, status
-            finally:
-                os.close(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: str) -> tuple[int, os.stat_result]:
+        """The descriptor of a file, which the caller closes, and the file's status."""
+        try:
+            descriptor = os.open(self._file(path), _READ_FLAGS)
+        except OSError as error:
+            raise self._not_read(path, error) from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise NotFoundError(f"{path!r} in {self._uri} is not a file")
+        return descriptor, status
 
     def _still_mapped(self, path: str) -> pa.Buffer | None:
         """A mapped file, if it is still the same one."""
@@ -329,30 +344,19 @@ class LocalStore:
             return None
         return kept.data if kept.identity == _identity(status) else None
 
-    def _mapped(self, path: str, status: os.stat_result) -> pa.Buffer | None:
-        """The complete file memory-mapped; None where files cannot be mapped, or without enough address space."""
-        identity = _identity(status)
-        if status.st_size == 0:
-            return None
-        file = self._file(path)
+    def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
+        """All of an open file, which is kept; None as of `in_memory`."""
         try:
-            # Python's `mmap` keeps a descriptor for each file: some tables of many files would use up the process's.
-            with pa.memory_map(file) as mapped:
-                if mapped.size() != status.st_size:
-                    return None
-                # A read of all bytes would tell the kernel to fetch them from the disk, which takes time if it has them
-                # as well. The buffer of one byte keeps the whole map.
-                first = mapped.read_buffer(1)
-            if _identity(os.stat(file)) != identity:
-                return None
-            buffer = pa.foreign_buffer(first.address, status.st_size, base=first)
-        except (OSError, ValueError):
+            data = in_memory(descriptor, status.st_size)
+        except OSError:
             return None
-        self._maps[path] = _Map(file, identity, buffer)
+        if data is None:
+            return None
+        self._maps[path] = _Map(self._file(path), _identity(status), data)
         while len(self._maps) > _MAX_MAPS:
             with suppress(KeyError):
                 self._maps.popitem(last=False)
-        return buffer
+        return data
 
     def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
         """The entries of a folder in lexicographic order of their contents' paths; empty if it does not exist."""
