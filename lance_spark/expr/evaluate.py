@@ -112,24 +112,29 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
     return truth.fill_null(False) if truth.null_count else truth
 
 
-def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
-    """Validates the filter against the schema; raises the error that its evaluation would raise."""
-    if fits_by_types(expr, schema):
-        return
+def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> bool:
+    """Validates the filter against the schema; raises the error that its evaluation would raise.
+
+    Returns:
+        Whether all filters of its shape are valid too.
+    """
+    if _fits_by_types(expr, schema):
+        return True
     names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
     used = [field for field in schema if field.name.lower() in names]
     # The other columns are needed only for the error about an unknown name.
     fits = names == {field.name.lower() for field in used}
     batch = no_rows(pa.schema(used) if fits else schema)
     evaluate_filter(expr, batch, time_zone=time_zone)
+    return False
 
 
-def fits_by_types(expr: Expr, schema: pa.Schema) -> bool:
+def _fits_by_types(expr: Expr, schema: pa.Schema) -> bool:
     """Whether a filter only compares columns of whole numbers and texts with their like: it cannot fail, whatever the
     values are. The evaluation that finds this out for other filters takes longer than an index.
     """
     if isinstance(expr, (And, Or)):
-        return all(fits_by_types(term, schema) for term in expr.terms)
+        return all(_fits_by_types(term, schema) for term in expr.terms)
     constants: tuple[Expr, ...]
     if isinstance(expr, Comparison):
         column, constants = expr.left, (expr.right,)

@@ -12,7 +12,9 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 _COUNTED_TOGETHER = 8
-"""Where more results than these are kept, their sizes are asked for once in as many."""
+"""That many more results, or as many as there are, may come before the sizes of all are asked for again, if they would
+fit into a part of the room even as large as the largest one.
+"""
 
 
 class Remembered(Generic[Value]):
@@ -21,14 +23,15 @@ class Remembered(Generic[Value]):
     Args:
         most: results that are kept.
         most_bytes: about how much memory they may take, with the next ones. All are given up where they take more.
-        size_of: how much a result takes now, in bytes; asked for only where another result is made, and where many are
-            kept only for each eighth.
+        size_of: how much a result takes now, in bytes; asked for only where other results are made, and seldom where
+            these are small.
     """
 
     def __init__(self, most: int = 64, *, most_bytes: int = 0, size_of: Callable[[Value], int] | None = None) -> None:
         self._most = most
         self._most_bytes = most_bytes
         self._size_of = size_of
+        self._counted_at = 0
         # No lock: each operation on this dictionary is atomic.
         self._kept: dict[tuple[Hashable, ...], tuple[tuple[object, ...], Value]] = {}
 
@@ -46,15 +49,18 @@ class Remembered(Generic[Value]):
         made = make()
         if len(self._kept) >= self._most or self._are_large():
             self._kept.clear()
+            self._counted_at = 0
         # What is kept keeps its objects alive, so that no others can have their identity.
         self._kept[key] = (objects, made)
         return made
 
     def _are_large(self) -> bool:
-        if self._size_of is None:
-            return False
         num_kept = len(self._kept)
-        if num_kept > _COUNTED_TOGETHER and num_kept % _COUNTED_TOGETHER:
+        if self._size_of is None or num_kept < self._counted_at:
             # To ask all others takes longer than to open a small file.
             return False
-        return sum([self._size_of(value) for _, value in list(self._kept.values())]) > self._most_bytes
+        sizes = [self._size_of(value) for _, value in list(self._kept.values())]
+        room = self._most_bytes - sum(sizes)
+        fitting = room // (_COUNTED_TOGETHER * max(sizes, default=0) or room + 1)
+        self._counted_at = num_kept + max(1, min(fitting, max(_COUNTED_TOGETHER, num_kept)))
+        return room < 0

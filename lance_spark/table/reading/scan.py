@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.expr.evaluate import check_filter, fits_by_types
+from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.shape import ByShape, Shape, copy_with, shape_of
 from lance_spark.expr.sql.parse import to_expr
@@ -187,8 +187,8 @@ class Scan:
 
         def make() -> tuple[Scan, bool]:
             known = self._columns.filterable
-            check_filter(condition, known, time_zone=self.time_zone)
-            return copy_with(self, _FIELDS, filter=condition), fits_by_types(condition, known)
+            fits = check_filter(condition, known, time_zone=self.time_zone)
+            return copy_with(self, _FIELDS, filter=condition), fits
 
         return self._filtered(condition, make, lambda like: like._with_constants(condition))
 
