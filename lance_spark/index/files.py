@@ -12,11 +12,12 @@ from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
 from lance_spark.file.open_file import opened_file
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedPage, RowRanges
+from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges
 from lance_spark.layouts.checked_values import PLAIN
 from lance_spark.layouts.in_memory.row_runs import run_of_rows
 from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
 from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
@@ -117,6 +118,8 @@ class IndexFile:
     def __init__(self, reader: DataFileReader, store: ObjectStore) -> None:
         self._reader = reader
         self.store = store
+        self._encoded: dict[FieldId, EncodedColumn] = {}
+        self._described: set[str] = set()
         self._single_rows: dict[str, RowsOfField | None] = {}
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
@@ -172,7 +175,8 @@ class IndexFile:
         data = reader.in_memory()
         if data is None or any(self.type_of(name) != dtype for name, dtype in types.items()):
             return None
-        return RowsInMemory(self._rows_of(reader, [*types], data), data)
+        encoded = self._leaves(reader, [*types])
+        return RowsInMemory([self._rows_of(self._fields[name], encoded, data) for name in types], data)
 
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
         """The values of columns, which must have these types, at `rows` (None: all).
@@ -221,28 +225,32 @@ class IndexFile:
         if data is None:
             return None
         found = []
-        fields = [self._fields[name] for name in names]
-        encoded = reader.encoded_leaves(fields)
-        for field in fields:
-            array = None
+        encoded = self._leaves(reader, names)
+        for name in names:
+            array, field = None, self._fields[name]
             if is_run and not field.children:
                 array = run_of_rows(encoded[field.id], to_arrow_type(field), data, int(wanted.starts[0]), num_rows)
             if array is None and num_rows <= _SINGLE_ROWS:
-                (column,) = self._rows_of(reader, [field.name], data)
+                column = self._rows_of(field, encoded, data)
                 array = None if column is None else column.of_rows(data, wanted.indices())
             if array is None:
                 return None
             found.append(array)
         return found
 
-    def _rows_of(self, reader: FileReader, names: Sequence[str], data: pa.Buffer) -> list[RowsOfField | None]:
-        """Some columns of the mapped file `data`, which are kept; None for those that cannot be copied."""
-        missing = [self._fields[name] for name in names if name not in self._single_rows]
+    def _leaves(self, reader: FileReader, names: Sequence[str]) -> Mapping[FieldId, EncodedColumn]:
+        """The metadata of the columns of some fields, and of others that were asked for before."""
+        missing = [name for name in names if name not in self._described]
         if missing:
-            encoded = reader.encoded_leaves(missing)
-            for field in missing:
-                self._single_rows[field.name] = rows_of_field(field, encoded, data)
-        return [self._single_rows[name] for name in names]
+            self._encoded.update(reader.encoded_leaves([self._fields[name] for name in missing]))
+            self._described.update(missing)
+        return self._encoded
+
+    def _rows_of(self, field: Field, encoded: Mapping[FieldId, EncodedColumn], data: pa.Buffer) -> RowsOfField | None:
+        """A column of the mapped file `data`, which is kept; None if it cannot be copied."""
+        if field.name not in self._single_rows:
+            self._single_rows[field.name] = rows_of_field(field, encoded, data)
+        return self._single_rows[field.name]
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """As `IndexFiles.kept`, for this file, as long as it is kept open itself: without a look at the store."""

@@ -18,6 +18,7 @@ from lance_spark.layouts.in_memory.field_rows import FieldRows
 from lance_spark.layouts.in_memory.single_rows import SingleRows
 from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.in_memory.zipped_lists import ZippedLists
+from lance_spark.layouts.leaf.values import is_variable
 from lance_spark.layouts.registry import parse_page
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId
@@ -98,9 +99,8 @@ def rows_of_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: 
         if data_type == pa.null():
             return NullRows(sum([page.num_rows for page in column.pages]))
         found = (
-            SingleRows.of(column, data_type, data)
+            (StringRows if is_variable(data_type) else SingleRows).of(column, data_type, data)
             or ConstantRows.of(column, data_type)
-            or StringRows.of(column, data_type, data)
             or DictionaryRows.of(column, data_type, data)
         )
         if found is not None:

@@ -41,14 +41,12 @@ def leaf_block(values: pa.Array) -> Block:
     return FixedWidthBlock(_fixed(values, dtype.bit_width // 8), dtype.bit_width, len(values))
 
 
+_VARIABLE = {dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())}
+
+
 def is_variable(dtype: pa.DataType) -> bool:
     """True for strings and binaries of variable length."""
-    return bool(
-        pa.types.is_string(dtype)
-        or pa.types.is_binary(dtype)
-        or pa.types.is_large_string(dtype)
-        or pa.types.is_large_binary(dtype)
-    )
+    return dtype.id in _VARIABLE
 
 
 def validity_bits(array: pa.Array) -> pa.Buffer | None:
