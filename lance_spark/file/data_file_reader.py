@@ -198,9 +198,10 @@ class DataFileReader(ABC):
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Reads from the cached end of the file, or from the store."""
-        tail_start = self.size_bytes - self._tail.size
-        if min([wanted.start for wanted in ranges], default=tail_start) >= tail_start:
-            return [self._tail.slice(wanted.start - tail_start, wanted.length) for wanted in ranges]
+        tail, tail_start = self._tail, self.size_bytes - self._tail.size
+        found = [tail.slice(start - tail_start, length) for start, length in ranges if start >= tail_start]
+        if len(found) == len(ranges):
+            return found
         outside = [wanted for wanted in ranges if wanted.start < tail_start and wanted.length]
         fetched = iter(self._store.read_ranges(self.path, outside) if outside else ())
         return [
@@ -285,11 +286,12 @@ def read_tail(store: ObjectStore, path: str, size: int | None, whole: pa.Buffer 
     def read() -> tuple[pa.Buffer, int]:
         return store.read_range(path, ByteRange(file_size - length, length)), length
 
+    if whole is not None and whole.size == file_size:
+        return whole.slice(file_size - length), file_size
     if not has_free_etags(store):
         return cached_by_path(store, "end of file", path, file_size, read), file_size
     # Local files are in the page cache already; caching them again gains nothing.
-    if whole is None or whole.size != file_size:
-        whole = mapped_file(store, path, file_size, 1, length)
+    whole = mapped_file(store, path, file_size, 1, length)
     return (read()[0] if whole is None else whole.slice(file_size - length)), file_size
 
 

@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -30,8 +29,7 @@ _ENTRY = struct.Struct("<QQ")
 _ENTRY_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(NamedTuple):
     """The footer of a file of `file_size` bytes; positions are validated to be within the file."""
 
     column_metadata_position: int
@@ -49,23 +47,21 @@ class Footer:
         Raises:
             CorruptFileError: these are not the last bytes of a Lance file.
         """
-        # A file of version 0.1 can be shorter than the footer of the others, of which it has only the end.
         start = tail.size - FOOTER_BYTES
-        if tail.size < _END.size:
-            found: tuple[Any, ...] = (0, 0, b"")
+        if start >= 0:
+            first, offsets, buffers, num_buffers, num_columns, *numbers, magic = _FOOTER.unpack_from(tail, start)
         else:
-            found = _FOOTER.unpack_from(tail, start) if start >= 0 else _END.unpack_from(tail, tail.size - _END.size)
-        *places, major, minor, magic = found
+            first = offsets = buffers = num_buffers = num_columns = 0
+            *numbers, magic = _END.unpack_from(tail, tail.size - _END.size) if tail.size >= _END.size else (b"",)
         if magic != MAGIC:
             raise CorruptFileError(
                 f"this is no Lance file, or one that was not finished: it does not end with {MAGIC.decode()}"
             )
-        version = FileVersion.from_numbers(major, minor)
+        version = FileVersion.from_numbers(*numbers)
         if version is FileVersion.V0_1:
             return cls(0, 0, 0, 0, 0, version, file_size)
         if start < 0:
             raise CorruptFileError(f"a Lance file of {file_size} bytes is shorter than its footer")
-        first, offsets, buffers, num_buffers, num_columns = places
         footer = cls(first, offsets, buffers, num_buffers, num_columns, version, file_size)
         end = file_size - FOOTER_BYTES
         if offsets + num_columns * _ENTRY_BYTES > end or buffers + num_buffers * _ENTRY_BYTES > end:
@@ -124,4 +120,4 @@ class OffsetTable:
 
     def all(self) -> tuple[EncodedBuffer, ...]:
         """Every entry; raises as a single one."""
-        return tuple([EncodedBuffer(place.start, place.length) for place in map(self.__getitem__, range(len(self)))])
+        return tuple([EncodedBuffer(*self[number]) for number in range(len(self))])

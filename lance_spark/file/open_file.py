@@ -31,7 +31,7 @@ def open_data_file(
         UnsupportedFeatureError: a version of the format that is not supported.
     """
     if not has_free_etags(store):
-        return opened_file(store, path, size)
+        return opened_file(store, path, size, whole)
 
     def opened() -> tuple[DataFileReader, int]:
         reader = opened_file(store, path, size, whole)
@@ -42,11 +42,7 @@ def open_data_file(
 
 
 def opened_file(store: ObjectStore, path: str, size: int | None, whole: pa.Buffer | None = None) -> DataFileReader:
-    """As `open_data_file`, for those who keep the reader themselves.
-
-    Args:
-        whole: the mapped file, if it is.
-    """
+    """As `open_data_file`, for those who keep the reader themselves."""
     with FileErrors(store, path):
         tail, file_size = read_tail(store, path, size, whole)
         footer = Footer.parse(tail, file_size)

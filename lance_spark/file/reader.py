@@ -77,7 +77,7 @@ class FileReader(DataFileReader):
 
     @property
     def num_global_buffers(self) -> int:
-        return len(self._global_buffers)
+        return self._footer.num_global_buffers
 
     @cached_property
     def columns(self) -> Mapping[FieldId, int]:
@@ -110,8 +110,8 @@ class FileReader(DataFileReader):
         Raises:
             CorruptFileError: there is no such buffer.
         """
-        if not 0 <= number < len(self._global_buffers):
-            raise CorruptFileError(f"global buffer {number} of {len(self._global_buffers)} is missing", path=self.path)
+        if not 0 <= number < self._footer.num_global_buffers:
+            raise CorruptFileError(f"global buffer {number} of {self.num_global_buffers} is missing", path=self.path)
         return self._read_ranges([self._global_buffers[number]])[0]
 
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:

@@ -18,8 +18,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from lance_spark.storage.base import ObjectStore
 
@@ -54,8 +53,7 @@ class Identified(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(NamedTuple):
     value: object
     num_bytes: int
     owner: object = None

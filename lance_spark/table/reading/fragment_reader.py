@@ -15,6 +15,7 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_by_path
+from lance_spark.storage.mapped import whole_file
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
 from lance_spark.table.reading.fragment_columns import FragmentColumns
@@ -37,6 +38,7 @@ class FragmentReader:
         self._fragment = fragment
         self._bases = bases
         self._files: dict[DataFile, DataFileReader] = {}
+        self._whole: dict[DataFile, pa.Buffer] = {}
         self._columns: Remembered[FragmentColumns] = Remembered(_MAX_COLUMNS)
         self._num_rows: int | None = None
         self._deletions: DeletionVector | None = None
@@ -104,6 +106,16 @@ class FragmentReader:
         readers = [self.open_file(file) for file in old]
         return [reader for reader in readers if isinstance(reader, V01FileReader)]
 
+    def open_in_memory(self, file: DataFile) -> tuple[DataFileReader, pa.Buffer] | None:
+        """`open_file`, and all bytes of the file, which its reader has too; None if its store does not map files."""
+        whole = self._whole.get(file)
+        if whole is None:
+            whole = whole_file(*self._bases.data_file(file))
+            if whole is None:
+                return None
+            self._whole[file] = whole
+        return self.open_file(file, whole), whole
+
     def open_file(self, file: DataFile, whole: pa.Buffer | None = None) -> DataFileReader:
         """The reader of one of the fragment's data files.
 
@@ -124,11 +136,11 @@ class FragmentReader:
         return reader
 
     def _open(self, file: DataFile, whole: pa.Buffer | None = None) -> DataFileReader:
-        found = self._files.get(file)
-        if found is None:
+        reader = self._files.get(file)
+        if reader is None:
             store, path = self._bases.data_file(file)
-            found = self._files[file] = open_data_file(store, path, size=file.size_bytes, whole=whole)
-        return found
+            reader = self._files[file] = open_data_file(store, path, size=file.size_bytes, whole=whole)
+        return reader
 
     @property
     def held_bytes(self) -> int:

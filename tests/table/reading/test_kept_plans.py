@@ -19,6 +19,7 @@ from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.reader import FileReader
 from lance_spark.layouts.page_runs import Leaf
 from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.cache import shared
 from lance_spark.storage.meter import READS
 from lance_spark.table.reading import fragment_reader
 from lance_spark.table.reading.decoding import single_rows
@@ -133,9 +134,9 @@ def test_fragments_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     opened: list[str] = []
     open_file = fragment_reader.open_data_file
 
-    def counted(store: ObjectStore, path: str, **known: Any) -> DataFileReader:
+    def counted(store: ObjectStore, path: str, **arguments: Any) -> DataFileReader:
         opened.append(path)
-        return open_file(store, path, **known)
+        return open_file(store, path, **arguments)
 
     monkeypatch.setattr(fragment_reader, "open_data_file", counted)
     table = pa.table({"id": np.arange(5000), "s": [f"text {i}" for i in range(5000)]})
@@ -145,6 +146,30 @@ def test_fragments_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert dataset.take([row]).column("id").to_pylist() == [row]
         assert dataset.to_table(["s"], f"id = {row}").column("s").to_pylist() == [f"text {row}"]
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize("condition", ["id = 7", "id = 7 AND s = 'text 7'", "id = 7 OR s = 'text 7'"])
+def test_a_lookup_opens_each_file_once(tmp_path: Path, condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = str(tmp_path / "t")
+    # Files that are so large that they are mapped.
+    table = pa.table({"id": np.arange(50_000), "s": [f"text {i}" for i in range(50_000)]})
+    lance_spark.write(table, uri).create_scalar_index("id", "BTREE").create_scalar_index("s", "BTREE")
+    for file in (tmp_path / "t").rglob("*.lance"):
+        # Files that were written just now are not kept open.
+        os.utime(file, (0, 0))
+    os_open, opened = os.open, list[str]()
+
+    def counted(path: str, *arguments: Any, **options: Any) -> int:
+        opened.append(path)
+        return os_open(path, *arguments, **options)
+
+    shared.clear()
+    monkeypatch.setattr(os, "open", counted)
+    found = lance_spark.open(uri).to_table(["id", "s"], condition)
+    monkeypatch.undo()
+    assert found.to_pylist() == [{"id": 7, "s": "text 7"}]
+    assert len([path for path in opened if "/data/" in path]) == 1
+    assert len(opened) == len(set(opened))
 
 
 def test_open_fragments_are_those_of_their_version(tmp_path: Path) -> None:

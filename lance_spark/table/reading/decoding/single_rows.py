@@ -34,7 +34,6 @@ from lance_spark.schema.columns import column_fields, is_blob, paths
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
-from lance_spark.storage.mapped import whole_file
 from lance_spark.storage.meter import READS
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
@@ -277,8 +276,7 @@ class SingleRowColumns:
         columns, owners = files[0].columns(), {owner.id for owner in column_fields((field,), files[0].version)}
         if not owners <= columns.keys():
             return None
-        data = whole_file(*self.bases.data_file(files[0]))
-        reader = None if data is None else self.opened(fragment).open_file(files[0], data)
+        reader, data = self.opened(fragment).open_in_memory(files[0]) or (None, EMPTY)
         if not isinstance(reader, FileReader):
             return None
         found = _single_rows(reader, field, {owner: columns[owner] for owner in owners}, data)
