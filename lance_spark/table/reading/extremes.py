@@ -76,7 +76,7 @@ def _bounds(parts: Sequence[tuple[Manifest, Scan]], extreme: Extreme) -> Iterato
     for manifest, scan in parts:
         fields = {field.name: field for field in scan.schema.fields}
         field = fields[extreme.column]
-        for segment in segments_of(manifest, scan.bases, {field.id}):
+        for segment in segments_of(manifest, scan.bases, field.id):
             if segment.json_steps is not None:
                 continue
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -25,11 +25,10 @@ from lance_spark.index.planner import IndexQuery, Plan, candidates
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.segments import Segment, warn_unused
-from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
-from lance_spark.table.manifests.fragment_reuse import FRAGMENT_REUSE, fragment_reuse
+from lance_spark.table.manifests.fragment_reuse import fragment_reuse
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
@@ -59,8 +58,10 @@ _OUTLINE_BYTES = 1 << 20
 """Of the outlines of filters that a version keeps."""
 
 _BYTES_PER_FRAGMENT = 512
-_BYTES_PER_FIELD = 256
 """About what is kept of each."""
+
+_columns: Remembered[TableColumns] = Remembered()
+"""The columns that a filter can name, by the schema."""
 
 _BLOCK_ROWS = 1024
 """About this many values of a number column are decoded to read one of them."""
@@ -305,42 +306,47 @@ def _ids(numbers: Iterable[int]) -> str:
 
 
 class _FieldSegments:
-    """The segments of a version by field. The rows of the version refer to it too, but it refers to neither."""
+    """The segments of a version by field, made for the fields that are asked for. The rows of the version refer to it
+    too, but it refers to neither.
 
-    def __init__(self, indexes: Sequence[IndexMetadata], bases: Bases) -> None:
+    Args:
+        indexes: the indexes on each field.
+    """
+
+    def __init__(self, indexes: Mapping[int, Sequence[IndexMetadata]], bases: Bases) -> None:
         self._indexes = indexes
         self._bases = bases
-        self._segments: dict[int, Segment | LanceError | None] = {}
-        self._places: dict[int, list[int]] = {}
-        for place, index in enumerate(indexes):
-            for field_id in () if index.is_system else index.message.fields:
-                self._places.setdefault(field_id, []).append(place)
+        self._segments: dict[int, list[Segment]] = {}
 
-    def on(self, field_ids: Iterable[int]) -> list[tuple[IndexMetadata, Segment | LanceError | None]]:
-        """The indexes on some fields, with their segments; an error if one is damaged, None if this release does not
-        search it.
-        """
-        places = sorted({place for field_id in field_ids for place in self._places.get(field_id, ())})
-        for place in places:
-            if place not in self._segments:
-                self._segments[place] = _segment(self._indexes[place], self._bases)
-        return [(self._indexes[place], self._segments[place]) for place in places]
-
-    def usable(self, field_id: int) -> list[Segment]:
-        """The segments on a field that can be searched."""
-        return [segment for _, segment in self.on((field_id,)) if isinstance(segment, Segment)]
+    def on(self, field_id: int) -> list[Segment]:
+        """The segments on a field that can be searched; there is a warning for each that is damaged."""
+        found = self._segments.get(field_id)
+        if found is None:
+            made = [_segment(index, self._bases) for index in self._indexes.get(field_id, ())]
+            found = self._segments[field_id] = [segment for segment in made if segment is not None]
+        return found
 
 
 class _VersionIndexes:
     """The indexes of a version, and what is made of them once for all scans.
+
+    Attributes:
+        segments: those on each field.
 
     Raises:
         CorruptFileError: the manifest's index section is damaged.
     """
 
     def __init__(self, manifest: Manifest, bases: Bases) -> None:
-        self._indexes = parse_indices(manifest.index_section)
-        self._segments = _FieldSegments(self._indexes, bases)
+        self._system: list[IndexMetadata] = []
+        by_field: dict[int, list[IndexMetadata]] = {}
+        for index in parse_indices(manifest.index_section):
+            if index.is_system:
+                self._system.append(index)
+                continue
+            for field_id in index.message.fields:
+                by_field.setdefault(field_id, []).append(index)
+        self.segments = _FieldSegments(by_field, bases)
         self._manifest = manifest
         self._bases = bases
         self._rows: TableRows | None = None
@@ -356,37 +362,24 @@ class _VersionIndexes:
         kept = None if scan.shape is None else self._outlines.get(*key)
         if kept is not None:
             return kept
-        columns = _columns(scan.schema)
+        columns = _columns((scan.schema,), None, lambda: TableColumns(scan.schema))
         found = [columns.find(path) for path in referenced_columns(condition)]
-        field_ids = {column.field_id for column in found if column is not None}
-        segments = self.segments(field_ids)
-        table = self.rows() if segments else None
+        segments = [self.segments.on(column.field_id) for column in found if column is not None]
+        table = self.rows() if any(segments) else None
         if table is None:
             return None
         outline = Outline(condition, table, columns)
-        # A damaged segment is to be warned of for each scan.
-        are_whole = len(segments) == sum([segment is not None for _, segment in self._segments.on(field_ids)])
-        return outline if scan.shape is None or not are_whole else self._outlines(*key, lambda: outline)
-
-    def segments(self, field_ids: Iterable[int]) -> list[Segment]:
-        """The segments on some fields that can be searched; there is a warning for each that is damaged."""
-        found = []
-        for index, segment in self._segments.on(field_ids):
-            if isinstance(segment, Segment):
-                found.append(segment)
-            elif segment is not None:
-                warn_unused(index.name, index.uuid, segment)
-        return found
+        return outline if scan.shape is None else self._outlines(*key, lambda: outline)
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
         if self._rows is None:
-            reuse_indexes = [index for index in self._indexes if index.message.name == FRAGMENT_REUSE]
+            reuse_indexes = [index for index in self._system if index.is_fragment_reuse]
             reuse = self._reuse(reuse_indexes[0]) if reuse_indexes else None
             if reuse is not None or not reuse_indexes:
                 self._rows = TableRows(
                     _fragment_rows(self._manifest.fragments),
-                    self._segments.usable,
+                    self.segments.on,
                     stable_row_ids=self._manifest.has_stable_row_ids,
                     reuse=reuse,
                 )
@@ -415,19 +408,12 @@ def _version_indexes(manifest: Manifest, bases: Bases) -> _VersionIndexes:
     return cached_part(manifest, ("indexes", bases.identity), make)
 
 
-def _columns(schema: LanceSchema) -> TableColumns:
-    """The columns that a filter can name."""
-    return cached_part(
-        schema, "filtered columns", lambda: (TableColumns(schema), _BYTES_PER_FIELD * len(schema.fields))
-    )
-
-
-def segments_of(manifest: Manifest, bases: Bases, fields: set[int]) -> list[Segment]:
-    """The segments of a version's indexes on some fields that can be searched."""
+def segments_of(manifest: Manifest, bases: Bases, field_id: int) -> list[Segment]:
+    """The segments of a version's indexes on a field that can be searched."""
     if not manifest.index_section:
         return []
     try:
-        return _version_indexes(manifest, bases).segments(fields)
+        return _version_indexes(manifest, bases).segments.on(field_id)
     except CorruptFileError as error:
         warn_unused("section", "all", error)
         return []
@@ -442,7 +428,10 @@ def _kind(index: IndexMetadata) -> tuple[type[ScalarIndex] | None, tuple[Step, .
     return target.index_type, target.steps
 
 
-def _segment(index: IndexMetadata, bases: Bases) -> Segment | LanceError | None:
+def _segment(index: IndexMetadata, bases: Bases) -> Segment | None:
+    """The segment that an index describes; None if this release does not search it, or, after a warning, if it is
+    damaged.
+    """
     message, uuid = index.message, index.uuid
     try:
         index_type, steps = _kind(index)
@@ -462,7 +451,8 @@ def _segment(index: IndexMetadata, bases: Bases) -> Segment | LanceError | None:
             json_steps=steps,
         )
     except LanceError as error:
-        return error
+        warn_unused(index.name, uuid, error)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
