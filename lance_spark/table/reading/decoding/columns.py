@@ -18,13 +18,9 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder, project, prune
 from lance_spark.schema.remembered import Remembered
-from lance_spark.storage.cache import cached_part
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
 from lance_spark.table.reading.window import fixed_width, window_bytes_of
 from lance_spark.table.rows.fragment import DataFragment
-
-_BYTES_PER_FIELD = 512
-"""About what the Arrow form of a field takes in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +166,8 @@ class ReadColumns:
 
     @cached_property
     def filterable(self) -> pa.Schema:
-        """What the filter may name; made once, for every term of the filter looks into it."""
-        schema = self.schema
-
-        def make() -> tuple[pa.Schema, int]:
-            return filterable(to_arrow_schema(schema)), _BYTES_PER_FIELD * len(schema.fields)
-
-        return cached_part(schema, "filterable", make)
+        """What the filter may name."""
+        return filterable(to_arrow_schema(self.schema))
 
     def is_system(self, name: str) -> bool:
         """Whether a name is that of a system column, and of no column of the table."""
