@@ -35,7 +35,7 @@ def schema_from_messages(messages: Sequence[file_pb2.Field], metadata: Mapping[s
     Raises:
         CorruptFileError: as `fields_from_proto`.
     """
-    return _parsed_schema(_serialized(messages), tuple(sorted(metadata.items())))
+    return _parsed_schema(_serialized(messages), tuple(sorted(metadata.items())) if metadata else ())
 
 
 @lru_cache(maxsize=64)

@@ -82,6 +82,8 @@ def open_manifest_table(uri: str, storage_options: Options | None = None) -> Man
         InvalidInputError: the URI or an option is invalid.
         StorageError: botocore is not installed.
     """
+    if not storage_options and _scheme(uri) != WITH_DYNAMODB:
+        return None
     options = _checked(storage_options)
     name = _table_of(uri, options)
     if name is None:

@@ -117,15 +117,15 @@ class Manifest:
             writer_version=_writer_version(message),
             next_row_id=message.next_row_id,
             transaction_file=message.transaction_file,
-            config=MappingProxyType(dict(message.config)),
-            table_metadata=MappingProxyType(dict(message.table_metadata)),
-            base_paths=tuple(BasePath.from_proto(base) for base in message.base_paths),
+            config=_entries(message.config),
+            table_metadata=_entries(message.table_metadata),
+            base_paths=tuple([BasePath.from_proto(base) for base in message.base_paths]),
             branch=message.branch if message.HasField("branch") else None,
             tag=message.tag,
             max_allocated_field_id=(
                 message.max_allocated_field_id if message.HasField("max_allocated_field_id") else None
             ),
-            clustering=tuple(Clustering(entry.SerializeToString()) for entry in message.clustering),
+            clustering=tuple([Clustering(entry.SerializeToString()) for entry in message.clustering]),
             max_clustering_id=message.max_clustering_id,
             index_section=index_section,
         )
@@ -164,6 +164,10 @@ class Manifest:
             message.writer_version.library = self.writer_version.library
             message.writer_version.version = self.writer_version.version
         return message
+
+
+def _entries(found: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(found)) if found else _NO_ENTRIES
 
 
 def _file_version(message: table_pb2.Manifest) -> FileVersion | None:
