@@ -150,12 +150,12 @@ class Scan:
             raise InvalidInputError(f"a batch cannot have {batch_rows} rows")
         names = set(schema.names())
         asked = list(columns) if columns is not None else list(schema.names())
-        system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
-        wanted = tuple(name for name in asked if name not in system)
-        projection = (
-            schema if columns is None else _projections((schema,), wanted, lambda: project(schema, list(wanted)))
-        )
-        output = asked if columns is None else output_names(schema, asked, system)
+        if names.issuperset(asked):
+            wanted, output = tuple(asked), asked
+        else:
+            system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
+            wanted, output = tuple([name for name in asked if name not in system]), output_names(schema, asked, system)
+        projection = schema if columns is None else _projections((schema,), wanted, lambda: project(schema, wanted))
         output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
         scan = cls(
             schema=schema,
