@@ -46,6 +46,9 @@ class FixedWidth:
     @classmethod
     def of_type(cls, data_type: pa.DataType) -> FixedWidth | None:
         """Values of a type in their usual width; None as `of`."""
+        known = _KNOWN.get(data_type.id)
+        if known is not None:
+            return known
         if data_type.id in PLAIN:
             return cls(data_type, data_type.bit_width)
         is_list = pa.types.is_fixed_size_list(data_type)
@@ -72,3 +75,10 @@ class FixedWidth:
         if pa.types.is_fixed_size_list(self.data_type):
             block = FixedSizeListBlock(block, self.items, None, num_values)
         return block_to_array(block, self.data_type, validity)
+
+
+_NUMBERS = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.bool_(), pa.float16(), pa.float32(), pa.float64(), pa.date32()),
+)
+_KNOWN = {dtype.id: FixedWidth(dtype, dtype.bit_width) for dtype in _NUMBERS}

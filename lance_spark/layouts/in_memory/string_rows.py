@@ -254,8 +254,11 @@ def copied_strings(
     return VariableWidthBlock(offsets, target.slice(0, size), bits, num_values)
 
 
+_LARGE = (pa.large_string().id, pa.large_binary().id)
+
+
 def _offset_bits(data_type: pa.DataType) -> int:
-    return 64 if pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type) else 32
+    return 64 if data_type.id in _LARGE else 32
 
 
 def _described(
@@ -267,7 +270,7 @@ def _described(
     form: Form | None
     encoding: object
     general, width = None, 0
-    if isinstance(layout, MiniBlockLayout):
+    if type(layout) is MiniBlockLayout:
         encoding, offset_bits = layout.value_compression, 0
         form = form_of_page(page, layout, _kind(layout.value_compression))
     elif isinstance(layout, FullZipLayout):
@@ -279,10 +282,10 @@ def _described(
     else:
         return _nulls_of(page, layout), None
     address = 0
-    if isinstance(encoding, Fsst):
+    if type(encoding) is Fsst:
         address = address_of_symbols(encoding.symbol_table, symbols)
         encoding = encoding.values
-    if form is None or not isinstance(encoding, Variable):
+    if form is None or type(encoding) is not Variable:
         return None, None
     return (*form, (offset_bits or encoding.bits_per_offset) // 8, address, width), general
 
@@ -314,7 +317,8 @@ def index_bytes(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> in
 
 
 def _kind(encoding: MiniBlockEncoding) -> int | None:
-    return FLAT if isinstance(encoding, Fsst | Variable) else None
+    # Checks against abstract classes take a call of Python.
+    return FLAT if type(encoding) is Variable or type(encoding) is Fsst else None
 
 
 def address_of_symbols(table: bytes, symbols: dict[bytes, _Bytes]) -> int:
