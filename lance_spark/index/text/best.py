@@ -137,8 +137,8 @@ class _Run:
         if phrase is not None:
             positions = dict(zip(numbers, part.stored_positions(numbers), strict=True))
             self._add_positions(phrase, [positions[term.number] for term in terms])
-        bounds = zip(terms, self._searched, strict=True)
-        self._highest = [term.weight * searched.bounds.highest for term, searched in bounds]
+        both = zip(terms, self._searched, strict=True)
+        self._highest = [term.weight * searched.highest for term, searched in both]
         self._table[:, kernel.RANK] = np.argsort(np.array(self._highest), kind="stable")
 
     def _rows(self) -> list[list[int]]:
@@ -162,7 +162,7 @@ class _Run:
 
     def _add_positions(self, phrase: Phrase, stored: Sequence[StoredPositions]) -> None:
         for row, term, searched, positions in zip(self._table, self._terms, self._searched, stored, strict=True):
-            found = room_for_positions(self._part.lists_file, searched.bounds.most_positions, len(positions.data))
+            found = room_for_positions(self._part.lists_file, searched.most_positions, len(positions.data))
             row[kernel.POSITION_BYTES] = self._address(positions.data)
             row[kernel.NUM_POSITION_BYTES] = len(positions.data)
             row[kernel.POSITION_STARTS] = self._address(positions.starts)
@@ -176,7 +176,7 @@ class _Run:
 
     def best(self, operator: str, rows: DocRows, wanted: Wanted) -> DocScores:
         limit = min(wanted.limit, self._part.num_docs)
-        most = max(searched.bounds.most_positions for searched in self._searched) if self._phrase is not None else 0
+        most = max(searched.most_positions for searched in self._searched) if self._phrase is not None else 0
         leading_word = self._rarest_word() if operator == "AND" else -1
         if leading_word >= 0:
             sizes, words = self._table[:, kernel.NUM_BLOCKS], self._table[:, kernel.WORD]

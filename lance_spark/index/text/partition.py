@@ -22,12 +22,12 @@ from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.list_reader import ListReader
 from lance_spark.index.text.part import Postings, TextPart
 from lance_spark.index.text.stored import (
-    BlockBounds,
     DecodedBlocks,
     SearchedTerm,
     StoredList,
     StoredPositions,
     blobs_of,
+    fields_of,
     item_column,
     room_for_positions,
 )
@@ -160,7 +160,11 @@ class Partition(TextPart):
     def searched(self, terms: Sequence[int], average: np.float32) -> list[SearchedTerm]:
         """What searches know of some ascending terms; see `norms`."""
         kind = f"searched {float(average).hex()}"
-        return self.lists_file.kept_rows(kind, terms, lambda missing: self._measured(missing, average))
+        # Beside other words the search needs most blocks of a rare one: they are kept when they are decoded for bounds.
+        keeps_rare = len(terms) > 1
+        return self.lists_file.kept_rows(
+            kind, terms, lambda missing: self._measured(missing, average, keeps_rare=keeps_rare)
+        )
 
     def is_frequent(self, count: int) -> bool:
         """Whether this many documents are enough to keep their bits; see `members`."""
@@ -285,24 +289,27 @@ class Partition(TextPart):
             raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return Postings(docs, freqs)
 
-    def _measured(self, terms: Sequence[int], average: np.float32) -> list[tuple[SearchedTerm, int]]:
+    def _measured(
+        self, terms: Sequence[int], average: np.float32, *, keeps_rare: bool
+    ) -> list[tuple[SearchedTerm, int]]:
         norms = address_of(self.norms(average))
         scratch = np.empty(2 * self.block, np.int32)
-        docs = address_of(scratch)
-        freqs = docs + 4 * self.block
         found = []
         for term, stored in zip(terms, self._stored(terms), strict=True):
+            blocks, count = self._blocks_of(stored), stored.count
             num_blocks = len(stored.ends) - 1
-            ends, (weights, lowest) = np.empty((2, num_blocks), np.int32), np.empty((2, num_blocks), np.float32)
-            firsts, highest = address_of(ends), address_of(weights)
-            targets = firsts, firsts + 4 * num_blocks, highest, highest + 4 * num_blocks
-            most = measure_blocks(*self._blocks_of(stored), norms, docs, freqs, *targets)
+            bounds = np.empty(1 + 4 * num_blocks, np.float32)
+            decoded, at, is_decoded = None, 0, False
+            if 8 * count <= shared.max_bytes * _MAX_DECODED_SHARE:
+                is_decoded = keeps_rare and not self.is_frequent(count)
+                marks = np.ones(num_blocks, np.uint8) if is_decoded else np.zeros(num_blocks, np.uint8)
+                decoded = DecodedBlocks(np.empty(2 * count, np.int32), marks)
+                at = address_of(decoded.numbers)
+            docs, length = (at, count) if is_decoded else (address_of(scratch), self.block)
+            most = measure_blocks(*blocks, norms, docs, docs + 4 * length, int(is_decoded), address_of(bounds))
             if most < 0:
                 raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
-            known = BlockBounds(ends[0], ends[1], weights, lowest, weights.max(), int(most))
-            is_kept = 8 * stored.count <= shared.max_bytes * _MAX_DECODED_SHARE
-            decoded = DecodedBlocks.none_of(stored.count, num_blocks) if is_kept else None
-            searched = SearchedTerm.of(stored, known, decoded)
+            searched = SearchedTerm(stored, bounds, int(most), decoded, fields_of(blocks[:5], address_of(bounds), at))
             found.append((searched, searched.nbytes))
         return found
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.index.files import IndexFile
-from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text import best as kernel
 
 BLOBS = pa.list_(pa.large_binary())
@@ -41,67 +40,53 @@ class StoredList:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockBounds:
-    """What tells whether a search needs the blocks of a posting list.
-
-    Attributes:
-        firsts, lasts: int32[blocks], the first and last document of each.
-        weights: float32[blocks], the highest weight in each.
-        norms: float32[blocks], the lowest norm in each.
-        highest: the highest of all.
-        most_positions: the largest sum of the frequencies of a block.
-    """
-
-    firsts: npt.NDArray[np.int32]
-    lasts: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float32]
-    norms: npt.NDArray[np.float32]
-    highest: np.float32
-    most_positions: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return self.firsts.nbytes + self.lasts.nbytes + self.weights.nbytes + self.norms.nbytes
-
-
-@dataclass(frozen=True, slots=True)
 class SearchedTerm:
     """What searches for the best documents know of a term.
 
     Attributes:
         stored: its posting list.
-        bounds: of the blocks of the list.
+        bounds: what tells whether a search needs the blocks of the list, as the kernel `measure_blocks` writes it.
+        most_positions: the largest sum of the frequencies of a block.
         decoded: the blocks that searches have decoded; None for lists that would fill the cache.
         fields: what is the same in all queries of the row that the kernel `best_documents` reads.
     """
 
     stored: StoredList
-    bounds: BlockBounds
+    bounds: npt.NDArray[np.float32]
+    most_positions: int
     decoded: DecodedBlocks | None
     fields: tuple[int, ...]
 
-    @classmethod
-    def of(cls, stored: StoredList, bounds: BlockBounds, decoded: DecodedBlocks | None) -> SearchedTerm:
-        """Of a term with these lists and blocks."""
-        row = [0] * kernel.NUM_FIELDS
-        row[kernel.DATA] = address_of(stored.data)
-        row[kernel.NUM_BYTES] = len(stored.data)
-        row[kernel.ENDS] = address_of(stored.ends)
-        row[kernel.FIRSTS] = address_of(bounds.firsts)
-        row[kernel.LASTS] = address_of(bounds.lasts)
-        row[kernel.BOUNDS] = address_of(bounds.weights)
-        row[kernel.NORMS] = address_of(bounds.norms)
-        row[kernel.NUM_BLOCKS] = len(bounds.firsts)
-        row[kernel.COUNT] = stored.count
-        row[kernel.KEPT] = 0 if decoded is None else address_of(decoded.numbers)
-        row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
-        return cls(stored, bounds, decoded, tuple(row))
+    @property
+    def highest(self) -> np.float32:
+        """The highest weight in the list."""
+        weight: np.float32 = self.bounds[0]
+        return weight
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, beside those of `stored`, which is kept itself."""
         return self.bounds.nbytes + 8 * len(self.fields) + (0 if self.decoded is None else self.decoded.nbytes)
+
+
+def fields_of(data: tuple[int, ...], bounds: int, decoded: int) -> tuple[int, ...]:
+    """A row of the kernel `best_documents` for a term.
+
+    Args:
+        data: the address and number of the bytes of its posting list, the address of their ends, and the numbers of
+            blocks and documents.
+        bounds, decoded: the addresses of `SearchedTerm.bounds` and `DecodedBlocks.numbers`; 0 without these.
+    """
+    row = [0] * kernel.NUM_FIELDS
+    row[kernel.DATA], row[kernel.NUM_BYTES], row[kernel.ENDS], num_blocks, row[kernel.COUNT] = data
+    row[kernel.NUM_BLOCKS] = num_blocks
+    row[kernel.BOUNDS] = bounds + 4
+    row[kernel.NORMS] = bounds + 4 + 4 * num_blocks
+    row[kernel.FIRSTS] = bounds + 4 + 8 * num_blocks
+    row[kernel.LASTS] = bounds + 4 + 12 * num_blocks
+    row[kernel.KEPT] = decoded
+    row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
+    return tuple(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +121,6 @@ class DecodedBlocks:
 
     numbers: npt.NDArray[np.int32]
     is_decoded: npt.NDArray[np.uint8]
-
-    @classmethod
-    def none_of(cls, count: int, num_blocks: int) -> DecodedBlocks:
-        """Of a list of `count` documents nothing yet."""
-        return cls(np.empty(2 * count, np.int32), np.zeros(num_blocks, np.uint8))
 
     @property
     def nbytes(self) -> int:

@@ -92,9 +92,7 @@ def decode_postings(data_at, num_bytes, ends_at, num_blocks, count, block, has_v
     return 0
 
 
-@kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)"
-)
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def measure_blocks(
     data_at,
     num_bytes,
@@ -107,20 +105,17 @@ def measure_blocks(
     norms_at,
     docs_at,
     freqs_at,
-    firsts_at,
-    lasts_at,
+    keeps,
     bounds_at,
-    lowest_at,
 ):
     """Decodes the blocks of one posting list one by one and keeps what tells whether a search needs them.
 
     Args:
         data_at .. num_docs: as `decode_postings`.
         norms_at: f32[num_docs], see `weight_of`.
-        docs_at, freqs_at: i32[block] each, scratch.
-        firsts_at, lasts_at: i32[num_blocks] each, filled with the first and last document of each block.
-        bounds_at: f32[num_blocks], filled with the highest weight in each block.
-        lowest_at: f32[num_blocks], filled with the lowest of the norms in each block.
+        docs_at, freqs_at: i32[count] each, filled, if `keeps` is 1; otherwise i32[block] each, scratch.
+        bounds_at: f32[1 + 4 * num_blocks], filled: the highest weight of all; then for each block the highest weight in
+            it, for each the lowest of the norms in it, and, as i32, for each its first and for each its last document.
 
     Returns: the largest sum of the frequencies of a block, or an error.
     """
@@ -129,33 +124,37 @@ def measure_blocks(
     norms = pointer_f32(norms_at)
     docs = pointer_i32(docs_at)
     freqs = pointer_i32(freqs_at)
-    firsts = pointer_i32(firsts_at)
-    lasts = pointer_i32(lasts_at)
-    bounds = pointer_f32(bounds_at)
-    lowest_norms = pointer_f32(lowest_at)
+    highest = pointer_f32(bounds_at)
+    bounds = pointer_f32(bounds_at + 4)
+    lowest_norms = pointer_f32(bounds_at + 4 + 4 * num_blocks)
+    firsts = pointer_i32(bounds_at + 4 + 8 * num_blocks)
+    lasts = pointer_i32(bounds_at + 4 + 12 * num_blocks)
     if num_blocks != (count + block - 1) // block:
         return OUT_OF_RANGE
     last = np.int64(-1)
     most = np.int64(0)
+    highest[0] = np.float32(0)
     for number in range(num_blocks):
         size = min(block, count - number * block)
+        at = number * block * keeps
         last = decode_block(
-            data, ends[number], ends[number + 1], num_bytes, block, size, has_varints, num_docs, last, docs, freqs, 0
+            data, ends[number], ends[number + 1], num_bytes, block, size, has_varints, num_docs, last, docs, freqs, at
         )
         if last < 0:
             return last
-        firsts[number] = docs[0]
+        firsts[number] = docs[at]
         lasts[number] = last
         best = np.float32(0)
-        lowest = norms[docs[0]]
+        lowest = norms[docs[at]]
         total = np.int64(0)
-        for i in range(size):
+        for i in range(at, at + size):
             norm = norms[docs[i]]
             best = max(best, weight_of(freqs[i], norm))
             lowest = min(lowest, norm)
             total += freqs[i]
         bounds[number] = best
         lowest_norms[number] = lowest
+        highest[0] = max(highest[0], best)
         most = max(most, total)
     return most
 
