@@ -21,7 +21,7 @@ from lance_spark.encodings.decompression_limit import check_growth
 from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.compression.lz4 import MAX_RATIO, decompress_blocks
-from lance_spark.kernels.compression.zstd import CUT, UNKNOWN, find_frames
+from lance_spark.kernels.compression.zstd import UNKNOWN, find_frames
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import concatenate
 
@@ -144,13 +144,13 @@ def _decompress_zstd(chunks: Chunks, limits: Int64Array | None) -> Chunks:
         [address_of(table) for table in (frames, claims, contents)],
     )
     find_frames(chunks.data.address, *tables[0], len(starts), *tables[1])
-    if bool((claims == UNKNOWN).any()):
-        raise UnsupportedFeatureError("a bare zstd frame without its content size", feature="zstd")
-    if bool((claims == CUT).any()):
+    if bool((claims < 0).any()):
+        if bool((claims == UNKNOWN).any()):
+            raise UnsupportedFeatureError("a bare zstd frame without its content size", feature="zstd")
         raise CorruptFileError("general: a zstd buffer ends before its header does")
     _check_claims(claims, sizes, _ZSTD_MAX_RATIO, limits)
     filled = claims > 0
-    slices = Chunks(chunks.data, frames[filled], (sizes - frames + starts)[filled], claims[filled])
+    slices = Chunks.located(chunks.data, frames[filled], (sizes - frames + starts)[filled], claims[filled])
     target = None
     if bool((contents == claims).all()) and len(slices.sizes) > 1:
         target = _decompressed_stream(slices)

@@ -107,8 +107,16 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> Block:
         if not isinstance(block, VariableWidthBlock):
             raise CorruptFileError("general: values of equal width cannot be compressed one by one")
-        values = self.compression.decompress(_slices(block))
-        return self._values_as(PerValueEncoding).decode_values(_joined(values, block.bits_per_offset))
+        return self.decode_slices(_slices(block), block.bits_per_offset)
+
+    def decode_slices(self, values: Chunks, bits_per_offset: int) -> Block:
+        """As `decode_values`, of values that are slices of a buffer; offsets get these bits, or 64.
+
+        Raises:
+            CorruptFileError: a slice contradicts itself.
+        """
+        decompressed = self.compression.decompress(values)
+        return self._values_as(PerValueEncoding).decode_values(_joined(decompressed, bits_per_offset))
 
     def _values_as(self, role: type[RoleT]) -> RoleT:
         if not isinstance(self.values, role):

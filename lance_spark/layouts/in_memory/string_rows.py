@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.base import MiniBlockEncoding
-from lance_spark.encodings.blocks import Int64Array, VariableWidthBlock
+from lance_spark.encodings.blocks import Block, Chunks, Int64Array, VariableWidthBlock
 from lance_spark.encodings.fsst import Fsst, symbols_of
 from lance_spark.encodings.general import General
 from lance_spark.encodings.variable import Variable
@@ -149,15 +149,19 @@ class StringRows:
     ) -> pa.Array | None:
         """The values of `rows`, which are located and of which some are compressed."""
         are_compressed = general.are_compressed[self.chunks[3].searchsorted(rows, side="right")]
-        count = int(are_compressed.sum())
+        count = np.count_nonzero(are_compressed)
         if 0 < count < len(rows):
             order = np.argsort(~are_compressed, kind="stable")
             parts = [self.of_rows(data, rows[order[:count]]), self.of_rows(data, rows[order[count:]])]
             known = [part for part in parts if part is not None]
             return take(pa.concat_arrays(known), np.argsort(order)) if len(known) == len(parts) else None
-        block = copied_strings(found, len(rows), most, self.data_type, are_compressed=False)
         try:
-            values = general.encoding.decode_values(block) if block is not None and count else block
+            if count > 0 and most <= _MAX_BYTES:
+                # Decompressed where they lie in the file.
+                slices = Chunks(data, found[0] - data.address, found[1], np.ones(len(rows), np.int64))
+                values: Block | None = general.encoding.decode_slices(slices, _offset_bits(self.data_type))
+            else:
+                values = copied_strings(found, len(rows), most, self.data_type, are_compressed=False)
             return None if values is None else block_to_array(values, self.data_type, None)
         except (CorruptFileError, UnsupportedFeatureError):
             return None
