@@ -40,6 +40,7 @@ from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.optimizer import Optimizer
+from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
@@ -170,6 +171,7 @@ class PartitionedDataset(
         Raises: `InvalidInputError` for a property that describes columns, partitions or files, and as
             `Dataset.update_config`.
         """
+        check_zone_columns(self.lance_schema, entries.get(AUTO_ZONEMAP))
         return self.of(set_properties(self, entries))
 
     def compact(

@@ -35,6 +35,7 @@ from lance_spark.schema.blob import as_blob_v2
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
+from lance_spark.table.indexes.zone_columns import check_zone_columns
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import NewFragment
@@ -342,6 +343,7 @@ def _write(
 ) -> tuple[PartitionedWrite, list[WrittenPartition], CommitOptions]:
     identity = identity_columns(table).values()
     rows = rows.with_values(identity)
+    check_zone_columns(table.lance_schema, rows.options.zone_maps)
     plan = PartitionedWrite.of(table, rows.source.schema, rows.limits)
     with PartitionWriter(plan) as writer, progress("Writing") as bar:
         for batch in bar.track(rows.source.batches, size=num_rows_of):

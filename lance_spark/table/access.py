@@ -13,7 +13,7 @@ from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.after_commit import maintain_after
+from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.paths import TREE
 from lance_spark.table.reference_names import refuse_write_options
 from lance_spark.table.writing.base_selection import checked_bases
@@ -103,6 +103,7 @@ def write_dataset(
     merge_schema: bool = False,
     initial_bases: Sequence[BasePath] = (),
     target_bases: Sequence[str] = (),
+    auto_zonemap: str | None = None,
     **others: Any,
 ) -> Dataset:
     """Writes rows into the table at `uri` and commits them as one version.
@@ -122,11 +123,14 @@ def write_dataset(
         merge_schema: whether an append adds new columns to the table; they are null in existing rows.
         initial_bases: additional roots for files of a new table; `Dataset.add_bases` adds some later.
         target_bases: names of the base paths that get the data files in turn; none for the table's own root.
+        auto_zonemap: columns with commas between them, or "*", that get zone maps; None is what the property
+            `lance.auto_zonemap` of the table says.
         others: keyword arguments of the reference library, which are refused with what to write instead.
 
     Raises:
-        NotFoundError: there is no base path with one of the names.
-        InvalidInputError: the table exists (mode "create"), or the rows do not match it. Nothing was changed.
+        NotFoundError: there is no base path with one of the names, or no column of those for zone maps.
+        InvalidInputError: the table exists (mode "create"), the rows do not match it, or a column can have no zone map.
+            Nothing was changed.
         CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
         CommitStateUnknownError: it is unknown whether the version was committed.
         StorageError: the store failed. Nothing was changed.
@@ -139,9 +143,10 @@ def write_dataset(
         properties=transaction_properties,
         stable_row_ids=enable_stable_row_ids,
         initial_bases=checked_bases(initial_bases),
+        zone_maps=auto_zonemap,
     )
     manifest = save(
-        location,
+        zoned(location, auto_zonemap),
         RowSource.of(data, schema),
         mode=mode,
         file_format_version=file_format_version,

@@ -20,8 +20,9 @@ from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
 from lance_spark.table.dataset_fragment import DatasetFragment
+from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.after_commit import maintain_after
+from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs
 from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
 from lance_spark.table.manifests.manifest import Manifest
@@ -198,12 +199,14 @@ class Dataset(
         """The version in which the table's config has these entries; None removes one.
 
         Raises:
-            InvalidInputError: an entry is no text.
+            InvalidInputError: an entry is no text, or `lance.auto_zonemap` names a column that can have no zone map.
+            NotFoundError: it names a column that the table does not have.
             IncompatibleConflictError: since this version another writer has changed one of the entries.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        check_zone_columns(self.manifest.schema, entries.get(AUTO_ZONEMAP))
         return Dataset(self.location, update_config(self.location, self.manifest, entries))
 
     def update_metadata(self, entries: Mapping[str, str | None]) -> Dataset:
@@ -310,15 +313,17 @@ class Dataset(
         return Dataset(self.location, set_identity_counts(self.location, newest.manifest, mark))
 
     def _append(self, rows: RowsToWrite) -> Dataset:
-        return Dataset(self.location, append_to(self.location, self.manifest, rows))
+        return Dataset(self.location, append_to(zoned(self.location, rows.options.zone_maps), self.manifest, rows))
 
     def _overwrite(self, rows: RowsToWrite, only_written_partitions: bool) -> Dataset:
         if only_written_partitions:
             raise InvalidInputError(f"{self.uri} has no partitions; leave only_written_partitions out")
-        return Dataset(self.location, replace_all_rows(self.location, self.manifest, rows))
+        location = zoned(self.location, rows.options.zone_maps)
+        return Dataset(self.location, replace_all_rows(location, self.manifest, rows))
 
     def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Dataset:
-        return Dataset(self.location, replace_where(self.location, self.manifest, rows, condition))
+        location = zoned(self.location, rows.options.zone_maps)
+        return Dataset(self.location, replace_where(location, self.manifest, rows, condition))
 
     def _delete(self, filter: str | Expr, options: CommitOptions) -> Dataset:
         return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))

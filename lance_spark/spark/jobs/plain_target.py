@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +25,9 @@ from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.after_commit import maintain_after
+from lance_spark.table.maintenance.after_commit import zoned
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import new_job
@@ -336,10 +335,8 @@ def plan_plain_changes(
 
 def _zoned(location: TableLocation, schema: LanceSchema, options: WriteOptions) -> TableLocation:
     """The table to commit to, with zone maps of the columns that the options name."""
-    if options.auto_zonemap is None:
-        return location
     check_zone_columns(schema, options.auto_zonemap)
-    return location.followed_by(partial(maintain_after, zone_maps=options.auto_zonemap))
+    return zoned(location, options.auto_zonemap)
 
 
 def check_plain_changeable(location: TableLocation, base: Manifest) -> None:

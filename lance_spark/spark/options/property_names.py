@@ -15,7 +15,7 @@ from lance_spark.spark.types.column_properties import SUFFIXES, split_name
 from lance_spark.spark.types.json_columns import JSON_AS, parse_json_as
 from lance_spark.spark.types.uuids import UUID_AS, parse_uuid_as
 from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
-from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
+from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, column_names
 from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
 

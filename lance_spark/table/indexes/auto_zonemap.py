@@ -2,27 +2,21 @@
 
 After each commit that leaves rows of these columns without a ZONEMAP, one more commit extends it. ``*`` stands for the
 top-level columns whose values have a fixed width.
-
->>> column_names("id, `a.b`.c")
-['id', '`a.b`.c']
 """
 
 from __future__ import annotations
 
-import pyarrow.types as pt
+import logging
 
-from lance_spark.errors import InvalidInputError
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
-from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.schema.projection import quoted
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.commit import replace_segments
 from lance_spark.table.indexes.create import removing_on_failure
-from lance_spark.table.indexes.definition import define, define_beside, find_column
+from lance_spark.table.indexes.definition import define, find_column
 from lance_spark.table.indexes.optimize import definition_of, merged_segment
+from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, ZONEMAP, zone_columns, zone_problems
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.fragment_reuse import covered_fragments
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -30,21 +24,22 @@ from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.paths import is_detached
 
-AUTO_ZONEMAP = "lance.auto_zonemap"
-ALL_COLUMNS = "*"
-_KIND = "ZONEMAP"
 _MAX_ATTEMPTS = 3
+
+_log = logging.getLogger(__name__)
 
 
 def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = None) -> Manifest:
     """The version whose zone maps cover all rows of the columns that the config of `made` names; `made` if they do.
 
+    Columns that the table does not have any more, or that cannot have a zone map, are logged and left out: a column may
+    be dropped or renamed after the config was set.
+
     Args:
         wanted: the columns; None is what the config says.
 
     Raises:
-        InvalidInputError: the config names a column that cannot have a zone map.
-        NotFoundError: the config names a column that the table does not have.
+        InvalidInputError: the config is no list of columns.
         CommitConflictError: other writers were always first. Nothing was changed.
         StorageError: the store failed. Nothing was changed.
     """
@@ -52,14 +47,16 @@ def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = 
     if not text.strip() or is_detached(made.version):
         return made
     bases = table.bases(made)
-    if not any(_uncovered(made, bases, column) for column in zone_columns(made, text)):
+    for problem in zone_problems(made.schema, text):
+        _log.warning("no zone map of a column that %s of %s names: %s", AUTO_ZONEMAP, table.uri, problem)
+    if not any(_uncovered(made, bases, column) for column in zone_columns(made.schema, text)):
         return made
 
     def attempt(base: Manifest) -> Manifest:
         new: list[IndexMetadata] = []
         removed: list[IndexMetadata] = []
         with removing_on_failure(table, new):
-            for column in zone_columns(base, text):
+            for column in zone_columns(base.schema, text):
                 if _uncovered(base, table.bases(base), column):
                     replaced = _segments(base, column)[-1:]
                     new.append(_extended(table, base, column, replaced))
@@ -67,45 +64,6 @@ def extend_zone_maps(table: TableLocation, made: Manifest, wanted: str | None = 
             return replace_segments(table, base, new, removed) if new else base
 
     return retry_on_conflict(attempt, table.newest(), table.newest, max_attempts=_MAX_ATTEMPTS)
-
-
-def zone_columns(manifest: Manifest, text: str) -> list[str]:
-    """The columns, as paths, that a value of the config names."""
-    if text.strip() != ALL_COLUMNS:
-        return column_names(text)
-    return [quoted((field.name,)) for field in manifest.schema.fields if not field.children and _is_fixed(field)]
-
-
-def check_zone_columns(schema: LanceSchema, text: str | None) -> None:
-    """Passes if columns of this schema that `text` names can have zone maps.
-
-    Args:
-        text: as in the config; None and nothing name no columns.
-
-    Raises:
-        InvalidInputError: a name is empty, or the type of a column has no zone maps.
-        NotFoundError: no such column.
-    """
-    if text is not None and text.strip() not in ("", ALL_COLUMNS):
-        for column in column_names(text):
-            define_beside((), schema, column, _KIND, None, {})
-
-
-def column_names(text: str) -> list[str]:
-    """The paths of a list with commas.
-
-    Raises:
-        InvalidInputError: one is empty.
-    """
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise InvalidInputError(f"{AUTO_ZONEMAP} is {text!r}; write columns with commas between them, or {ALL_COLUMNS}")
-    return names
-
-
-def _is_fixed(field: Field) -> bool:
-    dtype = to_arrow_type(field)
-    return ZoneMapBuilder.supports(dtype) and bool(pt.is_primitive(dtype) or pt.is_decimal(dtype))
 
 
 def _segments(manifest: Manifest, column: str) -> list[IndexMetadata]:
@@ -133,4 +91,4 @@ def _extended(table: TableLocation, base: Manifest, column: str, segments: list[
     definition = definition_of(base.schema, segments, table.bases(base)) if segments else None
     if definition is not None:
         return merged_segment(table, base, definition, segments, uncovered)
-    return build_segment(table, base, define(base, column, _KIND, None, {}), uncovered)
+    return build_segment(table, base, define(base, column, ZONEMAP, None, {}), uncovered)

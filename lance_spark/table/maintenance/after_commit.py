@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from lance_spark.errors import LanceError
 from lance_spark.table.cleanup.auto_cleanup import clean_up_after
@@ -13,6 +14,15 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 
 _log = logging.getLogger(__name__)
+
+
+def zoned(table: TableLocation, zone_maps: str | None) -> TableLocation:
+    """The table to commit to so that `maintain_after` builds zone maps of these columns; None for what its config says.
+
+    Args:
+        zone_maps: columns that have passed `check_zone_columns`.
+    """
+    return table if zone_maps is None else table.followed_by(partial(maintain_after, zone_maps=zone_maps))
 
 
 def maintain_after(table: TableLocation, made: Manifest, kind: OperationKind, *, zone_maps: str | None = None) -> None:

@@ -17,6 +17,7 @@ from lance_spark.schema.generated import generated_of
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
+from lance_spark.table.indexes.zone_columns import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import check_writable
@@ -56,7 +57,8 @@ class CommitOptions:
         config: entries of the table's config to set when the rows replace all others.
         mark: the epoch of a streaming query that the rows are.
         identity: the values of identity columns that the rows have.
-        zone_maps: the columns of a partitioned table that get zone maps; None for what its properties say.
+        zone_maps: the columns that get zone maps; None for what the table's config or properties say. Those of a plain
+            table are built by what follows the commit (`after_commit.zoned`).
     """
 
     message: str | None = None
@@ -101,6 +103,13 @@ class WritePlan:
     file_version: FileVersion
     conform: Conformer | None = None
     evolved: LanceSchema | None = None
+
+    @property
+    def table_schema(self) -> LanceSchema:
+        """The columns of the table once the rows are in it."""
+        if not self.appends or self.base is None:
+            return self.schema
+        return self.evolved or self.base.schema
 
 
 def plan_write(
@@ -244,6 +253,7 @@ def save(
     else:
         source = without_identities(source)
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
+    check_zone_columns(plan.table_schema, options.zone_maps)
     table.history.check_commits()
     bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
     with progress("Writing") as bar:

@@ -82,6 +82,7 @@ class WriteVerbs(ABC):
         max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
+        auto_zonemap: str | None = None,
     ) -> Self:
         """The table with the rows of `data` added, after those that other writers have committed since this version.
 
@@ -90,16 +91,20 @@ class WriteVerbs(ABC):
             schema: for an iterable that may be empty.
             max_rows_per_file, max_bytes_per_file: when to start a new data file.
             commit_message, transaction_properties: stored with the version.
+            auto_zonemap: columns with commas between them, or "*", that get zone maps; None is what the property
+                `lance.auto_zonemap` of the table says.
 
         Raises:
-            InvalidInputError: the rows do not match the columns of the table. Nothing was changed.
+            InvalidInputError: the rows do not match the columns of the table, or a column can have no zone map. Nothing
+                was changed.
+            NotFoundError: there is no column of those for zone maps. Nothing was changed.
             CommitConflictError: another writer has changed the columns or the file version. Nothing was changed.
             CommitStateUnknownError: it is unknown whether the version was committed.
             StorageError: the store failed. Nothing was changed.
             UnsupportedFeatureError: the table needs a feature that this release does not write.
         """
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)
-        options = CommitOptions(commit_message, transaction_properties)
+        options = CommitOptions(commit_message, transaction_properties, zone_maps=auto_zonemap)
         return self._append(RowsToWrite(RowSource.of(data, schema), limits, options))
 
     def overwrite(
@@ -112,6 +117,7 @@ class WriteVerbs(ABC):
         max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
+        auto_zonemap: str | None = None,
     ) -> Self:
         """The table with the rows of `data` in place of all rows. Its columns, config and partitioning stay.
 
@@ -124,7 +130,7 @@ class WriteVerbs(ABC):
         Raises: as `append`.
         """
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)
-        options = CommitOptions(commit_message, transaction_properties)
+        options = CommitOptions(commit_message, transaction_properties, zone_maps=auto_zonemap)
         return self._overwrite(RowsToWrite(RowSource.of(data, schema), limits, options), only_written_partitions)
 
     def replace_where(
@@ -137,6 +143,7 @@ class WriteVerbs(ABC):
         max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE,
         commit_message: str | None = None,
         transaction_properties: Mapping[str, str] | None = None,
+        auto_zonemap: str | None = None,
     ) -> Self:
         """The table with the rows of `data` in place of those for which `filter` is true, as one version.
 
@@ -153,7 +160,7 @@ class WriteVerbs(ABC):
         """
         condition = condition_of(filter, to_match_all="use overwrite")
         limits = FileLimits(max_rows_per_file, max_bytes_per_file)
-        options = CommitOptions(commit_message, transaction_properties)
+        options = CommitOptions(commit_message, transaction_properties, zone_maps=auto_zonemap)
         return self._replace_where(RowsToWrite(RowSource.of(data, schema), limits, options), condition)
 
 
