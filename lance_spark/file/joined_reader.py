@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader

@@ -6,10 +6,10 @@ Opening takes one read of the end of the file, which usually contains all metada
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.footer import Footer, OffsetTable

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import file_pb2, table_pb2
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.data_file_reader import DataFileReader

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.prune import ColumnStatistics, may_match

@@ -7,7 +7,6 @@ some microseconds for each. Here the common conditions are answered for all of t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark.cached import cached_property
 from lance_spark.expr.grid import grid_of
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.membership import constant_options
@@ -140,6 +140,8 @@ def _members(expr: In | InArray, predicate: Predicate) -> pa.Array | None:
 
 
 def _known(values: pa.Array) -> BoolArray:
+    if not values.null_count:
+        return np.ones(len(values), np.bool_)
     valid: BoolArray = values.is_valid().to_numpy(zero_copy_only=False)
     return valid
 

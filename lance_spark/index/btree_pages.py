@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.bounds import Bounds

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -19,6 +18,7 @@ import pyroaring
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import table_pb2
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.row_set import RowSet, union_all
 

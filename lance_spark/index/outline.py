@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
 import pyroaring
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import LanceError
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import can_fail

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import pyroaring
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, Or, conjunction
 from lance_spark.index.answers import Answer, any_of

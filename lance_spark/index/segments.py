@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Protocol
 
 import pyarrow as pa
 import pyroaring
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.expr.json_path.jsonb import Step
 from lance_spark.index.answers import Answer

@@ -8,13 +8,13 @@ others are a superset of the answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.base import Coverage, Fit, Predicate, ScalarIndex, SearchResult

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of

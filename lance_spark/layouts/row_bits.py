@@ -6,11 +6,10 @@ the bits. Readers that need ranges see them as those of any other rows.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.kernels.bits import count_ranges, ranges_of_bits
 from lance_spark.kernels.jit import address_of

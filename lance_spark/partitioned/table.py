@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE, literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp

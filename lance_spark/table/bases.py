@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
 from lance_spark._proto import table_pb2
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore

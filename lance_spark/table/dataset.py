@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from lance_spark._proto import table_pb2
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_spark.analysis.token_numbers import TokenNumbers
+from lance_spark.cached import cached_property
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.items import UInt32Array
 from lance_spark.index.text.weights import norms_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import index_details_pb2
+from lance_spark.cached import cached_property
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.vector.metrics import Block, Float32Array, Metric, Vectors, block_of, distances_of_block

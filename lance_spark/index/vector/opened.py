@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.ivf import MODEL_FILE, STORAGE_FILE, IvfModel
 from lance_spark.index.vector.metrics import Metric

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyroaring
 
+from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.metrics import Float32Array, Int64Array, Metric, Vectors, distances_of_parts
 from lance_spark.index.vector.nearest import NO_HITS, Hits

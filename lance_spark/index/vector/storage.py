@@ -8,13 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.aligned import owned
 from lance_spark.index.vector.chunked_columns import ChunkedColumn

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.arrow_take import take

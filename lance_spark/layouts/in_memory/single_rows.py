@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.base import MiniBlockEncoding
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.encodings.fixed_size_list import FixedSizeList

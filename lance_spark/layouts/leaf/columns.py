@@ -7,9 +7,9 @@ are read concurrently, each to path arrays, and then merged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
 from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn, InMemoryFields, columns_or_none

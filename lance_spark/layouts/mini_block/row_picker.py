@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.base import MiniBlockEncoding
 from lance_spark.encodings.blocks import Block, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.fsst import Fsst

@@ -7,10 +7,10 @@ struct is a struct whose column has packed rows, a blob field one with the colum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
 from lance_spark.layouts.in_memory.columns import InMemoryColumn, InMemoryFields, columns_or_none

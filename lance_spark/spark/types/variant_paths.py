@@ -9,12 +9,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import PathTree, json_text
 from lance_spark.kernels.documents.variant import NEW_KEYS, measure_members, write_members

@@ -51,14 +51,14 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class _Map:
-    """What keeps a map until the last buffer of it is gone."""
+    """What keeps a map as long as a buffer of it exists."""
 
     __slots__ = ("_address", "_size", "_unmap")
 
     def __init__(self, address: int, size: int, unmap: Callable[..., int]) -> None:
         self._address = address
         self._size = size
-        # The names of modules are gone when a process ends.
+        # Modules have no names any more when a process ends.
         self._unmap = unmap
 
     def __del__(self) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file_version import FileVersion

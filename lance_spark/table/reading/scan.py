@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter
@@ -595,6 +596,5 @@ class Scan:
 
 
 _FIELDS = [part.name for part in fields(Scan)]
-_SETTINGS = [name for name in _FIELDS if name not in ("schema", "projection", "bases", "filter")]
-_settings_of = itemgetter(*_SETTINGS)
+_settings_of = itemgetter(*[name for name in _FIELDS if name not in ("schema", "projection", "bases", "filter")])
 _SHARED = (*_FIELDS, "shape", "arrow_schema", "without_filter", "shows_other_types", "single_rows", "_copies")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.layouts.arrow_take import take_chunked

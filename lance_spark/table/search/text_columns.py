@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyroaring
 
 from lance_spark.analysis.analyzer import is_text
 from lance_spark.analysis.parameters import JSON, TEXT, TextParameters
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.index.members import check_path, member_type, member_values
 from lance_spark.index.text.documents import analyzer_of

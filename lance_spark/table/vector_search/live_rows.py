@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyroaring
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.vector.segment import LiveRows, VectorSegment

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.table.reading.scan import Scan

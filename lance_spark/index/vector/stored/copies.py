@@ -9,12 +9,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from lance_spark.cached import cached_property
 from lance_spark.index.vector.aligned import owned
 from lance_spark.index.vector.metrics import computed_type
 from lance_spark.index.vector.storage import Partition, Parts, VectorStorage

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import Partitions
 from lance_spark.index.vector.metrics import Float32Array

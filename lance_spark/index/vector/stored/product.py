@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from lance_spark._proto import index_details_pb2
+from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata, tensor

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata

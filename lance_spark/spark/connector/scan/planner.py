@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyroaring
 from pyspark.sql.types import StructType
 
+from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import And, Expr, IsNull, Not, conjunction, quote_name
 from lance_spark.index.planner import IndexQuery

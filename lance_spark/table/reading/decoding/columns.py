@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark.cached import cached_property
 from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
 from lance_spark.expr.shape import copy_with
