@@ -16,7 +16,9 @@ from lance_spark.expr.prune import ColumnStatistics
 from lance_spark.index.bounds import Bounds
 from lance_spark.index.files import IndexFile, require_no_nulls
 from lance_spark.index.spans import Keys, Span, is_numbered, keys_of, stored_numbers
+from lance_spark.kernels.text_order import texts_ascend
 from lance_spark.layouts.base import RowRanges
+from lance_spark.layouts.leaf.values import is_variable
 
 RowIds = npt.NDArray[np.uint64]
 
@@ -235,7 +237,18 @@ def _ascends(lower: pa.Array, upper: pa.Array) -> bool:
         return not bool((stored_numbers(lower) > stored_numbers(upper)).any())
     if pa.types.is_floating(lower.type):
         return not bool(np.any(lower.to_numpy() > upper.to_numpy()))
+    if is_variable(lower.type) and lower.type == upper.type and len(lower):
+        return _texts_ascend(lower, upper)
     return pc.any(pc.greater(lower, upper)).as_py() is not True
+
+
+def _texts_ascend(lower: pa.Array, upper: pa.Array) -> bool:
+    width = 8 if pa.types.is_large_string(lower.type) or pa.types.is_large_binary(lower.type) else 4
+    texts = []
+    for values in (lower, upper):
+        _, offsets, data = values.buffers()
+        texts += [offsets.address + width * values.offset, *((0, 0) if data is None else (data.address, data.size))]
+    return bool(texts_ascend(*texts, len(lower), width) == 1)
 
 
 def _are_valid(values: pa.Array, expected: npt.NDArray[np.bool_]) -> bool:

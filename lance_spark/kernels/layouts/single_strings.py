@@ -108,51 +108,6 @@ def _located(data, pages, num_pages, chunks, num_chunks, chunk, row):
     return level, at + start, length, of_page[4 * num_pages + page]
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, validity, found):
-    """Finds the byte strings of some rows.
-
-    Args:
-        data: the file.
-        pages: ``int64[6, num_pages]``: the kind of each page: `NULLS`, `ZIPPED`, or any other for mini-blocks; bytes of
-            the sizes in its chunks, or of its control words; the bits of a level as for `single_rows.copy_values`, or
-            where the index of its rows begins; bytes of an offset or length (4 or 8); where the symbols are in memory
-            (`SYMBOLS_BYTES`), 0 if the strings are not compressed; bytes of an entry of the index, which is within the
-            file and has one more than the page has rows. Of `BARE` pages, whose chunk has u64 ends, the next three are
-            where the bytes begin, how many they are, and what is added to the ends of nulls.
-        chunks: as for `single_rows.copy_values`.
-        rows: int64[num_rows], in any order.
-        validity: as for `single_rows.copy_values`.
-        found: ``int64[3, num_rows]``, gets where each string is in memory, its bytes, and where its symbols are. Nulls
-            have no bytes.
-
-    Returns:
-        The most bytes that the strings can have, or ``~i`` for the first row that is in no chunk, or whose chunk
-        contradicts itself.
-    """
-    ends = pointer_i64(chunks + 24 * num_chunks)
-    wanted = pointer_i64(rows)
-    bits = pointer_u8(validity)
-    out = pointer_i64(found)
-    most = np.int64(0)
-    chunk = np.int64(0)
-    for i in range(num_rows):
-        row = wanted[i]
-        if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
-            return ~np.int64(i)
-        chunk = chunk_of(ends, num_chunks, row, chunk)
-        level, source, length, symbols = _located(data, pages, num_pages, chunks, num_chunks, chunk, row)
-        if level < 0:
-            return ~np.int64(i)
-        if level == 0 and validity:
-            bits[i >> 3] |= np.uint8(1 << (i & 7))
-        out[i] = source
-        out[num_rows + i] = length
-        out[2 * num_rows + i] = symbols
-        most += length * MAX_SYMBOL_BYTES if symbols else length
-    return most
-
-
 @kernel("int64(int64, int64, int64, int64, int64, int64)")
 def copy_strings(found, room, num_rows, offset_bytes, offsets, target):
     """Copies the first `num_rows` strings that `locate_strings` found.
@@ -252,6 +207,62 @@ def _plain_string(values, num_bytes, place, offset_bytes):
     if low < 0 or low > high or high > num_bytes:
         return np.int64(-1), np.int64(0), np.int64(0)
     return np.int64(0), values + low, high - low
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def locate_strings(data, pages, num_pages, chunks, num_chunks, rows, num_rows, validity, found):
+    """Finds the byte strings of some rows.
+
+    Args:
+        data: the file.
+        pages: ``int64[6, num_pages]``: the kind of each page: `NULLS`, `ZIPPED`, or any other for mini-blocks; bytes of
+            the sizes in its chunks, or of its control words; the bits of a level as for `single_rows.copy_values`, or
+            where the index of its rows begins; bytes of an offset or length (4 or 8); where the symbols are in memory
+            (`SYMBOLS_BYTES`), 0 if the strings are not compressed; bytes of an entry of the index, which is within the
+            file and has one more than the page has rows. Of `BARE` pages, whose chunk has u64 ends, the next three are
+            where the bytes begin, how many they are, and what is added to the ends of nulls.
+        chunks: as for `single_rows.copy_values`.
+        rows: int64[num_rows], in any order.
+        validity: as for `single_rows.copy_values`.
+        found: ``int64[3, num_rows]``, gets where each string is in memory, its bytes, and where its symbols are. Nulls
+            have no bytes.
+
+    Returns:
+        The most bytes that the strings can have, or ``~i`` for the first row that is in no chunk, or whose chunk
+        contradicts itself.
+    """
+    of_page, of_chunk = pointer_i64(pages), pointer_i64(chunks)
+    ends = pointer_i64(chunks + 24 * num_chunks)
+    wanted = pointer_i64(rows)
+    bits = pointer_u8(validity)
+    out = pointer_i64(found)
+    most = np.int64(0)
+    chunk = values = np.int64(0)
+    known = num_bytes = np.int64(-1)
+    for i in range(num_rows):
+        row = wanted[i]
+        if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
+            return ~np.int64(i)
+        chunk = chunk_of(ends, num_chunks, row, chunk)
+        if chunk != known:
+            values, num_bytes = _plain_strings(data, pages, num_pages, chunks, num_chunks, chunk)
+            known = chunk
+        if num_bytes >= 0:
+            # Neighbours are mostly in one chunk, whose header is read once.
+            page, first = of_chunk[chunk], ends[chunk - 1] if chunk > 0 else np.int64(0)
+            level, source, length = _plain_string(values, num_bytes, row - first, of_page[3 * num_pages + page])
+            symbols = of_page[4 * num_pages + page]
+        else:
+            level, source, length, symbols = _located(data, pages, num_pages, chunks, num_chunks, chunk, row)
+        if level < 0:
+            return ~np.int64(i)
+        if level == 0 and validity:
+            bits[i >> 3] |= np.uint8(1 << (i & 7))
+        out[i] = source
+        out[num_rows + i] = length
+        out[2 * num_rows + i] = symbols
+        most += length * MAX_SYMBOL_BYTES if symbols else length
+    return most
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
