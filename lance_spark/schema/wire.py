@@ -70,7 +70,7 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
 
 
 def _serialized(messages: Sequence[file_pb2.Field]) -> tuple[bytes, ...]:
-    return tuple([message.SerializeToString() for message in messages])
+    return tuple(map(file_pb2.Field.SerializeToString, messages))
 
 
 @lru_cache(maxsize=64)
