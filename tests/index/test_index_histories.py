@@ -378,16 +378,35 @@ class History(TwoLibraryHistory[Row]):
         assert sorted(dataset.to_table(["id"], sql)["id"].to_pylist()) == sorted(scanned), f"reference: {sql}"
 
 
+class LargerHistory(History):
+    """Of tables of several pages of BTREE, of 4,096 rows each, and several zones."""
+
+    appended, merged, target_rows = 3_000, 1_500, 20_000
+
+
 @pytest.mark.parametrize("seed", seeds(4))
 def test_random_history_gives_the_rows_of_a_scan(tmp_path: Path, seed: int, warnings: list[str]) -> None:
     history = History(str(tmp_path / "t"), seed)
+    _check_history(history, history.draw.choice([100, 300]), history.draw.choice([40, 100]), num_steps=8)
+    assert warnings == []
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_random_history_of_a_larger_table_gives_the_rows_of_a_scan(
+    tmp_path: Path, seed: int, warnings: list[str]
+) -> None:
+    history = LargerHistory(str(tmp_path / "t"), seed)
+    _check_history(history, history.draw.choice([9_000, 13_000]), history.draw.choice([5_000, 20_000]), num_steps=4)
+    assert warnings == []
+
+
+def _check_history(history: History, num_rows: int, rows_per_file: int, num_steps: int) -> None:
     shown = [str(column.field) for column in history.columns]
     try:
-        history.begin(history.draw.choice([100, 300]), history.draw.choice([40, 100]))
+        history.begin(num_rows, rows_per_file)
         history.check(5)
-        for step in history.draw.choices(list(STEPS), list(STEPS.values()), k=8):
+        for step in history.draw.choices(list(STEPS), list(STEPS.values()), k=num_steps):
             history.step(step)
             history.check(5)
     except Exception as error:
         raise AssertionError(f"{shown} after {history.steps}") from error
-    assert warnings == []
