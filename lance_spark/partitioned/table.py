@@ -51,6 +51,9 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 NUM_THREADS = 16
 """The number of partitions that are opened, or committed to, at the same time."""
 
+_MAX_OPENED = 256
+"""The number of partitions that a version of the table keeps open, so that the next read of it finds them."""
+
 STABLE_ROW_IDS = "lance.enable_stable_row_ids"
 FILE_VERSION = "lance.file_format_version"
 """Properties of the namespace that say how new partitions are made."""
@@ -92,6 +95,7 @@ class PartitionedTable(ReadVerbs):
         self.catalog = catalog
         self.catalog_version = catalog_version
         self.specs: PartitionSpecs = specs_from_metadata(catalog_version.properties)
+        self._opened: dict[str, PartitionVersion] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
@@ -238,6 +242,17 @@ class PartitionedTable(ReadVerbs):
             NotFoundError: the version was removed.
             UnsupportedFeatureError: another writer gave the columns other ids than the namespace has.
         """
+        opened = self._kept(partition) or self._open(partition)
+        # A version by its number stays as it is; what a tag or the newest one is can change.
+        if partition.version is not None and partition.tag is None and len(self._opened) < _MAX_OPENED:
+            self._opened[partition.object_id] = opened
+        return opened
+
+    def _kept(self, partition: Partition) -> PartitionVersion | None:
+        opened = self._opened.get(partition.object_id)
+        return opened if opened is not None and opened.partition == partition else None
+
+    def _open(self, partition: Partition) -> PartitionVersion:
         table = self.location(partition)
         if partition.tag is not None:
             named = table.refs.tag(partition.tag)
@@ -269,6 +284,9 @@ class PartitionedTable(ReadVerbs):
 
     def open_all(self, partitions: Sequence[Partition]) -> list[PartitionVersion]:
         """`open` of each, at the same time."""
+        kept = [opened for opened in map(self._kept, partitions) if opened is not None]
+        if len(kept) == len(partitions):
+            return kept
         return overlapped(self.open, partitions, NUM_THREADS)
 
     def plan(
