@@ -66,12 +66,12 @@ class ByShape(Generic[Value]):
         return len(self._kept)
 
     def __call__(
-        self, condition: Expr, make: Callable[[], tuple[Value, bool]], make_like: Callable[[Value], Value]
+        self, condition: Expr, make: Callable[[Shape | None], tuple[Value, bool]], make_like: Callable[[Value], Value]
     ) -> Value:
         """What was made of a condition.
 
         Args:
-            make: makes it, and says whether it holds for all conditions of the same shape.
+            make: makes it, given the condition's shape, and says whether it holds for all conditions of the same shape.
             make_like: makes it of what was made of a condition of the same shape.
         """
         kept = self._kept.get(id(condition))
@@ -83,7 +83,7 @@ class ByShape(Generic[Value]):
         if like is not None:
             made = make_like(like)
         else:
-            made, is_of_shape = make()
+            made, is_of_shape = make(shape)
             if shape is not None and is_of_shape:
                 _put(self._of_shape, shape, made)
         if shape is not None or num_listed(condition) <= _MOST_VALUES:

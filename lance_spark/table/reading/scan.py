@@ -186,10 +186,10 @@ class Scan:
             InvalidInputError: the condition is invalid.
         """
 
-        def make() -> tuple[Scan, bool]:
+        def make(shape: Shape | None) -> tuple[Scan, bool]:
             known = self._columns.filterable
             fits = check_filter(condition, known, time_zone=self.time_zone)
-            return copy_with(self, _FIELDS, filter=condition), fits
+            return copy_with(self, _FIELDS, filter=condition, shape=shape), fits
 
         return self._filtered(condition, make, lambda like: like._with_constants(condition))
 
@@ -345,7 +345,7 @@ class Scan:
         if self.batch_bytes is not None or not self._copies.can_read(num_rows, len(wanted)):
             return None
         size_of = self._columns.decoded_bytes
-        if num_rows > 1 and sum([size_of(fragment, len(rows)) for fragment, rows in wanted]) > self.window_bytes:
+        if num_rows > _FEW_ROWS and sum([size_of(part, len(rows)) for part, rows in wanted]) > self.window_bytes:
             return None
         return copied_rows(self._columns, self._copies, self.single_rows, wanted, self.batch_rows, self.time_zone)
 

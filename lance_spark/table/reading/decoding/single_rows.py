@@ -323,7 +323,9 @@ def _has_fixed_width(field: Field | str) -> bool:
 
 
 def _can_be_copied(field: Field | str) -> bool:
-    return field in SYSTEM_FIELDS if isinstance(field, str) else not any(is_blob(below) for below in field.walk())
+    if isinstance(field, str):
+        return field in SYSTEM_FIELDS
+    return not is_blob(field) and not (field.children and any(is_blob(below) for below in field.walk()))
 
 
 def _has_dictionary(data_type: pa.DataType) -> bool:
