@@ -97,7 +97,7 @@ def test_describe_shows_them(spark: SparkSession) -> None:
     spark.sql(f"ANALYZE TABLE {name} COMPUTE STATISTICS FOR COLUMNS few, name")
     shown = {row.info_name: row.info_value for row in spark.sql(f"DESCRIBE EXTENDED {name} few").collect()}
     assert (shown["distinct_count"], shown["num_nulls"]) == ("7", "0")
-    # Spark prints bounds as "Optional[0]".
+    # Spark's `DescribeColumnExec` prints bounds by `Optional.toString`: "Optional[0]".
     assert "0" in shown["min"]
     assert "6" in shown["max"]
     properties = {row.key for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
