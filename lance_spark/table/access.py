@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.zone_columns import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.paths import TREE
@@ -144,6 +146,7 @@ def write_dataset(
         stable_row_ids=enable_stable_row_ids,
         initial_bases=checked_bases(initial_bases),
         zone_maps=auto_zonemap,
+        check_columns=partial(check_zone_columns, text=auto_zonemap),
     )
     manifest = save(
         zoned(location, auto_zonemap),

@@ -314,17 +314,20 @@ class Dataset(
         return Dataset(self.location, set_identity_counts(self.location, newest.manifest, mark))
 
     def _append(self, rows: RowsToWrite) -> Dataset:
-        return Dataset(self.location, append_to(zoned(self.location, rows.options.zone_maps), self.manifest, rows))
+        return Dataset(self.location, append_to(self._zoned(rows), self.manifest, rows))
 
     def _overwrite(self, rows: RowsToWrite, only_written_partitions: bool) -> Dataset:
         if only_written_partitions:
             raise InvalidInputError(f"{self.uri} has no partitions; leave only_written_partitions out")
-        location = zoned(self.location, rows.options.zone_maps)
-        return Dataset(self.location, replace_all_rows(location, self.manifest, rows))
+        return Dataset(self.location, replace_all_rows(self._zoned(rows), self.manifest, rows))
 
     def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Dataset:
-        location = zoned(self.location, rows.options.zone_maps)
-        return Dataset(self.location, replace_where(location, self.manifest, rows, condition))
+        return Dataset(self.location, replace_where(self._zoned(rows), self.manifest, rows, condition))
+
+    def _zoned(self, rows: RowsToWrite) -> TableLocation:
+        """The table to write some rows to, which get the zone maps that their options name."""
+        check_zone_columns(self.manifest.schema, rows.options.zone_maps)
+        return zoned(self.location, rows.options.zone_maps)
 
     def _delete(self, filter: str | Expr, options: CommitOptions) -> Dataset:
         return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))

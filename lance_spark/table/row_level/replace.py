@@ -10,7 +10,6 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
-from lance_spark.table.indexes.zone_columns import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.delete import Search, matching_rows
@@ -100,7 +99,6 @@ def _write(
     identity = IdentityColumns.of_version(base).values()
     rows = rows.with_values(identity)
     plan = plan_write(base, rows.source, mode=APPEND)
-    check_zone_columns(base.schema, rows.options.zone_maps)
     table.history.check_commits()
     fragments = write_fragments(
         rows.source.batches,

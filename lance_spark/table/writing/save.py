@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
@@ -17,7 +17,6 @@ from lance_spark.schema.generated import generated_of
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
-from lance_spark.table.indexes.zone_columns import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import check_writable
@@ -59,6 +58,8 @@ class CommitOptions:
         identity: the values of identity columns that the rows have.
         zone_maps: the columns that get zone maps; None for what the table's config or properties say. Those of a plain
             table are built by what follows the commit (`after_commit.zoned`).
+        check_columns: called before rows are written, with the columns that the table will have; raises if they do not
+            suit what follows the commit.
     """
 
     message: str | None = None
@@ -70,6 +71,7 @@ class CommitOptions:
     mark: EpochMark | None = None
     identity: IdentityMark | None = None
     zone_maps: str | None = None
+    check_columns: Callable[[LanceSchema], None] | None = None
 
     def marks(self) -> tuple[CommitMark, ...]:
         """What the version is to say of the rows in its config."""
@@ -253,7 +255,8 @@ def save(
     else:
         source = without_identities(source)
     plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
-    check_zone_columns(plan.table_schema, options.zone_maps)
+    if options.check_columns is not None:
+        options.check_columns(plan.table_schema)
     table.history.check_commits()
     bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
     with progress("Writing") as bar:
