@@ -11,6 +11,9 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.catalyst.trees.TreePatternBits;
+import scala.Function1;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
@@ -21,8 +24,36 @@ import scala.runtime.AbstractPartialFunction;
  * The terms of a whole condition it translates in another way, so functions stay there what they are.
  */
 public final class LanceFunctionTerms extends Rule<LogicalPlan> {
+  private static final TreePattern$ PATTERNS = TreePattern$.MODULE$;
+
+  /** Whether a function is a term in a node of a plan. Most plans have none, and a look costs less than a rewrite. */
+  private static final Function1<LogicalPlan, Object> HAS_FUNCTIONS = new AbstractFunction1<>() {
+    @Override
+    public Object apply(LogicalPlan node) {
+      return hasTerms(node) && node.expressions().exists(IS_OVER_FUNCTION);
+    }
+  };
+
+  private static final Function1<Expression, Object> IS_OVER_FUNCTION = new AbstractFunction1<>() {
+    @Override
+    public Object apply(Expression expression) {
+      return hasTerms(expression) && (inside(expression) != null || expression.children().exists(this));
+    }
+  };
+
+  /** Whether there is AND, OR or NOT in it, of which Spark keeps a bit. */
+  private static boolean hasTerms(TreePatternBits tree) {
+    return tree.containsPattern(PATTERNS.AND())
+        || tree.containsPattern(PATTERNS.OR())
+        || tree.containsPattern(PATTERNS.NOT());
+  }
+
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
+    return plan.exists(HAS_FUNCTIONS) ? withComparisons(plan) : plan;
+  }
+
+  private static LogicalPlan withComparisons(LogicalPlan plan) {
     return (LogicalPlan) plan.transformDown(new Cases<LogicalPlan>() {
       @Override
       protected LogicalPlan of(LogicalPlan node) {
