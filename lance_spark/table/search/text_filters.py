@@ -54,7 +54,8 @@ def with_text_searches_done(
     if filter is None:
         return None
     tree = to_expr(filter, time_zone=time_zone)
-    if not has_text_search(tree):
+    # A search is a call, and most filters are texts without one.
+    if (isinstance(filter, str) and "(" not in filter) or not has_text_search(tree):
         return tree
     arrow_schema = to_arrow_schema(schema)
     check_filter(without_members(tree, arrow_schema), filterable(arrow_schema), time_zone=time_zone)
