@@ -149,9 +149,8 @@ class FileReader(DataFileReader):
         Raises:
             CorruptFileError: the metadata contradicts the format.
         """
-        numbers = self.columns
-        owners = [owner.id for owner in column_fields(fields, self.version)]
-        return dict(zip(owners, self.encoded_columns_at([numbers[owner] for owner in owners]), strict=True))
+        with self._errors:
+            return self._load(fields, self.columns)
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         """The columns of `fields` that exist in the file; their metadata is fetched together."""
