@@ -22,8 +22,6 @@ from lance_spark.layouts.leaf.values import is_variable
 
 RowIds = npt.NDArray[np.uint64]
 
-_NO_IDS: RowIds = np.empty(0, np.uint64)
-
 
 @dataclass(frozen=True)
 class PageLookup:
@@ -187,9 +185,8 @@ def read_data(data: IndexFile, dtype: pa.DataType, rows: RowRanges | None) -> li
 
 
 def row_ids(ids: pa.Array) -> RowIds:
-    """Row ids, which are not null, without the microseconds that Arrow's own way takes."""
-    found: RowIds = np.frombuffer(ids.buffers()[1], np.uint64, len(ids), 8 * ids.offset) if len(ids) else _NO_IDS
-    return found
+    """Row ids, which are not null, as numbers."""
+    return stored_numbers(ids).view(np.uint64)
 
 
 def ids_name(data: IndexFile) -> str:

@@ -70,8 +70,8 @@ class IndexFiles:
         path, size = f"{self._folder}/{name}", self._sizes.get(name)
 
         def make() -> tuple[IndexFile, int]:
-            # Mapped files are read without requests, from the first read on. The end of a small file is all of it.
-            whole = None if size is not None and size <= TAIL_BYTES else whole_file(self._store, path)
+            # Mapped files are read without requests, from the first read on.
+            whole = whole_file(self._store, path)
             return IndexFile(opened_file(self._store, path, size, whole), self._store), TAIL_BYTES
 
         return cached_by_path(self._store, "index file", path, size, make)
