@@ -9,7 +9,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 # Where it is set, each Python worker of Spark compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart jar test test-engine test-connector test-docs soak fuzz lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test test-engine test-connector test-docs soak fuzz mutants lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -66,6 +66,10 @@ soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `
 
 fuzz: $(VENV)/.dev ## damaged files, manifests, transactions and filters for some minutes; LANCE_FUZZ_SECONDS=300, LANCE_SEED to repeat
 	$(BIN)/python -m tests.fuzz
+
+mutants: $(VENV)/.dev ## one-line faults in the modules that may lose rows, and the share of them that the tests find; LANCE_SEED for others
+	$(BIN)/pip install --quiet --editable '.[mutants]'
+	$(BIN)/python -m tests.mutants --seed $${LANCE_SEED:-1}
 
 lint: $(VENV)/.dev ## ruff, the layers' import contracts, mypy strict, generated code up to date
 	$(BIN)/ruff check .
