@@ -9,7 +9,7 @@
     │   ├── AlreadyExistsError          the name of a new table or namespace is taken
     │   ├── StreamBehindError           a streaming query offers an epoch that is too old (committed, offered)
     │   └── NotEmptyError               a namespace to be dropped contains tables or namespaces
-    ├── NotFoundError             no such table, version, tag, column or object
+    ├── NotFoundError             no such table, version, tag, column, index or object; also a ValueError and a KeyError
     ├── CommitConflictError       another writer committed first (own, committed, table_version)
     │   ├── RetryableConflictError      read the new version and run the operation again
     │   └── IncompatibleConflictError   the operation is not possible on the new version
@@ -30,7 +30,8 @@ class LanceError(Exception):
     """The base of all errors of this package. Its text can always be encoded as UTF-8."""
 
     def __str__(self) -> str:
-        return _printable(super().__str__())
+        # `KeyError`, a base of one of the classes, would show the text in quotes.
+        return _printable(Exception.__str__(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
@@ -153,8 +154,11 @@ class EpochCommittedError(LanceError):
     """The table has this epoch of the streaming query already; nothing was changed."""
 
 
-class NotFoundError(LanceError):
-    """A table, namespace, version, tag, branch, column or object that does not exist."""
+class NotFoundError(LanceError, ValueError, KeyError):
+    """A table, namespace, version, tag, branch, column, index or object that does not exist.
+
+    Other libraries call some of these a ValueError and some a KeyError; code that catches either works.
+    """
 
 
 class CommitConflictError(LanceError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import traceback
 
 import pytest
 
@@ -22,11 +24,11 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_survives_pickle(error: errors.LanceError) -> None:
-    copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is type(error)
-    assert str(copy) == str(error)
-    assert copy.__dict__ == error.__dict__
+def test_survives_pickle_and_copies(error: errors.LanceError) -> None:
+    for made in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(made) is type(error)
+        assert str(made) == str(error)
+        assert made.__dict__ == error.__dict__
 
 
 def test_the_place_is_told_and_the_first_one_stays() -> None:
@@ -36,3 +38,14 @@ def test_the_place_is_told_and_the_first_one_stays() -> None:
 
 def test_invalid_input_is_a_value_error() -> None:
     assert issubclass(errors.InvalidInputError, ValueError)
+
+
+def test_what_is_not_found_is_a_value_error_and_a_key_error() -> None:
+    assert issubclass(errors.NotFoundError, ValueError) and issubclass(errors.NotFoundError, KeyError)
+
+
+def test_text_of_a_key_error_has_no_quotes() -> None:
+    error = errors.NotFoundError("no column 'a'")
+    assert str(error) == "no column 'a'"
+    assert traceback.format_exception_only(error)[-1] == "lance_spark.errors.NotFoundError: no column 'a'\n"
+    assert str(errors.NotFoundError("lone \udc80")) == "lone \\udc80"

@@ -125,10 +125,9 @@ class TableLocation:
 
         Raises:
             NotFoundError: there is no such version.
+            InvalidInputError: it is not the number of one.
         """
-        if isinstance(version, bool) or not isinstance(version, int) or version < 1 or version >= 1 << 64:
-            raise InvalidInputError(f"{version!r} is not a version; versions are counted from 1")
-        return self.history.load(version)
+        return self.history.load(checked_version(version))
 
     def as_of(self, moment: datetime) -> ManifestFile:
         """The newest version that was committed at `moment` or before; a time without a zone is local time.
@@ -145,3 +144,14 @@ class TableLocation:
             if file.manifest.timestamp <= wanted:
                 return file
         raise NotFoundError(f"{self.uri} has no version from {wanted.isoformat()} or before")
+
+
+def checked_version(version: object) -> int:
+    """`version`, if it can be the number of a version.
+
+    Raises:
+        InvalidInputError: it cannot.
+    """
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1 or version >= 1 << 64:
+        raise InvalidInputError(f"{version!r} is not a version; versions are counted from 1")
+    return version

@@ -10,7 +10,7 @@ import pytest
 
 import lance_spark
 from lance_spark import blob_field
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
@@ -74,6 +74,9 @@ def test_files_and_values_by_position(table: Any) -> None:
         for numbers in ({"ids": [0]}, {"addresses": [0]}):
             with pytest.raises(InvalidInputError, match="name rows by indices"):
                 changed.take_blobs("img", **numbers)
+    else:
+        with pytest.raises(NotFoundError, match="the table has no row id -1"):
+            changed.take_blobs("img", ids=[0, -1])
 
 
 def test_bytes_of_filtered_and_limited_rows(table: Any) -> None:

@@ -161,8 +161,9 @@ def _numbers(numbers: Any, kind: str) -> NDArray[np.uint64]:
         found = np.asarray(numbers)
         if found.size and found.dtype.kind not in "iu":
             raise InvalidInputError(f"a {kind} is a whole number")
-        if found.size and int(found.min()) < 0:
-            raise NotFoundError(f"the table has no {kind} {int(found.min())}")
-        return found.astype(np.uint64)
+        unsigned = found.astype(np.uint64)
     except (OverflowError, ValueError, TypeError) as error:
         raise InvalidInputError(f"a {kind} is a whole number: {error}") from error
+    if found.size and int(found.min()) < 0:
+        raise NotFoundError(f"the table has no {kind} {int(found.min())}")
+    return unsigned

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.references import GUARD_PREFIX
-from lance_spark.table.location import TableLocation
+from lance_spark.table.location import TableLocation, checked_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.refs.refs import Tag
@@ -129,7 +129,7 @@ class TagVerbs(ABC):
         delete_tag(self.versions_location, name)
 
     def _or_own_version(self, version: int | None) -> int:
-        return self.version if version is None else version
+        return self.version if version is None else checked_version(version)
 
 
 def _free_name(name: str) -> str:
