@@ -231,8 +231,8 @@ class DirectoryNamespace:
         Raises:
             NotFoundError: there is no such namespace.
             NotEmptyError: it is not empty, and `cascade` is False.
-            InvalidInputError: the root namespace; or files to delete are outside of the root, or also belong to a table
-                of another namespace.
+            InvalidInputError: the root namespace; or files to delete are outside of the root, belong to a table of
+                another namespace too, or are read by a shallow clone elsewhere.
             UnsupportedFeatureError: it contains an object of an unknown type.
         """
         if not path:
@@ -242,6 +242,7 @@ class DirectoryNamespace:
         locations = [location for location in content.values() if location is not None]
         purged = [location for location in locations if not (keep_external and is_external(location))] if purge else []
         require_inside(purged)
+        self.dropped.check_no_clones(purged)
 
         def edit(rows: CatalogRows) -> CatalogRows:
             # Objects added since were not checked; with them the namespace is not empty.
@@ -405,7 +406,8 @@ class DirectoryNamespace:
 
         Raises:
             NotFoundError: there is no such table.
-            InvalidInputError: files to delete are outside of the root or also belong to another table.
+            InvalidInputError: files to delete are outside of the root, belong to another table too, or are read by a
+                shallow clone.
             StorageError: the store failed. If the message says so, the table was removed and some of its files remain.
         """
         found = self._find(self._load(), identifier)
@@ -413,6 +415,7 @@ class DirectoryNamespace:
             raise no_table(identifier)
         if purge:
             require_inside([found.location])
+            self.dropped.check_no_clones([found.location])
 
         def edit(rows: CatalogRows) -> CatalogRows:
             require_same(rows.find(object_id(identifier)), found.location, identifier)

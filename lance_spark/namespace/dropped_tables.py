@@ -8,12 +8,12 @@ records say. `docs/design/008-clean-up-safety.md` has the rules.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from urllib.parse import quote
 
-from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.namespace.directory_listing import DEREGISTERED_MARKER
 from lance_spark.namespace.locations import (
     checked_location,
@@ -21,6 +21,7 @@ from lance_spark.namespace.locations import (
     listed_name,
     location_uri,
     overlaps,
+    requested_location,
 )
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.table_files import delete_tables_in
@@ -32,6 +33,8 @@ from lance_spark.table.bases import resolved
 from lance_spark.table.cleanup.references import detached_versions
 from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import VERSIONS, parse_manifest_name
+from lance_spark.table.refs.clone_tags import tagged_clones
+from lance_spark.table.refs.refs import Refs
 
 RECORDS = ".lance-dropped"
 """The folder of the root with a record of each dropped table."""
@@ -119,21 +122,52 @@ class DroppedTables:
         return DroppedFiles(len(versions), len(entries), sum(entry.size for entry in entries))
 
     def users(self, item: DroppedTable) -> list[str]:
-        """Locations of other tables of this catalog, including dropped ones, that read files of `item`: shallow clones.
+        """Locations of other tables that read files of `item`, shallow clones: those of this catalog, including dropped
+        ones, and those elsewhere for which `item` has tags.
 
         Raises:
             CorruptFileError, UnsupportedFeatureError: a version of another table, which may be a clone, cannot be read.
+            StorageError: the store of a clone did not answer.
         """
-        place = parse_root(location_uri(self._root, item.location))
         others = {*self._live(), *(other.location for other in self.find())} - {item.location}
-        return sorted(
-            location
-            for location in others
-            if any(
-                parse_root(base).scheme == place.scheme
-                and overlaps(parse_root(base).location.rstrip("/"), place.location)
-                for base in self._bases(location)
-            )
+        others |= self._tagged_clones(item.location)
+        return sorted(location for location in others if self._reads_from(location, item.location))
+
+    def check_no_clones(self, locations: Sequence[str]) -> None:
+        """Checks that nobody else reads files of the tables at `locations`, as far as their tags name shallow clones.
+
+        Raises:
+            InvalidInputError: a clone does, or its store did not answer.
+        """
+        clones = [(location, clone) for location in locations for clone in sorted(self._tagged_clones(location))]
+        for location, clone in clones:
+            if clone in locations:
+                continue
+            try:
+                is_used = self._reads_from(clone, location)
+            except LanceError as error:
+                raise InvalidInputError(
+                    f"it is unknown whether the shallow clone at {clone!r} still reads the files at {location!r}: "
+                    f"{error}. Drop the table without PURGE, or remove the tag of the clone first"
+                ) from error
+            if is_used:
+                raise InvalidInputError(
+                    f"the files at {location!r} are read by the table at {clone!r}, a shallow clone; remove that "
+                    "first, or drop the table without PURGE"
+                )
+
+    def _tagged_clones(self, location: str) -> set[str]:
+        """The locations of the clones outside of the directory for which the table at `location` has tags."""
+        refs = Refs(open_store(location_uri(self._root, location), self._options))
+        clones = {requested_location(self._root, clone) for clone in tagged_clones(refs)}
+        return {clone for clone in clones if not overlaps(clone, location)}
+
+    def _reads_from(self, clone: str, location: str) -> bool:
+        """Whether a version of the table at `clone` has a base path in the directory `location`."""
+        place = parse_root(location_uri(self._root, location))
+        bases = [parse_root(base) for base in self._bases(clone)]
+        return any(
+            base.scheme == place.scheme and overlaps(base.location.rstrip("/"), place.location) for base in bases
         )
 
     def check_unused(self, item: DroppedTable) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -157,6 +159,48 @@ def test_files_of_a_shallow_clone_are_kept(names: DirectoryNamespace, clone_is: 
         names.dropped.purge(next(item for item in names.dropped.find() if item.name == ("ns", "clone")))
         names.dropped.purge(item)
         assert found(names) == []
+
+
+@pytest.mark.parametrize("clone_is", ["elsewhere", "in the catalog"])
+def test_table_with_a_clone_is_not_purged_until_the_clone_is_gone(
+    names: DirectoryNamespace, tmp_path: Path, clone_is: str
+) -> None:
+    source = create(names, "ns", "source")
+    uri = str(tmp_path / "clone") if clone_is == "elsewhere" else names.declare_table(("clone",)).uri
+    lance_spark.open(source).shallow_clone(uri)
+    with pytest.raises(InvalidInputError, match="a shallow clone; remove that first"):
+        names.drop_table(("ns", "source"), purge=True)
+    with pytest.raises(InvalidInputError, match="a shallow clone; remove that first"):
+        names.drop_namespace(("ns",), cascade=True, purge=True)
+    assert names.table_exists(("ns", "source"))
+    names.drop_table(("ns", "source"), purge=False)
+    with pytest.raises(InvalidInputError, match="a shallow clone; drop and purge that first"):
+        names.dropped.purge(only(names))
+    assert lance_spark.open(uri).count_rows() == 3
+    if clone_is == "elsewhere":
+        shutil.rmtree(uri)
+    else:
+        names.drop_table(("clone",), purge=True)
+    names.dropped.purge(only(names))
+    assert found(names) == []
+
+
+def test_namespace_with_a_table_and_its_clone_is_purged(names: DirectoryNamespace) -> None:
+    source = create(names, "ns", "source")
+    lance_spark.open(source).shallow_clone(names.declare_table(("ns", "clone")).uri)
+    names.drop_namespace(("ns",), cascade=True, purge=True)
+    assert not Path(source).exists()
+
+
+def test_purged_clone_leaves_no_tag_in_its_base(names: DirectoryNamespace) -> None:
+    source = create(names, "ns", "source")
+    lance_spark.open(source).create_tag("kept")
+    lance_spark.open(source).shallow_clone(names.declare_table(("clone",)).uri)
+    names.drop_table(("clone",), purge=False)
+    assert len(lance_spark.open(source).tags()) == 2
+    names.dropped.purge(only(names))
+    assert list(lance_spark.open(source).tags()) == ["kept"]
+    assert lance.dataset(source).tags.list().keys() == {"kept"}
 
 
 def test_files_outside_of_the_root_are_never_purged(names: DirectoryNamespace, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from lance_spark.table.cleanup.orphan_files import (
     remove_staging,
 )
 from lance_spark.table.cleanup.references import (
+    CLONE_PREFIX,
     GUARD_PREFIX,
     detached_versions,
     held_from,
@@ -206,7 +207,9 @@ class CleanupRun:
         if not self._policy.error_if_tagged_old_versions:
             return
         candidates = {location.version for location in self._candidates(newest, keep_from)}
-        tags = [tag for tag in self._table.refs.tags().values() if not tag.name.startswith(GUARD_PREFIX)]
+        # Nobody has to be told to remove the tags of clones: they keep what is in use.
+        own = (GUARD_PREFIX, CLONE_PREFIX)
+        tags = [tag for tag in self._table.refs.tags().values() if not tag.name.startswith(own)]
         old = [tag for tag in tags if tag.branch == self._table.branch and tag.version in candidates]
         names = sorted(tag.name for tag in old if self._is_old(self._history.load(tag.version).manifest))
         if names:

@@ -28,6 +28,9 @@ HOLD_PREFIX = "lance-stream-"
 GUARD_PREFIX = "lance-restore-"
 """How the names of tags begin that keep a version while it is restored."""
 
+CLONE_PREFIX = "lance-clone-"
+"""How the names of tags begin that keep a version whose files a shallow clone elsewhere shares."""
+
 _NO_BRANCHES = frozenset({DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS})
 
 

@@ -1,7 +1,7 @@
 """Shallow clones: separate tables that begin with a version of another one and share its files.
 
-The clone references the files of the other table by a base path, an absolute path or a URI. Cleaning up or removing
-the other table also removes them for the clone; a table only knows its branches.
+The clone references the files of the other table by a base path, an absolute path or a URI. The format records nothing
+of it in the other table, whose clean-up would remove the files: `refs/clone_tags.py` keeps them.
 """
 
 from __future__ import annotations

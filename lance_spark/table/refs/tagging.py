@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from types import MappingProxyType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage.base import PutResult
@@ -22,8 +23,18 @@ from lance_spark.table.paths import is_detached, tag_path
 _NANOS = 1_000_000_000
 
 
-def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolicy | None = None) -> Manifest:
+def create_tag(
+    table: TableLocation,
+    name: str,
+    version: int,
+    policy: RetryPolicy | None = None,
+    *,
+    metadata: Mapping[str, str] = MappingProxyType({}),
+) -> Manifest:
     """The version of the branch `table` that the new tag `name` references.
+
+    Args:
+        metadata: entries to keep with the tag.
 
     Raises:
         NotFoundError: there is no such version.
@@ -36,9 +47,9 @@ def create_tag(table: TableLocation, name: str, version: int, policy: RetryPolic
     size = table.history.manifest_size(version)
     now = _now()
     times = {"createdAt": now, "updatedAt": now}
-    payload = _encoded({"branch": table.branch, "version": version, **times, "manifestSize": size, "metadata": {}})
+    content = {"branch": table.branch, "version": version, **times, "manifestSize": size, "metadata": dict(metadata)}
     store = table.refs.store
-    _publish(table, name, payload, policy)
+    _publish(table, name, _encoded(content), policy)
     try:
         # A clean-up that read the tags earlier may have removed the version; one that reads them now restores it.
         table.history.manifest_size(version)

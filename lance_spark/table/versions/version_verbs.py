@@ -15,7 +15,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.branching import create_branch, delete_branch
-from lance_spark.table.refs.clone import shallow_clone
+from lance_spark.table.refs.clone_tags import tagged_clone
 from lance_spark.table.refs.refs import Branch
 from lance_spark.table.versions.changes import add_bases
 from lance_spark.table.versions.reference_refs import NamedRefs
@@ -115,7 +115,8 @@ class VersionVerbs(TagVerbs):
     ) -> Self:
         """Creates a table at `uri` that shares the files of `version` of this branch; returns its first version.
 
-        Cleaning up or removing this table can also remove the files of the clone.
+        The version of this table gets a tag ``lance-clone-...``, so that clean-ups keep the files; remove the tag when
+        the clone is gone. Removing this table removes them.
 
         Args:
             storage_options: for the new table; None for those of this one.
@@ -129,7 +130,7 @@ class VersionVerbs(TagVerbs):
         """
         options = self.location.storage_options if storage_options is None else storage_options
         target = TableLocation(uri, options, after_commit=maintain_after)
-        return type(self)(target, shallow_clone(self.location, self._or_own_version(version), target))
+        return type(self)(target, tagged_clone(self.location, self._or_own_version(version), target))
 
     def add_bases(self, bases: Sequence[BasePath]) -> Self:
         """Adds base paths for files of the table; one with id 0 is assigned a free id.
