@@ -137,6 +137,11 @@ class IndexBuilder(ABC):
         return 0
 
     @classmethod
+    def kind_in(cls, details: bytes) -> type[IndexKind] | None:
+        """The kind of the files of a segment with these details; None for one that this release does not know."""
+        return cls.index_type
+
+    @classmethod
     def checked(cls, parameters: Parameters) -> dict[str, object]:
         """Parameters as the builder wants them.
 
@@ -217,6 +222,14 @@ class IndexBuilder(ABC):
     def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
         """As `merge`, for rows that are read piece by piece."""
         self.merge(old, IndexedRows.joined(list(batches), self.dtype), output)
+
+    def remap(self, old: OldSegment, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        """Writes what a segment becomes when rows move: as `merge_batches`, for the rows of one segment.
+
+        Args:
+            batches: the rows that have moved, for a kind whose segments do not follow them.
+        """
+        self.merge_batches([old], batches, output)
 
     @classmethod
     def parameters_of(cls, details: bytes, files: IndexFiles) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,9 +10,9 @@ import pyarrow.types as pt
 
 from lance_spark._proto import index_details_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
-from lance_spark.expr.json_path.jsonb import scalar_at
+from lance_spark.expr.json_path.jsonb import Step, scalar_at
 from lance_spark.expr.json_path.values import JsonKind, json_steps, json_values
-from lance_spark.index.base import ScalarIndex
+from lance_spark.index.base import IndexKind, ScalarIndex
 from lance_spark.index.bitmap import BitmapIndex
 from lance_spark.index.btree import BTreeIndex
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, Parameters
@@ -21,7 +21,7 @@ from lance_spark.index.builders.btree import BTreeBuilder
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.builders.zone_map import ZoneMapBuilder
 from lance_spark.index.files import IndexFiles
-from lance_spark.index.json_index import JSON_URL, JsonTarget
+from lance_spark.index.json_index import JSON_URL, JsonTarget, value_type
 from lance_spark.index.zone_map import ZoneMapIndex
 
 _TARGETS: dict[str, type[IndexBuilder]] = {"btree": BTreeBuilder, "bitmap": BitmapBuilder, "zonemap": ZoneMapBuilder}
@@ -48,19 +48,25 @@ class _JsonZoneMap(ZoneMapIndex):
 class JsonBuilder(IndexBuilder):
     """JSON. `path` is where the values are, `target_index_type` the kind of index over them; others are that kind's.
 
-    Segments are built from the data again instead of being merged or remapped.
+    Segments are built from the data again instead of being merged.
     """
 
     index_type: ClassVar[type[ScalarIndex]] = _JsonBTree
     target_type: ClassVar[type[IndexBuilder]] = BTreeBuilder
     defaults: ClassVar[Mapping[str, object]] = {"path": "$", "target_index_type": "btree"}
-    can_remap = False
     binary_is_json = True
 
     @classmethod
     def made(cls, dtype: pa.DataType, parameters: Parameters) -> IndexBuilder:
         """The builder for the kind of index that the parameters name."""
         return _BUILDERS[str(parameters.get("target_index_type", "btree"))](dtype, parameters)
+
+    @classmethod
+    def kind_in(cls, details: bytes) -> type[IndexKind] | None:
+        try:
+            return JsonTarget.of_details(details).index_type
+        except CorruptFileError:
+            return None
 
     @classmethod
     def supports(cls, dtype: pa.DataType) -> bool:
@@ -110,19 +116,35 @@ class JsonBuilder(IndexBuilder):
         return data
 
     def train(self, rows: IndexedRows, output: SegmentOutput) -> None:
-        path = str(self.parameters["path"])
-        steps = json_steps(path if path.startswith("$") else f"$.{path}")
-        found = [None if item is None else scalar_at(item, steps) for item in rows.values.to_pylist()]
+        found = [None if item is None else scalar_at(item, self._steps) for item in rows.values.to_pylist()]
         values = [None if item is None else item[1] for item in found]
-        kind = _kind_of(path, values)
+        kind = _kind_of(str(self.parameters["path"]), values)
         self._target(kind.dtype).train(
-            IndexedRows(json_values(rows.values, steps, kind), rows.ids, rows.addresses), output
+            IndexedRows(json_values(rows.values, self._steps, kind), rows.ids, rows.addresses), output
         )
 
     def merge(self, old: Sequence[OldSegment], rows: IndexedRows, output: SegmentOutput) -> None:
         if old:
             raise CorruptFileError("segments of a JSON index are not merged")
         self.train(rows, output)
+
+    def remap(self, old: OldSegment, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
+        target = self.target_type.index_type
+        assert issubclass(target, ScalarIndex)
+        dtype = value_type(old.files, target)
+        kind = next((kind for kind in JsonKind if kind.dtype == dtype), None)
+        if kind is None:
+            raise CorruptFileError(f"a JSON index over values of type {dtype}")
+        moved = (
+            IndexedRows(json_values(rows.values, self._steps, kind), rows.ids, rows.addresses, rows.ends_fragment)
+            for rows in batches
+        )
+        self._target(kind.dtype).merge_batches([old], moved, output)
+
+    @property
+    def _steps(self) -> tuple[Step, ...]:
+        path = str(self.parameters["path"])
+        return json_steps(path if path.startswith("$") else f"$.{path}")
 
     def _target(self, dtype: pa.DataType) -> IndexBuilder:
         own = {name: value for name, value in self.parameters.items() if name not in JsonBuilder.defaults}
@@ -141,6 +163,7 @@ class _BitmapBuilder(JsonBuilder):
 class _ZoneMapBuilder(JsonBuilder):
     index_type = _JsonZoneMap
     target_type = ZoneMapBuilder
+    can_remap = False
 
 
 _BUILDERS: dict[str, type[JsonBuilder]] = {"btree": _BTreeBuilder, "bitmap": _BitmapBuilder, "zonemap": _ZoneMapBuilder}

@@ -127,6 +127,8 @@ class ZoneBuilder(IndexBuilder):
         table, nulls = self._new_zones(batches)
         tables, all_nulls = [table], [nulls]
         for segment in old:
+            if not segment.fragment_rows:
+                continue
             file = segment.files.open(self.file_name)
             data = file.buffer_named_by(NULL_BITMAP)
             if data is None:

@@ -84,6 +84,7 @@ def plan_partition_compaction(
 
     def tasks(opened: PartitionVersion) -> list[PartitionTask]:
         plan = plan_compaction(opened.table, opened.manifest, options)
+        plan.log_kept(opened.table.uri)
         return [PartitionTask(opened.partition.object_id, task) for task in plan.tasks]
 
     found = overlapped(tasks, table.open_all(table.partitions(filter)), NUM_THREADS)

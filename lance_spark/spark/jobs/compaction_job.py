@@ -13,7 +13,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, run_task
-from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction, sizes_by_id
+from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_plan, sizes_by_id
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, Size, plan_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.source import Split
@@ -56,11 +56,13 @@ class CompactionJob:
         table: the version that the tasks read.
         message: kept with the version.
         small_fragments: how many that version has, in the splits to be compacted.
+        kept_fragments: how many of these stay, as in `CompactionEstimate`.
     """
 
     table: AnyDataset
     message: str | None
     small_fragments: int = 0
+    kept_fragments: int = 0
 
     def planned(
         self, options: CompactionOptions, filter: Expr | None
@@ -68,13 +70,15 @@ class CompactionJob:
         """The job, its tasks for the splits that may hold rows which match `filter`, and what they will do."""
 
         def planned(split: Split) -> tuple[list[CompactionWork], CompactionEstimate]:
-            tasks = plan_compaction(split.table, split.manifest, options).tasks
-            work = [CompactionWork(split.key, split.table, split.manifest.version, task.to_json()) for task in tasks]
-            return work, estimate_compaction(split.table, split.manifest, options)
+            base = split.manifest
+            plan = plan_compaction(split.table, base, options)
+            plan.log_kept(split.table.uri)
+            work = [CompactionWork(split.key, split.table, base.version, task.to_json()) for task in plan.tasks]
+            return work, estimate_plan(split.table, base, options, plan)
 
         found = overlapped(planned, self.table.splits(filter), _THREADS)
         estimate = CompactionEstimate.total(part for _, part in found)
-        job = replace(self, small_fragments=estimate.small_fragments)
+        job = replace(self, small_fragments=estimate.small_fragments, kept_fragments=estimate.kept_fragments)
         return job, [item for work, _ in found for item in work], estimate
 
     def commit(self, results: Sequence[bytes]) -> tuple[int, CompactionEstimate]:
@@ -94,7 +98,8 @@ class CompactionJob:
             for key, result in rewritten
             if key in after
         ]
-        return made.version, CompactionEstimate.total([CompactionEstimate(self.small_fragments), *counts])
+        whole = CompactionEstimate(self.small_fragments, kept_fragments=self.kept_fragments)
+        return made.version, CompactionEstimate.total([whole, *counts])
 
     def _committed(self, rewritten: Sequence[tuple[str | None, RewriteResult]]) -> AnyDataset:
         if isinstance(self.table, Dataset):

@@ -1,8 +1,9 @@
 """Remaps indexes to the addresses that a compaction gives to rows.
 
-Segments that hold addresses get new files, in which the rows of rewritten fragments have their new addresses. That
-needs the ids of the new fragments before the commit, so they are reserved by a transaction of their own. Segments that
-hold stable row ids stay as they are; the commit changes the fragments that they cover.
+Segments that hold addresses get new files, in which the rows of rewritten fragments have their new addresses. Zones
+cannot follow rows, so those of new fragments are built from their values. New files need the ids of the new fragments
+before the commit, so they are reserved by a transaction of their own. Segments that hold stable row ids stay as they
+are; the commit changes the fragments that they cover.
 
 A deferred remap writes no index file: the compaction records in the fragment reuse index where rows have moved. A
 table that has such a record is always compacted this way, because its files can hold the addresses of any version.
@@ -21,14 +22,15 @@ import numpy.typing as npt
 from lance_spark._proto import transaction_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import LanceError, StorageError
-from lance_spark.index.builders.base import IndexedRows, OldSegment
+from lance_spark.index.builders.base import OldSegment
+from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.indexes.build import remove_segments, write_segment
 from lance_spark.table.indexes.deferred_remap import extended_reuse, fragment_reuse_index
 from lance_spark.table.indexes.definition import IndexDefinition
-from lance_spark.table.indexes.optimize import definition_of, index_files, is_usable
-from lance_spark.table.indexes.rows import holds_row_ids
+from lance_spark.table.indexes.optimize import definition_of, index_files
+from lance_spark.table.indexes.rows import holds_row_ids, row_batches
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -91,7 +93,7 @@ def remap_indices(
         CommitStateUnknownError: the store did not say whether they were.
         StorageError: the store failed. No file of an index is left behind.
     """
-    if _is_deferred(base, asked=deferred):
+    if is_deferred(base, requested=deferred):
         numbered, newer = _with_ids(table, base, groups, options)
         before = fragment_reuse_index(newer)
         reuse = extended_reuse(table, newer, numbered)
@@ -116,9 +118,10 @@ def remap_indices(
     return Remapped(tuple(numbered), tuple(indices), segments=tuple(made))
 
 
-def _is_deferred(base: Manifest, *, asked: bool) -> bool:
+def is_deferred(base: Manifest, *, requested: bool) -> bool:
+    """Whether a compaction of `base` records in a fragment reuse index where rows move."""
     indexes = parse_indices(base.index_section)
-    return any(index.is_fragment_reuse or (asked and not index.is_system) for index in indexes)
+    return any(index.is_fragment_reuse or (requested and not index.is_system) for index in indexes)
 
 
 def _remappable(
@@ -130,14 +133,18 @@ def _remappable(
         if segment.is_system or not any(group.old_ids <= set(segment.fragment_ids()) for group in groups):
             continue
         definition = definition_of(base.schema, [segment], bases)
-        if (
-            definition is not None
-            and definition.builder.can_remap
-            and not holds_row_ids(definition, base)
-            and is_usable(base, definition, segment)
-        ):
+        if definition is not None and _has_addresses(base, definition, segment):
             found.append((definition, segment))
     return found
+
+
+def _has_addresses(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
+    """Whether the files of a segment have addresses, and so will those of a new one."""
+    version = segment.message.index_version
+    kind = definition.builder.kind_in(segment.message.index_details.value)
+    if kind is None or version > kind.max_version or not segment.tells_coverage:
+        return False
+    return not (base.has_stable_row_ids and kind.holds_row_ids(version)) and not holds_row_ids(definition, base)
 
 
 def _with_ids(
@@ -169,17 +176,25 @@ def _remapped(
     covered = {fragment.id: fragment for fragment in base.fragments if fragment.id in covered_ids}
     moved = [group for group in groups if group.old_ids <= covered.keys()]
     touched = {fragment_id for group in groups for fragment_id in group.old_ids}
-    mapping = MovedRows.of(moved, covered.keys() - touched, bases)
-    rows = {int(number): FragmentReader(fragment, bases).num_rows for number, fragment in covered.items()}
+    new = [fragment for group in moved for fragment in group.new_fragments]
+    unmoved = covered.keys() - touched
+    follows = definition.builder.can_remap
+    mapping = MovedRows.of(moved if follows else [], unmoved, bases)
+    read = covered.values() if follows else [covered[number] for number in unmoved]
+    rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in read}
     old = OldSegment(index_files(segment, bases), mapping, rows)
-    new_ids = [fragment.id for group in moved for fragment in group.new_fragments]
+
+    def write(output: SegmentOutput) -> None:
+        batches = row_batches(base, bases, definition, [] if follows else new)
+        definition.builder.remap(old, batches, output)
+
     try:
         return write_segment(
             table,
             base,
             definition,
-            [*(covered.keys() - touched), *new_ids],
-            lambda output: definition.builder.merge([old], IndexedRows.none(definition.builder.dtype), output),
+            [*unmoved, *(fragment.id for fragment in new)],
+            write,
             dataset_version=segment.message.dataset_version,
         )
     except StorageError:

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
+import pyroaring
 
 from lance_spark.errors import (
     CorruptFileError,
     InvalidInputError,
     LanceError,
     RetryableConflictError,
+    UnsupportedFeatureError,
 )
 from lance_spark.progress import progress
 from lance_spark.schema.blob import in_file_version
@@ -32,7 +34,8 @@ from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.commits.rewrite_rules import columns_stay
 from lance_spark.table.indexes.create import removing_on_failure
-from lance_spark.table.indexes.remap import remap_indices
+from lance_spark.table.indexes.remap import is_deferred, remap_indices
+from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionOptions,
@@ -126,6 +129,7 @@ def compact(
 
     def attempt(base: Manifest) -> Manifest:
         plan = plan_compaction(table, base, options)
+        plan.log_kept(table.uri)
         if not plan.tasks:
             return base
         return commit_compaction(table, base, _run_all(table, base, plan), commit_options)
@@ -163,6 +167,7 @@ def commit_compaction(
 
     Raises:
         InvalidInputError: the results are for another version, or two of them for one fragment.
+        UnsupportedFeatureError: an index of an unknown kind covers all fragments.
         CommitConflictError: nothing can be committed any more.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed.
@@ -172,6 +177,9 @@ def commit_compaction(
     if not groups:
         return base
     deferred = any(result.defer_index_remap for result in results)
+    if not _movable(table, base, groups, deferred=deferred):
+        reason = UnknownIndexes.of(base, table.bases(base)).reason(can_defer=not base.has_stable_row_ids)
+        raise UnsupportedFeatureError(f"{table.uri} is not compacted: {reason}", feature="index")
 
     def attempt(rewrite: _Rewrite) -> _Rewrite:
         newest, fitting = rewrite
@@ -179,7 +187,7 @@ def commit_compaction(
 
     def newest_fitting() -> _Rewrite:
         newest = table.newest()
-        fitting = _fitting(base, newest, groups)
+        fitting = _movable(table, newest, _fitting(base, newest, groups), deferred=deferred)
         if not fitting and not _has_all(newest, groups):
             raise RetryableConflictError(
                 f"other writers have changed all fragments of {table.uri} that were compacted; compact again",
@@ -190,7 +198,11 @@ def commit_compaction(
 
     with nullcontext() if keeps_files else cleanup_on_failure(lambda: remove_unused_files(table, results)):
         made, fitting = retry_on_conflict(
-            attempt, (base, groups), newest_fitting, options.policy, max_attempts=_MAX_ATTEMPTS
+            attempt,
+            (base, _movable(table, base, groups, deferred=deferred)),
+            newest_fitting,
+            options.policy,
+            max_attempts=_MAX_ATTEMPTS,
         )
     if fitting and len(fitting) < len(groups) and not keeps_files:
         remove_unused_files(table, results)
@@ -306,6 +318,16 @@ def _fitting(base: Manifest, newest: Manifest, groups: Sequence[RewriteGroup]) -
     before = {message.id: message for message in base.fragments.messages}
     after = {message.id: message for message in newest.fragments.messages}
     return [group for group in groups if all(before[number] == after.get(number) for number in group.old_ids)]
+
+
+def _movable(
+    table: TableLocation, manifest: Manifest, groups: list[RewriteGroup], *, deferred: bool
+) -> list[RewriteGroup]:
+    """The groups whose rows no index of an unknown kind would lose."""
+    if is_deferred(manifest, requested=deferred):
+        return groups
+    covered = UnknownIndexes.of(manifest, table.bases(manifest)).covered
+    return [group for group in groups if covered.isdisjoint(pyroaring.BitMap(group.old_ids))]
 
 
 def _has_all(manifest: Manifest, groups: Sequence[RewriteGroup]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction_plan import (
     CompactionOptions,
+    CompactionPlan,
     CompactionTask,
     Size,
     fragment_sizes,
@@ -29,6 +30,7 @@ class CompactionEstimate:
         rows_rewritten: the live rows in them.
         bytes_rewritten: the bytes of the data files that are replaced; files of unknown size count as 0.
         deleted_rows_removed: the deleted rows in them.
+        kept_fragments: fragments that stay for an index of a kind that is not known (`CompactionPlan.kept_fragments`).
     """
 
     small_fragments: int = 0
@@ -39,6 +41,7 @@ class CompactionEstimate:
     rows_rewritten: int = 0
     bytes_rewritten: int = 0
     deleted_rows_removed: int = 0
+    kept_fragments: int = 0
 
     @classmethod
     def total(cls, parts: Iterable[CompactionEstimate]) -> CompactionEstimate:
@@ -55,11 +58,19 @@ def estimate_compaction(
 ) -> CompactionEstimate:
     """What a compaction of `base` would do. Raises as `plan_compaction`."""
     options = options or CompactionOptions()
-    tasks = plan_compaction(table, base, options).tasks
+    return estimate_plan(table, base, options, plan_compaction(table, base, options))
+
+
+def estimate_plan(
+    table: TableLocation, base: Manifest, options: CompactionOptions, plan: CompactionPlan
+) -> CompactionEstimate:
+    """What a plan for `base` would do. Raises as `fragment_sizes`."""
     sizes = sizes_by_id(table, base)
     num_files = {message.id: len(message.files) for message in base.fragments.messages}
-    small = CompactionEstimate(small_fragments=count_small(sizes.values(), options))
-    return CompactionEstimate.total([small, *(_of_task(task, sizes, num_files) for task in tasks)])
+    whole = CompactionEstimate(
+        small_fragments=count_small(sizes.values(), options), kept_fragments=len(plan.kept_fragments)
+    )
+    return CompactionEstimate.total([whole, *(_of_task(task, sizes, num_files) for task in plan.tasks)])
 
 
 def sizes_by_id(table: TableLocation, base: Manifest) -> dict[int, Size]:

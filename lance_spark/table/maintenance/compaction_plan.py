@@ -13,7 +13,8 @@ Here fragments of 3 and 4 rows become one of 7, and the last one loses its 5 del
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any
@@ -22,6 +23,8 @@ from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedF
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.indexes.remap import is_deferred
+from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.fragment_reuse import covered_fragments, fragment_reuse
@@ -33,6 +36,8 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import FragmentId
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+
+_LOGGER = logging.getLogger(__name__)
 
 CONFIG_PREFIX = "lance.compaction."
 _IN_CONFIG: Mapping[str, Callable[[str], Any]] = {
@@ -147,10 +152,20 @@ class CompactionPlan:
 
     Attributes:
         read_version: that version.
+        kept_fragments: fragments that stay although a rewrite would gain something: an index of a kind that this
+            release does not know covers them, and would lose their rows.
+        kept_for: those indexes, and what to do; empty if there are none.
     """
 
     read_version: int
     tasks: tuple[CompactionTask, ...]
+    kept_fragments: tuple[FragmentId, ...] = ()
+    kept_for: str = ""
+
+    def log_kept(self, uri: str) -> None:
+        """Logs a warning if fragments of the table stay."""
+        if self.kept_fragments:
+            _LOGGER.warning("%d fragments of %s are not compacted: %s", len(self.kept_fragments), uri, self.kept_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +188,23 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
     """
     options = options or CompactionOptions()
     _check_can_compact(table, base, options)
-    found = bins(fragment_sizes(table, base), options, _coverage(table, base))
-    messages = base.fragments.messages
-    tasks = (tuple(FragmentId(messages[place].id) for place in places) for places in found)
-    return CompactionPlan(base.version, tuple(CompactionTask(base.version, ids, options) for ids in tasks))
+    ids = [FragmentId(message.id) for message in base.fragments.messages]
+    sizes, coverage = fragment_sizes(table, base), _coverage(table, base)
+    places = bins(sizes, options, coverage)
+    unknown = _unknown(table, base, options) if places else UnknownIndexes.none()
+    kept = frozenset(place for group in places for place in group if ids[place] in unknown.covered)
+    if kept:
+        places = bins(sizes, options, coverage, kept)
+    tasks = [CompactionTask(base.version, tuple(ids[place] for place in group), options) for group in places]
+    reason = unknown.reason(can_defer=not base.has_stable_row_ids) if kept else ""
+    return CompactionPlan(base.version, tuple(tasks), tuple(ids[place] for place in sorted(kept)), reason)
+
+
+def _unknown(table: TableLocation, base: Manifest, options: CompactionOptions) -> UnknownIndexes:
+    """The indexes that a compaction would take rows from."""
+    if is_deferred(base, requested=options.defer_index_remap):
+        return UnknownIndexes.none()
+    return UnknownIndexes.of(base, table.bases(base))
 
 
 def new_file_version(base: Manifest, options: CompactionOptions) -> FileVersion:
@@ -186,30 +214,36 @@ def new_file_version(base: Manifest, options: CompactionOptions) -> FileVersion:
 
 
 def bins(
-    sizes: Sequence[Size], options: CompactionOptions, coverage: Sequence[frozenset[str]] | None = None
+    sizes: Sequence[Size],
+    options: CompactionOptions,
+    coverage: Sequence[frozenset[str]] | None = None,
+    kept: Collection[int] = (),
 ) -> list[list[int]]:
     """The places of the fragments that belong together, as the reference library groups them.
 
     Args:
         coverage: the segments of indexes that cover each fragment. Fragments of different coverage stay apart, because
             no index could cover a mixture of them.
+        kept: the places of fragments that stay.
     """
     return [
         places
-        for run in _runs(sizes, options, coverage or [frozenset()] * len(sizes))
+        for run in _runs(sizes, options, coverage or [frozenset()] * len(sizes), kept)
         for places in _split(run, sizes, options.target_rows_per_fragment)
         if len(places) > 1 or _sheds_rows(sizes[places[0]], options)
     ]
 
 
-def _runs(sizes: Sequence[Size], options: CompactionOptions, coverage: Sequence[frozenset[str]]) -> Iterator[list[int]]:
+def _runs(
+    sizes: Sequence[Size], options: CompactionOptions, coverage: Sequence[frozenset[str]], kept: Collection[int]
+) -> Iterator[list[int]]:
     """Stretches of neighbours that are worth a rewrite, each alone or with others."""
     run: list[int] = []
     for place, size in enumerate(sizes):
         if run and coverage[run[-1]] != coverage[place]:
             yield run
             run = []
-        if _sheds_rows(size, options) or not is_full(size, options):
+        if place not in kept and (_sheds_rows(size, options) or not is_full(size, options)):
             run.append(place)
         elif run:
             yield run

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pyroaring
+
 from lance_spark._proto import table_pb2
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file.writable import WRITABLE_VERSIONS
 from lance_spark.file_version import FileVersion
 from lance_spark.progress import progress
 from lance_spark.schema.blob import in_file_version
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
+from lance_spark.table.indexes.unknown import UnknownIndexes
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.compaction import RewriteResult, remove_unused_files, run_task
 from lance_spark.table.maintenance.compaction_plan import (
@@ -57,7 +60,8 @@ def plan_upgrade(table: TableLocation, base: Manifest, version: FileVersion) -> 
 
     Raises:
         InvalidInputError: the table is of a newer file version, or `base` is detached.
-        UnsupportedFeatureError: `version` cannot hold a column, or this release cannot rewrite the rows.
+        UnsupportedFeatureError: `version` cannot hold a column, this release cannot rewrite the rows, or an index of an
+            unknown kind would lose them.
     """
     known = data_format(base)
     if known is not None and known > version:
@@ -65,6 +69,10 @@ def plan_upgrade(table: TableLocation, base: Manifest, version: FileVersion) -> 
     check_can_rewrite(table, base, version, in_file_version(base.schema, version))
     options = _options(version)
     ids = [FragmentId(message.id) for message in base.fragments.messages if _is_older(message, version)]
+    unknown = UnknownIndexes.of(base, table.bases(base)) if ids else UnknownIndexes.none()
+    if not unknown.covered.isdisjoint(pyroaring.BitMap(ids)):
+        reason = unknown.reason(can_defer=False)
+        raise UnsupportedFeatureError(f"the files of {table.uri} are not upgraded: {reason}", feature="index")
     return CompactionPlan(base.version, tuple(CompactionTask(base.version, (number,), options) for number in ids))
 
 

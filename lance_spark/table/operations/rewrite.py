@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import pyroaring
+
 from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.file_version import FileVersion
+from lance_spark.index.base import IndexKind
 from lance_spark.index.builders.kinds import builder_of
 from lance_spark.schema.blob import in_file_version
 from lance_spark.schema.field import ROW_ID_FIELD, FieldId, LanceSchema
@@ -140,6 +143,7 @@ class Rewrite(CommittableOperation):
         if self.fragment_reuse is not None:
             self._check_reuse(previous, self.fragment_reuse)
             return with_fragment_reuse(previous.index_section, self.fragment_reuse)
+        self._check_unknown_indexes(previous)
         return rewritten(
             previous.index_section,
             [(group.old_ids, [fragment.id for fragment in groups[group.old_fragments[0].id]]) for group in self.groups],
@@ -164,6 +168,24 @@ class Rewrite(CommittableOperation):
                 own=self.operation_kind.value,
                 table_version=previous.version,
             )
+
+    def _check_unknown_indexes(self, previous: Manifest) -> None:
+        """Checks that nobody has built an index of an unknown kind meanwhile, which would lose the rows.
+
+        Raises:
+            RetryableConflictError: somebody has.
+        """
+        remapped = {index.old_id for index in self.rewritten_indices}
+        touched = pyroaring.BitMap(self.touched_fragment_ids)
+        for index in parse_indices(previous.index_section):
+            if index.is_system or index.message.uuid.uuid in remapped or _kind(index) is not None:
+                continue
+            if not index.fragment_ids().isdisjoint(touched):
+                raise RetryableConflictError(
+                    f"another writer has built index {index.name!r} of an unknown kind; compact again",
+                    own=self.operation_kind.value,
+                    table_version=previous.version,
+                )
 
     def _check_file_versions(self, manifest: Manifest) -> None:
         """Checks that no file is left that is older than the table's new file version.
@@ -223,10 +245,15 @@ class Rewrite(CommittableOperation):
 
 def _holds_row_ids(index: IndexMetadata) -> bool:
     """Whether an index of a table with stable row ids holds these, and not addresses."""
+    kind = _kind(index)
+    return kind is not None and kind.holds_row_ids(index.message.index_version)
+
+
+def _kind(index: IndexMetadata) -> type[IndexKind] | None:
+    """The kind of an index; None for one that this release does not know, or of a newer version."""
     builder = builder_of(index.message.index_details.type_url)
-    index_type = None if builder is None else builder.index_type
-    version = index.message.index_version
-    return index_type is not None and version <= index_type.max_version and index_type.holds_row_ids(version)
+    kind = None if builder is None else builder.kind_in(index.message.index_details.value)
+    return kind if kind is not None and index.message.index_version <= kind.max_version else None
 
 
 def _replaced(

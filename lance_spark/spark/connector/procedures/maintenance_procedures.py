@@ -41,6 +41,7 @@ _OPTIMIZED = row_type(
     deleted_rows_removed=LongType(),
     bytes_rewritten=LongType(),
     dry_run=BooleanType(),
+    kept_fragments=LongType(),
 )
 _CLEANED = row_type(
     versions=LongType(),
@@ -118,6 +119,7 @@ def _optimized(version: int, done: CompactionEstimate, *, dry_run: bool = False)
         done.deleted_rows_removed,
         done.bytes_rewritten,
         dry_run,
+        done.kept_fragments,
     )
     return LocalRows.of(_OPTIMIZED, [row])
 
