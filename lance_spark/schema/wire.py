@@ -63,7 +63,8 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     """The trees of top-level fields.
 
     Raises:
-        CorruptFileError: a negative or duplicate id, a parent that does not precede its child, or excessive nesting.
+        CorruptFileError: a negative or duplicate id, two fields of one name beside each other, a parent that does not
+            precede its child, or excessive nesting.
     """
     # The versions of a table, and its files, have the same schema over and over.
     return _parsed_fields(_serialized(messages))
@@ -97,6 +98,12 @@ def _parsed_fields(serialized: tuple[bytes, ...]) -> tuple[Field, ...]:
             raise CorruptFileError(f"field {message.name!r} has parent {message.parent_id}, which is not before it")
         positions[message.id] = position
         owner_of_unnumbered = position if is_blob(_field(message, ())) else None
+    for siblings in (tops, *children.values()):
+        names = {messages[position].name for position in siblings}
+        if len(names) < len(siblings):
+            raise CorruptFileError(
+                f"two of the fields {sorted(messages[position].name for position in siblings)} have one name"
+            )
     return tuple(_build(messages, children, position, 0) for position in tops)
 
 

@@ -69,7 +69,9 @@ def kept(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable_ids"])
-def test_compaction_leaves_fragments_that_it_covers(tmp_path: Path, stable: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_compaction_leaves_fragments_that_it_covers(
+    tmp_path: Path, stable: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     uri = str(tmp_path)
     indexed(uri, stable=stable)
     lance.write_dataset(rows(65, 5), uri, mode="append")
@@ -149,7 +151,7 @@ def test_task_that_would_take_its_rows_is_not_committed(tmp_path: Path) -> None:
     indexed(uri)
     base = lance_spark.open(uri)
     task = CompactionTask(base.version, (FragmentId(1), FragmentId(2)), CompactionOptions(LARGE))
-    with pytest.raises(UnsupportedFeatureError, match="'mh'.*compact with defer_index_remap, drop the index first"):
+    with pytest.raises(UnsupportedFeatureError, match=r"'mh'.*compact with defer_index_remap, drop the index first"):
         base.commit_compaction([base.run_compaction_task(task)])
     assert similar(uri) == [3, 40]
 
@@ -157,7 +159,7 @@ def test_task_that_would_take_its_rows_is_not_committed(tmp_path: Path) -> None:
 def test_upgrade_of_files_is_refused(tmp_path: Path) -> None:
     uri = str(tmp_path)
     indexed(uri, version="2.0")
-    with pytest.raises(UnsupportedFeatureError, match="not upgraded: .*'mh'.*drop the index first"):
+    with pytest.raises(UnsupportedFeatureError, match=r"not upgraded: .*'mh'.*drop the index first"):
         lance_spark.open(uri).upgrade_files("2.2")
     assert similar(uri) == [3, 40]
     lance_spark.open(uri).drop_index("mh")

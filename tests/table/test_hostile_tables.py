@@ -16,11 +16,12 @@ import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.storage.cache import shared
+from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.operations.column_rewrite import with_rewritten_columns
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
-from tests.support.manifest_surgery import edit_manifest
+from tests.support.manifest_surgery import ManifestEdit, edit_manifest
 
 ROWS = 200
 ARROW, BITMAP = DeletionFileType.ARROW_ARRAY, DeletionFileType.BITMAP
@@ -230,11 +231,133 @@ def test_arrow_deletion_file_flipped_anywhere() -> None:
     ids=["delete", "update", "merge", "compact"],
 )
 def test_fragments_of_one_id_lose_no_rows(tmp_path: Path, change: Callable[[lance_spark.Dataset], object]) -> None:
-    """What is said of one fragment by its id would be done to the other too."""
+    """What is said of one fragment by its id would be done to the other too. The release 0.16 wrote such tables."""
     uri = str(tmp_path / "t")
-    lance.write_dataset(pa.table({"a": range(30)}), uri, max_rows_per_file=10)
-    edit_manifest(tmp_path / "t", lambda manifest: setattr(manifest.fragments[2], "id", 1))
+    lance.write_dataset(pa.table({"a": range(30)}), uri, max_rows_per_file=10, data_storage_version="2.0")
+
+    def as_of_old(manifest: table_pb2.Manifest) -> None:
+        manifest.fragments[2].id = 1
+        with_old_numbers(manifest)
+
+    edit_manifest(tmp_path / "t", as_of_old)
     shared.clear()
     with pytest.raises(InvalidInputError, match=r"share an id|for the same of the fragments"):
         change(lance_spark.open(uri))
     assert lance_spark.open(uri).to_table()["a"].to_pylist() == list(range(30))
+
+
+def two_fragments(path: Path) -> Path:
+    """Rows 0 to 19 of `a` and `b` in two fragments, `c` in files of its own."""
+    lance.write_dataset(pa.table({"a": range(20), "b": range(20)}), str(path), max_rows_per_file=10)
+    lance.dataset(str(path)).add_columns({"c": "a + 1"})
+    lance.dataset(str(path)).create_scalar_index("a", "BTREE", name="tree")
+    lance.dataset(str(path)).create_scalar_index("b", "BTREE", name="other")
+    shared.clear()
+    return path
+
+
+def one_id_for_two_fragments(manifest: table_pb2.Manifest) -> None:
+    manifest.fragments[1].id = manifest.fragments[0].id
+
+
+def one_fragment_twice(manifest: table_pb2.Manifest) -> None:
+    manifest.fragments.append(manifest.fragments[0])
+
+
+def with_old_numbers(manifest: table_pb2.Manifest) -> None:
+    """The numbers that old releases gave files of version 2.0."""
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            file.file_major_version, file.file_minor_version = 0, 3
+
+
+def one_old_fragment_twice(manifest: table_pb2.Manifest) -> None:
+    one_fragment_twice(manifest)
+    with_old_numbers(manifest)
+
+
+def one_id_for_two_columns(manifest: table_pb2.Manifest) -> None:
+    manifest.fields[1].id = manifest.fields[0].id
+
+
+def one_name_for_two_columns(manifest: table_pb2.Manifest) -> None:
+    manifest.fields[1].name = manifest.fields[0].name
+
+
+def one_id_for_two_bases(manifest: table_pb2.Manifest) -> None:
+    manifest.base_paths.add(id=1, path="/one")
+    manifest.base_paths.add(id=1, path="/two")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        one_id_for_two_fragments,
+        one_fragment_twice,
+        one_old_fragment_twice,
+        one_id_for_two_columns,
+        one_name_for_two_columns,
+        one_id_for_two_bases,
+    ],
+)
+def test_manifest_that_says_something_twice_is_refused_at_open(tmp_path: Path, edit: ManifestEdit) -> None:
+    path = two_fragments(tmp_path / "t")
+    edit_manifest(path, edit)
+    with pytest.raises(CorruptFileError, match=r"two .* (one|the) (id|name)"):
+        lance_spark.open(str(path))
+
+
+def one_file_twice(manifest: table_pb2.Manifest) -> None:
+    manifest.fragments[0].files.append(manifest.fragments[0].files[0])
+
+
+def one_field_in_two_files(manifest: table_pb2.Manifest) -> None:
+    manifest.fragments[0].files[1].fields[0] = manifest.fragments[0].files[0].fields[0]
+
+
+def one_field_twice_in_a_file(manifest: table_pb2.Manifest) -> None:
+    file = manifest.fragments[0].files[0]
+    file.fields[1] = file.fields[0]
+
+
+def one_column_for_two_fields(manifest: table_pb2.Manifest) -> None:
+    file = manifest.fragments[0].files[0]
+    file.column_indices[1] = file.column_indices[0]
+
+
+@pytest.mark.parametrize("read", [name for name in READS if name not in ("count_rows", "row addresses")])
+@pytest.mark.parametrize(
+    "edit", [one_file_twice, one_field_in_two_files, one_field_twice_in_a_file, one_column_for_two_fields]
+)
+def test_fragment_with_two_places_for_values_is_refused(tmp_path: Path, edit: ManifestEdit, read: str) -> None:
+    path = two_fragments(tmp_path / "t")
+    edit_manifest(path, edit)
+    with pytest.raises(CorruptFileError, match=r"two files of a fragment|two columns of the file"):
+        READS[read](lance_spark.open(str(path)))
+
+
+def test_two_indexes_of_one_uuid_are_refused() -> None:
+    section = table_pb2.IndexSection()
+    for name in ("tree", "other"):
+        section.indices.add(name=name).uuid.uuid = bytes(16)
+    with pytest.raises(CorruptFileError, match=r"'tree', 'other'.* have one UUID"):
+        parse_indices(section.SerializeToString())
+
+
+def test_fragments_in_another_order_and_dropped_columns_are_read(tmp_path: Path) -> None:
+    path = two_fragments(tmp_path / "t")
+    lance.dataset(str(path)).drop_columns(["b"])
+    lance.dataset(str(path)).alter_columns({"path": "c", "data_type": pa.int32()})
+    lance.dataset(str(path)).drop_columns(["c"])
+    lance.dataset(str(path)).add_columns({"c": "a + 2"})
+
+    def swap(manifest: table_pb2.Manifest) -> None:
+        first, second = (table_pb2.DataFragment.FromString(item.SerializeToString()) for item in manifest.fragments)
+        manifest.fragments[0].CopyFrom(second)
+        manifest.fragments[1].CopyFrom(first)
+
+    edit_manifest(path, swap)
+    shared.clear()
+    expected = lance.dataset(str(path)).to_table()
+    assert lance_spark.open(str(path)).to_table().sort_by("a") == expected.sort_by("a")
+    assert expected.num_rows == 20

@@ -114,9 +114,10 @@ class MaintenanceVerbs(CleanupVerbs):
         """The newest version of the branch with fewer and larger fragments; it itself if there is nothing to gain.
 
         Rows and their stable ids stay. Rows that are rewritten keep their order, and come after those that are not, as
-        in the reference library. BTREE, BITMAP, LABEL_LIST and NGRAM indexes follow the rows; other indexes no longer
-        cover them, until they are optimized. Fragments that the same indexes cover are joined, others are not.
-        Fragments that other writers change meanwhile are left as they are.
+        in the reference library. Indexes follow the rows. Fragments that the same indexes cover are joined, others are
+        not. Fragments that other writers change meanwhile are left as they are, and so are, with a warning in the log,
+        those that an index of a kind covers that this release does not know: it would lose their rows. They are
+        rewritten with `defer_index_remap`.
 
         What is None is as ``lance.compaction.<name>`` in the table's config says, else the default.
 

@@ -31,9 +31,12 @@ def parse_indices(section: bytes | None) -> tuple[IndexMetadata, ...]:
     """The indexes of a version.
 
     Raises:
-        CorruptFileError: not a serialized section.
+        CorruptFileError: not a serialized section, or two indexes have one UUID.
     """
-    return tuple([IndexMetadata.from_proto(message) for message in _parse(section).indices])
+    indexes = tuple([IndexMetadata.from_proto(message) for message in _parse(section).indices])
+    if len({index.message.uuid.uuid for index in indexes}) < len(indexes):
+        raise CorruptFileError(f"two of the indexes {[index.name for index in indexes]} have one UUID")
+    return indexes
 
 
 def without_fragments(

@@ -102,6 +102,8 @@ class Manifest:
             raise CorruptFileError(
                 "the manifest has a largest assigned field id without its feature flag, or the flag without the id"
             )
+        if len({base.id for base in message.base_paths}) < len(message.base_paths):
+            raise CorruptFileError("two base paths of the manifest have one id")
         if not message.HasField("writer_version"):
             _forget_row_counts(message)
             content = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_spark.cached import cached_property
-from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_take import filter_chunked
@@ -221,7 +221,11 @@ def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, 
     """The columns of each file, by field id.
 
     A release of the reference library reused the ids of dropped columns (0.10, files of version 0.1 only), so that two
-    files have the same field. The last file has the values of the current column.
+    files have the same field. The last file has the values of the current column. In files of 2.0, structs and lists
+    own columns beside their members, and can be in several files.
+
+    Raises:
+        CorruptFileError: a field is twice in the files, so that it is not known which values are its own.
     """
     found: dict[DataFile, dict[FieldId, int]] = {}
     later: set[FieldId] = set()
@@ -229,6 +233,8 @@ def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, 
         columns = file.columns()
         if file.version is FileVersion.V0_1:
             columns = {field_id: index for field_id, index in columns.items() if field_id not in later}
+        elif file.version is not FileVersion.V2_0 and not later.isdisjoint(columns):
+            raise CorruptFileError(f"field {min(later & columns.keys())} is in two files of a fragment", path=file.path)
         later.update(columns)
         found[file] = columns
     return found

@@ -100,13 +100,20 @@ class DataFile:
         """The column index of each live field of this file; fields without a column are left out.
 
         A legacy file has one column a field, in the order of `fields`.
+
+        Raises:
+            CorruptFileError: a field has two columns, or a column two fields.
         """
         indices = self.column_indices or range(len(self.fields))
-        return {
-            field_id: index
+        live = [
+            (field_id, index)
             for field_id, index in zip(self.fields, indices, strict=True)
             if field_id != TOMBSTONE_FIELD_ID and index >= 0
-        }
+        ]
+        columns = dict(live)
+        if len(columns) < len(live) or len(set(columns.values())) < len(live):
+            raise CorruptFileError("a field has two columns of the file, or a column two fields", path=self.path)
+        return columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +317,26 @@ def _manifest_bytes(messages: Iterable[table_pb2.DataFragment]) -> bytes:
     return manifest.SerializeToString(deterministic=True)
 
 
+def _check_ids(messages: Sequence[table_pb2.DataFragment]) -> None:
+    """Passes if no two fragments have one id, by which rows are addressed.
+
+    The release 0.16 of the reference library gave an id twice, to fragments of different files; its tables are still
+    read. Files of these days tell their version by other numbers than later ones.
+
+    Raises:
+        CorruptFileError: two fragments have one id.
+    """
+    first: dict[int, table_pb2.DataFragment] = {}
+    for message in messages:
+        other = first.setdefault(message.id, message)
+        if other is message:
+            continue
+        files = [*other.files, *message.files]
+        paths = {file.path for file in files}
+        if len(paths) < len(files) or any(file.file_major_version > 0 for file in files):
+            raise CorruptFileError(f"two fragments have the id {message.id}, so rows of the table have no address")
+
+
 class FragmentList(Sequence[DataFragment]):
     """The fragments of a version, in scan order. Immutable; fragments are parsed lazily.
 
@@ -341,17 +368,24 @@ class FragmentList(Sequence[DataFragment]):
             manifest: the manifest, serialized, if it is as it was read.
 
         Raises:
-            CorruptFileError: see `check_counts`.
+            CorruptFileError: see `check_counts`, or two fragments have one id.
         """
         fragments = cls(messages, manifest)
+        last, ascends = -1, True
         for message in fragments.messages:
             # Nearly all fragments pass with these few comparisons.
+            id_ = message.id
+            if id_ <= last:
+                ascends = False
+            last = id_
             if (
-                message.id > MAX_FRAGMENT_ID
+                id_ > MAX_FRAGMENT_ID
                 or message.physical_rows > MAX_ROWS_PER_FRAGMENT
                 or message.HasField("deletion_file")
             ):
                 check_counts(message)
+        if not ascends:
+            _check_ids(fragments.messages)
         return fragments
 
     @property
