@@ -15,7 +15,6 @@ from lance_spark.file.metadata import parse_message
 from lance_spark.file.reader import FileReader
 from lance_spark.file.v0_1_reader import V01FileReader
 from lance_spark.layouts.base import EncodedPage
-from lance_spark.schema.columns import column_fields
 
 _KINDS: dict[str, type[Message]] = {
     "lance.encodings.ArrayEncoding": encodings_v2_0_pb2.ArrayEncoding,
@@ -36,15 +35,15 @@ def describe_columns(reader: DataFileReader) -> list[dict[str, Any]]:
         return _columns_of_v0_1(reader)
     if not isinstance(reader, FileReader):
         raise UnsupportedFeatureError(f"{reader.path}: pages of version {reader.version.value} are not listed")
-    owners = column_fields(reader.schema.fields, reader.version)
+    names = {node.id: node.name for node in reader.schema.walk()}
     return [
         {
             "column": column.index,
-            "field_id": owner.id,
-            "name": owner.name,
+            "field_id": field_id,
+            "name": names[field_id],
             "pages": [_page(page) for page in column.pages],
         }
-        for owner, column in zip(owners, reader.encoded_columns(), strict=True)
+        for field_id, column in zip(reader.columns, reader.encoded_columns(), strict=True)
     ]
 
 

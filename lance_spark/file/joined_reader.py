@@ -37,8 +37,9 @@ from lance_spark.layouts.base import (
 )
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.layouts.leaf.columns import LeafFields
+from lance_spark.layouts.v2_0.list_ import holds_lists
 from lance_spark.layouts.v2_0.registry import holds_blobs
-from lance_spark.schema.columns import column_fields
+from lance_spark.schema.columns import column_fields, has_bytes
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.overlap import overlapped
@@ -105,9 +106,20 @@ class JoinedReader(DataFileReader):
         missing = sorted({index for index in wanted.values() if index not in self._joined})
         if missing:
             parts = overlapped(lambda file: file.encoded_columns_at(missing), self._files, self._at_once)
+            self._refuse_listed_bytes(fields, wanted, dict(zip(missing, parts[0], strict=True)))
             for place, index in enumerate(missing):
                 self._joined[index] = self._join([columns[place] for columns in parts])
         return {field_id: self._joined[index] for field_id, index in wanted.items()}
+
+    def _refuse_listed_bytes(
+        self, fields: Sequence[Field], wanted: Mapping[FieldId, int], columns: Mapping[int, EncodedColumn]
+    ) -> None:
+        """Passes if no text is a list of bytes, in two columns."""
+        if self.version is not FileVersion.V2_0:
+            return
+        texts = [wanted[node.id] for field in fields for node in field.walk() if node.id in wanted and has_bytes(node)]
+        if any(holds_lists(columns[index]) for index in texts if index in columns):
+            raise UnsupportedFeatureError("lists of bytes cannot be joined", feature="joined files")
 
     def _join(self, parts: Sequence[EncodedColumn]) -> EncodedColumn:
         first = parts[0]

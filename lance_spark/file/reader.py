@@ -6,19 +6,22 @@ Opening takes one read of the end of the file, which usually contains all metada
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
 from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.early_columns import early_columns
 from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file.plan import described_blobs
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldsReader
 from lance_spark.layouts.field_readers import field_reader
-from lance_spark.schema.columns import column_fields
+from lance_spark.layouts.v2_0.list_ import holds_lists
+from lance_spark.schema.columns import column_fields, has_bytes
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore
 
@@ -82,11 +85,12 @@ class FileReader(DataFileReader):
     @cached_property
     def columns(self) -> Mapping[FieldId, int]:
         owners = column_fields(self.schema.fields, self.version)
-        if len(owners) != self.num_columns:
-            raise CorruptFileError(
-                f"the schema has {len(owners)} columns, the file {self.num_columns}", path=self.path
-            )  # fmt: skip
-        return {owner.id: index for index, owner in enumerate(owners)}
+        found, count = {owner.id: index for index, owner in enumerate(owners)}, len(owners)
+        if count < self.num_columns and self.version is FileVersion.V2_0:
+            found, count = early_columns(self.schema.fields, self.encoded_columns_at(range(self.num_columns)))
+        if count != self.num_columns:
+            raise CorruptFileError(f"the schema has {count} columns, the file {self.num_columns}", path=self.path)
+        return found
 
     @cached_property
     def _fields_by_id(self) -> Mapping[FieldId, Field]:
@@ -100,9 +104,8 @@ class FileReader(DataFileReader):
             CorruptFileError: the metadata contradicts the format.
         """
         with self._errors:
-            owners = column_fields(self.schema.fields, self.version)
             found = self._load(self.schema.fields, self.columns)
-            return [found[owner.id] for owner in owners]
+            return [found[field_id] for field_id in self.columns]
 
     def read_global_buffer(self, number: int) -> pa.Buffer:
         """The bytes of a global buffer; buffer 0 is the schema.
@@ -154,13 +157,23 @@ class FileReader(DataFileReader):
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         """The columns of `fields` that exist in the file; their metadata is fetched together."""
-        wanted = {
-            owner.id: column_indices[owner.id]
-            for owner in column_fields(fields, self.version)
-            if column_indices.get(owner.id, -1) >= 0
-        }
+        owners: Sequence[Field] = column_fields(fields, self.version)
+        if self.version is FileVersion.V2_0:
+            # The first releases did not pack structs, whatever their metadata say, so the members have columns too.
+            owners = [node for field in fields for node in field.walk()]
+        wanted = {owner.id: column_indices[owner.id] for owner in owners if column_indices.get(owner.id, -1) >= 0}
         self._load_columns(wanted.values())
+        if self.version is FileVersion.V2_0:
+            self._load_listed_bytes([wanted[owner.id] for owner in owners if owner.id in wanted and has_bytes(owner)])
         return {field_id: self._columns[index] for field_id, index in wanted.items()}
+
+    def _load_listed_bytes(self, indices: Sequence[int]) -> None:
+        """Joins columns of texts with the columns of their bytes, where they are lists."""
+        columns = [self._columns[index] for index in indices]
+        listed = [column for column in columns if column.items is None and holds_lists(column)]
+        self._load_columns(column.index + 1 for column in listed)
+        for column in listed:
+            self._columns[column.index] = replace(column, items=self._columns[column.index + 1])
 
     def _load_columns(self, indices: Iterable[int]) -> None:
         """Fetches and parses the metadata of columns, all at once."""

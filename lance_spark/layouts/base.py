@@ -384,6 +384,8 @@ class EncodedColumn:
         message: the encoding, serialized.
         buffers: the column's own buffers (`ColumnMetadata.buffer_offsets`).
         file_buffers: the file's global buffers.
+        items: the column after it, where this one has lists of bytes and stands for texts, as the first releases of
+            2.0 wrote them.
     """
 
     index: int
@@ -393,6 +395,7 @@ class EncodedColumn:
     message: bytes = b""
     buffers: tuple[EncodedBuffer, ...] = ()
     file_buffers: tuple[EncodedBuffer, ...] = ()
+    items: EncodedColumn | None = None
 
 
 FieldReads: TypeAlias = Generator[list[FileRequest], list[Answer], pa.ChunkedArray]

@@ -17,6 +17,11 @@ def is_packed(field: Field) -> bool:
     return field.logical_type == "struct" and (is_set(field.metadata, _PACKED) or is_set(field.metadata, "packed"))
 
 
+def has_bytes(field: Field) -> bool:
+    """True for texts and byte strings of any length."""
+    return field.logical_type in ("string", "large_string", "binary", "large_binary")
+
+
 def is_blob(field: Field) -> bool:
     """True for a column of large values that are stored outside of the pages (blob v1 and v2).
 

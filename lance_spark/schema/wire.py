@@ -99,11 +99,9 @@ def _parsed_fields(serialized: tuple[bytes, ...]) -> tuple[Field, ...]:
         positions[message.id] = position
         owner_of_unnumbered = position if is_blob(_field(message, ())) else None
     for siblings in (tops, *children.values()):
-        names = {messages[position].name for position in siblings}
-        if len(names) < len(siblings):
-            raise CorruptFileError(
-                f"two of the fields {sorted(messages[position].name for position in siblings)} have one name"
-            )
+        names = [messages[position].name for position in siblings if messages[position].id != _NO_ID]
+        if len(set(names)) < len(names):
+            raise CorruptFileError(f"two of the fields {sorted(names)} have one name")
     return tuple(_build(messages, children, position, 0) for position in tops)
 
 

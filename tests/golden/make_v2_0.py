@@ -5,6 +5,8 @@ Run it with the release installed, in an environment of its own::
     python -m venv old && old/bin/pip install pylance==0.16.1 pyarrow==17.0.0 'numpy<2'
     old/bin/python tests/golden/make_v2_0.py
 
+0.13.0 needs pyarrow<15.0.1.
+
 Releases up to 0.23 wrote the members of a sliced struct unsliced; ``v2_0/<release>-sliced.lance`` is such a file.
 """
 
@@ -14,7 +16,9 @@ import shutil
 import sys
 import tempfile
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -71,7 +75,10 @@ def write(data: pa.Table, target: Path) -> None:
     import lance
 
     with tempfile.TemporaryDirectory() as folder:
-        lance.write_dataset(data, f"{folder}/t", data_storage_version="2.0")
+        # Until 0.16 the version had no name yet, and before 0.15 texts were lists of bytes in two columns.
+        named = "data_storage_version" in signature(lance.write_dataset).parameters
+        options: dict[str, Any] = {"data_storage_version": "2.0"} if named else {"use_legacy_format": False}
+        lance.write_dataset(data, f"{folder}/t", **options)
         [written] = Path(folder, "t", "data").iterdir()
         shutil.copyfile(written, target)
 

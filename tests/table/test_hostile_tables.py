@@ -250,8 +250,6 @@ def two_fragments(path: Path) -> Path:
     """Rows 0 to 19 of `a` and `b` in two fragments, `c` in files of its own."""
     lance.write_dataset(pa.table({"a": range(20), "b": range(20)}), str(path), max_rows_per_file=10)
     lance.dataset(str(path)).add_columns({"c": "a + 1"})
-    lance.dataset(str(path)).create_scalar_index("a", "BTREE", name="tree")
-    lance.dataset(str(path)).create_scalar_index("b", "BTREE", name="other")
     shared.clear()
     return path
 
@@ -303,7 +301,7 @@ def one_id_for_two_bases(manifest: table_pb2.Manifest) -> None:
 def test_manifest_that_says_something_twice_is_refused_at_open(tmp_path: Path, edit: ManifestEdit) -> None:
     path = two_fragments(tmp_path / "t")
     edit_manifest(path, edit)
-    with pytest.raises(CorruptFileError, match=r"two .* (one|the) (id|name)"):
+    with pytest.raises(CorruptFileError, match=r"two .* (one|the|have) (id|name)"):
         lance_spark.open(str(path))
 
 

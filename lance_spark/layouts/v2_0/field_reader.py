@@ -17,7 +17,7 @@ from lance_spark.layouts.in_memory.columns import InMemoryColumn, InMemoryFields
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.in_memory import FlatColumn, RowsOfNode, rows_of_node
-from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, MissingNode, Node, StructNode, merged
+from lance_spark.layouts.v2_0.nodes import LeafNode, ListedBytesNode, ListNode, MissingNode, Node, StructNode, merged
 from lance_spark.layouts.v2_0.packed_struct import PackedStruct
 from lance_spark.layouts.v2_0.registry import holds_blobs
 from lance_spark.schema.arrow import to_arrow_type
@@ -94,6 +94,8 @@ def _leaf(field: Field, column: Column, columns: _Columns) -> Node:
     data_type = to_arrow_type(field)
     if holds_blobs(column.encoded.type_url, column.encoded.message):
         return BlobNode(data_type, column)
+    if column.encoded.items is not None:
+        return ListedBytesNode.of(data_type, column, Column.of(column.encoded.items))
     return LeafNode(data_type, column)
 
 

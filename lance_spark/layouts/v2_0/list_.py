@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.base import EncodedColumn
 from lance_spark.layouts.v2_0.base import MAX_COUNT, ArrayEncoding, FileReads, PageBuffers, Selection
 from lance_spark.layouts.v2_0.end_offsets import Rebased, preceded, rebase
-from lance_spark.layouts.v2_0.registry import parse, register
+from lance_spark.layouts.v2_0.registry import first_encoding, parse, register
 
 
 @register
@@ -44,3 +45,8 @@ class List(ArrayEncoding):
         """The offsets of the selected lists into the items of this page."""
         ends = yield from self.offsets.read(buffers, preceded(selection), pa.uint64())
         return rebase(ends, selection, self.null_offset_adjustment, self.num_items, wide)
+
+
+def holds_lists(column: EncodedColumn) -> bool:
+    """Whether the first page of a column has lists. Raises as `parse_page`."""
+    return isinstance(first_encoding(column), List)

@@ -17,6 +17,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.layouts.arrow_values import all_null
 from lance_spark.layouts.base import RowRanges, side_by_side
+from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v2_0.base import FileReads, immediate
 from lance_spark.layouts.v2_0.column import Column, PagePart
 from lance_spark.layouts.v2_0.end_offsets import Rebased
@@ -162,6 +163,46 @@ class ListNode(Node):
     def _spans(self, part: PagePart, rows: Rebased) -> RowRanges:
         first = self.first_items[part.number]
         return RowRanges(rows.starts + first, rows.stops + first)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBytesNode(Node):
+    """Texts or bytes as the first releases of 2.0 wrote them: lists of bytes, in two columns.
+
+    Attributes:
+        lists: of `uint8` values.
+    """
+
+    data_type: pa.DataType
+    lists: ListNode
+
+    @classmethod
+    def of(cls, data_type: pa.DataType, column: Column, items: Column) -> ListedBytesNode:
+        """Raises `CorruptFileError` as `ListNode.of`."""
+        is_wide = pa.types.is_large_string(data_type) or pa.types.is_large_binary(data_type)
+        list_type: pa.DataType = pa.large_list(pa.uint8()) if is_wide else pa.list_(pa.uint8())
+        return cls(data_type, ListNode.of(list_type, column, LeafNode(pa.uint8(), items)))
+
+    @property
+    def num_values(self) -> int:
+        return self.lists.num_values
+
+    def read(self, ranges: RowRanges) -> FileReads[pa.ChunkedArray]:
+        lists = yield from self.lists.read(ranges)
+        return pa.chunked_array([self._values(chunk) for chunk in lists.chunks], self.data_type)
+
+    def _values(self, lists: pa.Array) -> pa.Array:
+        validity, offsets = lists.buffers()[:2]
+        items = lists.values
+        if items.null_count:
+            raise CorruptFileError("a byte of a text is null", column=self.lists.column.encoded.index)
+        data = items.buffers()[1]
+        part = None if data is None else data.slice(items.offset, len(items))
+        values = pa.Array.from_buffers(self.data_type, len(lists), [validity, offsets, part], lists.null_count)
+        try:
+            return checked(values)
+        except CorruptFileError as error:
+            raise error.at(column=self.lists.column.encoded.index) from None
 
 
 def _list_page(column: Column, number: int) -> List:

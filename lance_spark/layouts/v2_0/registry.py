@@ -14,6 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lance_spark._proto import encodings_v2_0_pb2 as pb
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.base import EncodedColumn
 from lance_spark.layouts.v2_0.base import ArrayEncoding
 
 ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
@@ -74,6 +75,11 @@ def parse_page(type_url: str, message: bytes) -> ArrayEncoding:
     except DecodeError as error:
         raise CorruptFileError("the encoding of a page is not a protobuf message") from error
     return parse(parsed)
+
+
+def first_encoding(column: EncodedColumn) -> ArrayEncoding | None:
+    """The encoding of the first page of a column; None if it has no page. Raises as `parse_page`."""
+    return parse_page(column.pages[0].type_url, column.pages[0].message) if column.pages else None
 
 
 @lru_cache(maxsize=1024)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from lance_spark.layouts.base import EncodedColumn
 from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, immediate, require_type
-from lance_spark.layouts.v2_0.registry import register
+from lance_spark.layouts.v2_0.registry import first_encoding, register
 
 
 @register
@@ -28,3 +29,8 @@ class SimpleStruct(ArrayEncoding):
     def read(self, buffers: PageBuffers, selection: Selection, arrow_type: pa.DataType) -> FileReads[pa.Array]:
         require_type(pa.types.is_struct(arrow_type) and arrow_type.num_fields == 0, "struct", arrow_type)
         return immediate(pa.Array.from_buffers(arrow_type, selection.num_values, [None]))
+
+
+def holds_structs(column: EncodedColumn) -> bool:
+    """Whether the members of a struct are other columns than its own. Raises as `parse_page`."""
+    return isinstance(first_encoding(column), SimpleStruct)
