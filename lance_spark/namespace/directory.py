@@ -69,6 +69,7 @@ from lance_spark.namespace.object_id import (
     prefix_of,
 )
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
+from lance_spark.table.cleanup.retention import FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +120,6 @@ class DirectoryNamespace:
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
         """The name of a table or namespace as the catalog spells it, which may differ from `identifier` in case.
-
-        Requires one scan of the names, and one listing of the root for a name without a namespace.
 
         Raises:
             InvalidInputError: the name is ambiguous: several names differ from it only in case.
@@ -328,7 +327,7 @@ class DirectoryNamespace:
                     self._directories.listing.release(place.required())
             raise
         if given is not None:
-            self.dropped.forget(given)
+            self.dropped.take_back(given, undo=lambda: self._take_out(identifier))
         return TableEntry(location_uri(self.root, place.required()), dict(properties), is_declared=True)
 
     def register_table(
@@ -356,7 +355,7 @@ class DirectoryNamespace:
             if self._directories.listing.state(identifier[0]) is DirectoryState.TABLE:
                 raise exists(identifier)
             self._directories.listing.unhide(location)
-            self.dropped.forget(location)
+            self.dropped.take_back(location, undo=lambda: self._directories.listing.hide(location))
             return entry
 
         def edit(rows: CatalogRows) -> CatalogRows:
@@ -367,7 +366,7 @@ class DirectoryNamespace:
             return rows.added([CatalogEntry(object_id(identifier), TABLE, location, metadata)])
 
         self._catalog.change(edit)
-        self.dropped.forget(location)
+        self.dropped.take_back(location, undo=lambda: self._take_out(identifier))
         if own_directory:
             self._directories.listing.unhide(location)
         else:
@@ -391,18 +390,15 @@ class DirectoryNamespace:
         return added
 
     def deregister_table(self, identifier: Identifier) -> None:
-        """Removes a table from the catalog; its files are kept.
+        """Removes a table from the catalog; its files are kept, until somebody purges them. Raises as `drop_table`."""
+        self.drop_table(identifier, purge=False, retention=FOREVER)
 
-        Raises:
-            NotFoundError: there is no such table.
-        """
-        self.drop_table(identifier, purge=False)
-
-    def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
+    def drop_table(self, identifier: Identifier, *, purge: bool, retention: str | None = None) -> None:
         """Removes a table from the catalog.
 
         Args:
             purge: whether to delete its files too.
+            retention: how long they are kept otherwise; None: as the table and the catalog say.
 
         Raises:
             NotFoundError: there is no such table.
@@ -425,7 +421,7 @@ class DirectoryNamespace:
             return changed
 
         if not purge:
-            self.dropped.record(identifier, found.location)
+            self.dropped.record(identifier, found.location, retention)
         if found.in_catalog:
             self._give_up([found.location], edit)
         else:
@@ -504,6 +500,7 @@ class DirectoryNamespace:
             require_free(rows.find(object_id(identifier)), identifier)
             return rows.added([CatalogEntry(object_id(identifier), TABLE, location)])
 
+        self.dropped.record(identifier, found.location)
         self._give_up([found.location], edit)
 
     def live_locations(self) -> frozenset[str]:
@@ -511,6 +508,9 @@ class DirectoryNamespace:
         claimed = CatalogRows(self._load().rows()).locations()
         listed = [listed_directory(name) for name in self._directories.listing.names(claimed)]
         return frozenset(claimed) | frozenset(location for location in listed if location is not None)
+
+    def _take_out(self, identifier: Identifier) -> None:
+        self._require_catalog().change(lambda rows: rows.removed([object_id(identifier)]))
 
     def _load(self) -> CatalogVersion:
         return CatalogVersion() if self._catalog is None else self._catalog.load()

@@ -8,12 +8,16 @@ records say. `docs/design/008-clean-up-safety.md` has the rules.
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, NotFoundError
+from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.directory_listing import DEREGISTERED_MARKER
 from lance_spark.namespace.locations import (
     checked_location,
@@ -26,11 +30,13 @@ from lance_spark.namespace.locations import (
 from lance_spark.namespace.object_id import Identifier
 from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.storage import open_store
-from lance_spark.storage.base import ObjectStore
+from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import below, parse_root
 from lance_spark.table.bases import resolved
 from lance_spark.table.cleanup.references import detached_versions
+from lance_spark.table.cleanup.retention import DROPPED_TABLE_RETENTION, FOREVER
+from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import VERSIONS, parse_manifest_name
 from lance_spark.table.refs.clone_tags import tagged_clones
@@ -39,6 +45,13 @@ from lance_spark.table.refs.refs import Refs
 RECORDS = ".lance-dropped"
 """The folder of the root with a record of each dropped table."""
 
+_CLAIMS = f"{RECORDS}/claims"
+"""The folder with an object for each directory whose files are being deleted."""
+_SEARCHES = f"{RECORDS}/searches"
+_CLAIM_AGE = timedelta(days=1)
+"""The claim of a purge that was killed is taken over after this time."""
+_STILL_WRITING = timedelta(hours=1)
+"""For how long after a drop statements that had begun before may write to the table."""
 _AT_ONCE = 16
 
 
@@ -50,11 +63,15 @@ class DroppedTable:
         name: its former name.
         location: of its files, relative to the root.
         dropped_at: when it was dropped, in UTC; None if unknown.
+        is_recorded: whether this library has dropped it, and not only another one marked its directory.
+        retention: the table's property `DROPPED_TABLE_RETENTION` when it was dropped.
     """
 
     name: Identifier
     location: str
     dropped_at: datetime | None
+    is_recorded: bool = False
+    retention: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +102,40 @@ class DroppedTables:
         self._store: ObjectStore = open_store(root, storage_options)
         self._live = live
 
-    def record(self, name: Identifier, location: str) -> None:
-        """Records that the table at `location` is about to be dropped; ignores locations outside of the root."""
+    def record(self, name: Identifier, location: str, retention: str | None = None) -> None:
+        """Records that the table at `location` is about to be dropped; ignores locations outside of the root.
+
+        Args:
+            retention: for how long its files are kept; None: as the table and the catalog say.
+        """
         if not is_external(location):
+            retention = self._retention(location) if retention is None else retention
             now = datetime.now(timezone.utc).isoformat()
             body = {"name": list(name), "location": location, "dropped_at": now}
+            body |= {} if retention is None else {"retention": retention}
             self._store.put(_record_path(location), json.dumps(body).encode())
 
-    def forget(self, location: str) -> None:
-        """Removes the record: the table exists, or its files do not."""
+    def take_back(self, location: str, undo: Callable[[], object]) -> None:
+        """Removes the record of a table that has a name again.
+
+        Args:
+            undo: takes the name away.
+
+        Raises:
+            InvalidInputError: its files are being deleted; `undo` was called.
+        """
+        if self._is_claimed(location):
+            undo()
+            raise InvalidInputError(f"the files at {location!r} are being deleted, as those of a dropped table")
         self._store.delete(_record_path(location))
+
+    def begin_search(self, interval: timedelta) -> bool:
+        """Whether the last search for tables to remove was this long ago; then another one begins."""
+        now = datetime.now(timezone.utc)
+        if any(entry.modified is None or now - entry.modified < interval for entry in self._store.list(_SEARCHES)):
+            return False
+        self._store.put(f"{_SEARCHES}/last", b"")
+        return True
 
     def find(self) -> list[DroppedTable]:
         """All dropped tables with files, ordered by name.
@@ -129,9 +170,20 @@ class DroppedTables:
             CorruptFileError, UnsupportedFeatureError: a version of another table, which may be a clone, cannot be read.
             StorageError: the store of a clone did not answer.
         """
-        others = {*self._live(), *(other.location for other in self.find())} - {item.location}
-        others |= self._tagged_clones(item.location)
-        return sorted(location for location in others if self._reads_from(location, item.location))
+        return self._users(item, self._bases_of_all())
+
+    def _users(self, item: DroppedTable, bases: Mapping[str, set[str]]) -> list[str]:
+        """As `users`, with the base paths of all tables of the catalog by location."""
+        elsewhere = {clone: self._bases(clone) for clone in self._tagged_clones(item.location) if clone not in bases}
+        others = {**bases, **elsewhere}
+        return sorted(
+            other for other in others if other != item.location and self._lead_to(others[other], item.location)
+        )
+
+    def _bases_of_all(self) -> dict[str, set[str]]:
+        """The base paths of all tables of the catalog, including dropped ones, by location."""
+        locations = sorted({*self._live(), *(item.location for item in self.find())})
+        return dict(zip(locations, overlapped(self._bases, locations, _AT_ONCE), strict=True))
 
     def check_no_clones(self, locations: Sequence[str]) -> None:
         """Checks that nobody else reads files of the tables at `locations`, as far as their tags name shallow clones.
@@ -144,7 +196,7 @@ class DroppedTables:
             if clone in locations:
                 continue
             try:
-                is_used = self._reads_from(clone, location)
+                is_used = self._lead_to(self._bases(clone), location)
             except LanceError as error:
                 raise InvalidInputError(
                     f"it is unknown whether the shallow clone at {clone!r} still reads the files at {location!r}: "
@@ -162,12 +214,12 @@ class DroppedTables:
         clones = {requested_location(self._root, clone) for clone in tagged_clones(refs)}
         return {clone for clone in clones if not overlaps(clone, location)}
 
-    def _reads_from(self, clone: str, location: str) -> bool:
-        """Whether a version of the table at `clone` has a base path in the directory `location`."""
+    def _lead_to(self, bases: Iterable[str], location: str) -> bool:
+        """Whether one of the base paths is in the directory `location`, or the other way round."""
         place = parse_root(location_uri(self._root, location))
-        bases = [parse_root(base) for base in self._bases(clone)]
+        roots = map(parse_root, bases)
         return any(
-            base.scheme == place.scheme and overlaps(base.location.rstrip("/"), place.location) for base in bases
+            root.scheme == place.scheme and overlaps(root.location.rstrip("/"), place.location) for root in roots
         )
 
     def check_unused(self, item: DroppedTable) -> None:
@@ -191,15 +243,95 @@ class DroppedTables:
             StorageError: the store failed; some files may remain, and the table is still found.
         """
         self.check_unused(item)
-        # Checked last: the search for clones takes time.
-        if not any(item == other for other in self.find()):
-            raise InvalidInputError(
-                f"there is a table again at {item.location!r}, or it was dropped again meanwhile; list the dropped "
-                "tables again"
-            )
+        self._delete(item)
+
+    def removable(self, items: Sequence[DroppedTable]) -> Iterator[DroppedTable]:
+        """Those of `items` whose files nobody else reads, and that nobody has written to since they were dropped.
+
+        Raises: as `users`.
+        """
+        bases = self._bases_of_all() if items else {}
+        for item in items:
+            if not self._users(item, bases) and not self._is_written(item):
+                yield item
+
+    def purge_unused(self, items: Sequence[DroppedTable], until: float) -> Iterator[DroppedTable]:
+        """Deletes the files of the removable ones of `items`; yields them.
+
+        Args:
+            until: no further one is begun after this time of `time.monotonic`.
+
+        Raises: as `purge`, except `InvalidInputError`.
+        """
+        for item in self.removable(items):
+            if time.monotonic() > until:
+                return
+            with suppress(InvalidInputError):  # Somebody gave it a name again, or is deleting it.
+                self._delete(item)
+                yield item
+
+    def _delete(self, item: DroppedTable) -> None:
+        """Deletes the files of `item`, while nobody gives it a name again."""
+        claim = self._claim(item)
+        try:
+            # Whoever gives the directory a name looks for the claim afterwards: one of the two sees the other.
+            if not any(item == other for other in self.find()):
+                raise InvalidInputError(
+                    f"there is a table again at {item.location!r}, or it was dropped again meanwhile; list the dropped "
+                    "tables again"
+                )
+            marker = f"{item.location}/{DEREGISTERED_MARKER}"
+            delete_tables_in(self._store, self._root, item.location, self._options, last=[marker])
+            self._store.delete(_record_path(item.location))
+        finally:
+            with suppress(LanceError):
+                self._store.delete(claim)
+
+    def _claim(self, item: DroppedTable) -> str:
+        """The path of a new claim on the files of `item`.
+
+        Raises:
+            InvalidInputError: somebody else is deleting them.
+            StorageError: the store did not say whether the claim was made.
+        """
+        path = _claim_path(item.location)
+        if self._store.put_if_absent(path, secrets.token_bytes(16)) is PutResult.CREATED:
+            return path
+        now = datetime.now(timezone.utc)
+        for entry in self._store.list(_CLAIMS):
+            if entry.path == path and entry.modified is not None and now - entry.modified > _CLAIM_AGE:
+                self._store.delete(path)
+                return self._claim(item)
+        raise InvalidInputError(
+            f"the files at {item.location!r} are being deleted already; if that was stopped, remove {path!r} from the "
+            "root of the catalog and repeat it"
+        )
+
+    def _is_claimed(self, location: str) -> bool:
+        try:
+            self._store.size(_claim_path(location))
+        except NotFoundError:
+            return False
+        return True
+
+    def _is_written(self, item: DroppedTable) -> bool:
+        """Whether somebody has written to `item` after it was dropped, or it is unknown."""
+        assert item.dropped_at is not None, "the drop is recorded"
+        latest = item.dropped_at + _STILL_WRITING
+        entries = self._store.list(item.location, recursive=True)
         marker = f"{item.location}/{DEREGISTERED_MARKER}"
-        delete_tables_in(self._store, self._root, item.location, self._options, last=[marker])
-        self.forget(item.location)
+        return any(entry.path != marker and (entry.modified is None or entry.modified > latest) for entry in entries)
+
+    def _retention(self, location: str) -> str | None:
+        """The table's property; the longest one if the table cannot be read."""
+        uri = location_uri(self._root, location)
+        try:
+            manifest = TableLocation(uri, self._options).latest()
+            if manifest is None:
+                return CatalogTable(uri, self._options).load().properties.get(DROPPED_TABLE_RETENTION)
+            return manifest.config.get(DROPPED_TABLE_RETENTION)
+        except LanceError:
+            return FOREVER
 
     def _recorded(self) -> Iterator[DroppedTable]:
         paths = [entry.path for entry in self._store.list(RECORDS)]
@@ -215,12 +347,13 @@ class DroppedTables:
         try:
             body = json.loads(data)
             name, location = tuple(map(str, body["name"])), checked_location(body["location"])
+            retention = body.get("retention")
             moment = datetime.fromisoformat(body["dropped_at"]).astimezone(timezone.utc)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFileError(f"not a record of a dropped table: {error}", path=path) from error
         if _record_path(location) != path or is_external(location):
             raise CorruptFileError(f"the record of a dropped table is about {location!r}", path=path)
-        return DroppedTable(name, location, moment)
+        return DroppedTable(name, location, moment, True, None if retention is None else str(retention))
 
     def _marked(self) -> Iterator[DroppedTable]:
         """Directories that are hidden from listings by the marker, which other writers create too."""
@@ -269,3 +402,7 @@ def _manifest_root(path: str) -> str | None:
 
 def _record_path(location: str) -> str:
     return f"{RECORDS}/{quote(location, safe='')}.json"
+
+
+def _claim_path(location: str) -> str:
+    return f"{_CLAIMS}/{quote(location, safe='')}"

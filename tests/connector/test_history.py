@@ -140,11 +140,12 @@ def test_dropped_tables_are_listed_and_purged(spark: SparkSession) -> None:
     (row,) = spark.sql("CALL lance.system.purge(table => 'bin.a')").collect()
     assert (row.name, row.dry_run, where.exists()) == ("bin.a", False, False)
     assert spark.sql("CALL lance.system.purge(days => 1)").collect() == [], "bin.b was dropped just now"
+    assert spark.sql("CALL lance.system.purge(expired => true)").collect() == [], "it is kept for seven days"
     assert len(spark.sql("CALL lance.system.dropped_tables(namespace => 'lance.bin')").collect()) == 1
     (row,) = spark.sql(f"CALL lance.system.purge(location => '{listed[1].location}')").collect()
     assert row.name == "bin.b"
     assert spark.sql("CALL lance.system.dropped_tables('bin')").collect() == []
     with pytest.raises(PySparkException, match=r"has no dropped table bin\.a"):
         spark.sql("CALL lance.system.purge(table => 'bin.a')")
-    with pytest.raises(PySparkException, match="give the table, its location, or days"):
+    with pytest.raises(PySparkException, match=r"give the table, its location, days .* or expired => true"):
         spark.sql("CALL lance.system.purge()")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -53,6 +54,10 @@ def test_replaced_name_is_that_of_the_new_table_only(spark: SparkSession, root: 
     where = spark.sql("DESCRIBE EXTENDED lance.swapped").where("col_name = 'Location'").first()
     assert where is not None
     assert lance.dataset(where.data_type).count_rows() == 2
+    replaced = [row for row in spark.sql("CALL lance.system.dropped_tables()").collect() if row.name == "swapped"]
+    assert len(replaced) == 2
+    assert where.data_type not in {row.location for row in replaced}
+    assert {row.kept_until - row.dropped_at for row in replaced} == {timedelta(days=7)}
     spark.sql("REPLACE TABLE lance.swapped (id BIGINT, k STRING) PARTITIONED BY (id)")
     assert spark.table("lance.swapped").count() == 0
     spark.sql("DROP TABLE lance.swapped PURGE")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -14,8 +17,10 @@ import lance_spark
 from lance_spark.errors import InvalidInputError, StorageError
 from lance_spark.namespace import dropped_tables
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION, remove_expired
 from lance_spark.namespace.dropped_tables import DroppedTable
 from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.table.cleanup.retention import DROPPED_TABLE_RETENTION, parse_retention
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 
 ROWS = pa.table({"a": [1, 2, 3]})
@@ -238,3 +243,149 @@ def test_record_of_a_drop_that_failed_hides_nothing(names: DirectoryNamespace) -
     names.dropped.record(("ns", "t"), names.table_location(("ns", "t")).uri.removeprefix(f"{names.root}/"))
     assert found(names) == []
     assert names.list_tables(("ns",)) == ["t"]
+
+
+def age(names: DirectoryNamespace, days: float) -> None:
+    """Makes all drops and the files of all tables this much older."""
+    moment = datetime.now(timezone.utc) - timedelta(days=days)
+    for path in Path(names.root, dropped_tables.RECORDS).glob("*.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "dropped_at": moment.isoformat()}))
+    for path in Path(names.root).rglob("*"):
+        os.utime(path, (moment.timestamp(), moment.timestamp()))
+
+
+def remaining(names: DirectoryNamespace, default: timedelta | None = DEFAULT_RETENTION) -> list[tuple[str, ...]]:
+    """What is found after another drop of the catalog."""
+    remove_expired(names.dropped, default)
+    return found(names)
+
+
+@pytest.mark.parametrize("identifier", [("t",), ("ns", "t")])
+def test_files_go_when_the_retention_is_over(names: DirectoryNamespace, identifier: tuple[str, ...]) -> None:
+    uri, other = create(names, *identifier), create(names, "other")
+    names.drop_table(identifier, purge=False)
+    age(names, days=6.9)
+    assert remaining(names) == [identifier]
+    age(names, days=7.1)
+    assert remaining(names, None) == [identifier], "a catalog that keeps them forever"
+    age(names, days=7.1)
+    assert remaining(names) == []
+    assert not Path(uri).exists()
+    assert lance_spark.open(other).count_rows() == 3
+
+
+def test_partitioned_table_goes_when_its_own_retention_is_over(names: DirectoryNamespace) -> None:
+    for name, retention in (("short", "1 hour"), ("long", "forever")):
+        location = f"12345678_{name}"
+        entry = names.declare_table(("ns", name), location=location)
+        made = create_partitioned(entry.uri, SCHEMA, BY_COUNTRY, properties={DROPPED_TABLE_RETENTION: retention})
+        save_rows(made, rows(1, 2))
+        names.drop_table(("ns", name), purge=False)
+    age(names, days=30)
+    assert remaining(names, None) == [("ns", "long")]
+    age(names, days=30)
+    assert remaining(names) == [("ns", "long")]
+
+
+def test_property_of_a_table_wins_over_the_catalog(names: DirectoryNamespace) -> None:
+    for name, retention in (("short", "1 hour"), ("long", "90 days"), ("wrong", "soon")):
+        lance_spark.open(create(names, name)).update_config({DROPPED_TABLE_RETENTION: retention})
+        names.drop_table((name,), purge=False)
+    age(names, days=1)
+    assert remaining(names) == [("long",), ("wrong",)]
+    age(names, days=8)
+    assert remaining(names) == [("long",), ("wrong",)]
+    age(names, days=91)
+    assert remaining(names) == [("wrong",)], "what is not understood keeps the files"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["deregistered", "marked by another library", "at a chosen place", "written to", "registered again", "cloned"],
+)
+def test_what_is_not_provably_unused_stays(names: DirectoryNamespace, tmp_path: Path, kind: str) -> None:
+    location = "mine/t" if kind == "at a chosen place" else None
+    uri = names.declare_table(("t",), location=location).uri
+    lance_spark.write(ROWS, uri)
+    if kind == "cloned":
+        lance_spark.open(uri).shallow_clone(tmp_path / "clone")
+    if kind == "marked by another library":
+        Path(uri, ".lance-deregistered").touch()
+    elif kind == "deregistered":
+        names.deregister_table(("t",))
+    else:
+        names.drop_table(("t",), purge=False)
+    age(names, days=100)
+    if kind == "written to":
+        lance_spark.write(ROWS, uri, mode="append")
+    if kind == "registered again":
+        names.register_table(("ns", "back"), only(names).location)
+    remove_expired(names.dropped, timedelta(days=1))
+    assert lance_spark.open(uri).to_table().num_rows in (3, 6)
+
+
+def test_searches_are_apart(names: DirectoryNamespace) -> None:
+    create(names, "t")
+    assert remaining(names) == []
+    names.drop_table(("t",), purge=False)
+    age(names, days=8)
+    last = Path(names.root, dropped_tables.RECORDS, "searches", "last")
+    os.utime(last)
+    assert remaining(names) == [("t",)], "the last search was just now"
+    os.utime(last, (0, 0))
+    assert remaining(names) == []
+
+
+def test_failure_of_a_search_is_logged(names: DirectoryNamespace, caplog: pytest.LogCaptureFixture) -> None:
+    create(names, "t")
+    names.drop_table(("t",), purge=False)
+    age(names, days=8)
+    Path(names.root, dropped_tables.RECORDS, "x.json").write_text("{")
+    remove_expired(names.dropped, DEFAULT_RETENTION)
+    assert "CALL system.purge(expired => true)" in caplog.text
+
+
+@pytest.mark.parametrize("manifest", [True, False])
+def test_table_whose_files_are_being_deleted_gets_no_name(
+    names: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch, manifest: bool
+) -> None:
+    create(names, "t")
+    names.drop_table(("t",), purge=False)
+    item, others = only(names), DirectoryNamespace(names.root, manifest=manifest)
+    delete = dropped_tables.delete_tables_in
+
+    def register(*given: Any, **named: Any) -> None:
+        for _ in range(2):
+            with pytest.raises(InvalidInputError, match="are being deleted, as those of a dropped table"):
+                others.register_table(("t",), item.location)
+        assert not others.table_exists(("t",))
+        delete(*given, **named)
+
+    monkeypatch.setattr(dropped_tables, "delete_tables_in", register)
+    names.dropped.purge(item)
+    assert found(names) == []
+    assert not list(Path(names.root, dropped_tables.RECORDS).rglob("*t.lance*"))
+
+
+def test_claim_of_a_killed_purge_is_taken_over_when_it_is_old(names: DirectoryNamespace) -> None:
+    create(names, "t")
+    names.drop_table(("t",), purge=False)
+    claim = Path(names.root, dropped_tables.RECORDS, "claims", "t.lance")
+    claim.parent.mkdir()
+    claim.touch()
+    with pytest.raises(InvalidInputError, match="are being deleted already; if that was stopped, remove"):
+        names.dropped.purge(only(names))
+    os.utime(claim, (0, 0))
+    names.dropped.purge(only(names))
+    assert not claim.exists()
+
+
+@pytest.mark.parametrize(("text", "days"), [("7 days", 7), ("36h", 1.5), ("FOREVER", None), ("0s", 0)])
+def test_retention_is_a_length_of_time_or_forever(text: str, days: float | None) -> None:
+    assert parse_retention(text) == (None if days is None else timedelta(days=days))
+
+
+@pytest.mark.parametrize("text", ["", "7", "soon", "-1 day", "never"])
+def test_other_retentions_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="or forever"):
+        parse_retention(text)

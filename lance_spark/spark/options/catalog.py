@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION
 from lance_spark.spark.option_values import DIRECTORY, REST, Option, boolean_value, implementation_value, text_value
 from lance_spark.spark.options.names import parse_options
+from lance_spark.table.cleanup.retention import parse_retention
 
 _HEADER = "header."
+_RETENTION = "dropped_table_retention"
 CATALOG = {
     "root": Option("root", text_value),
     "impl": Option("impl", implementation_value),
     "uri": Option("uri", text_value),
     "enable_stable_row_ids": Option("enable_stable_row_ids", boolean_value),
+    _RETENTION: Option(_RETENTION, parse_retention),
 }
 
 
@@ -27,6 +32,7 @@ class CatalogOptions:
         root: the folder.
         uri, headers: the server, and the headers of every request to it.
         enable_stable_row_ids: whether new tables in the catalog get stable row ids by default.
+        dropped_table_retention: how long files of dropped tables are kept; None: until somebody purges them.
     """
 
     impl: str = DIRECTORY
@@ -34,6 +40,7 @@ class CatalogOptions:
     uri: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     enable_stable_row_ids: bool = False
+    dropped_table_retention: timedelta | None = DEFAULT_RETENTION
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -50,4 +57,6 @@ class CatalogOptions:
             raise InvalidInputError("uri and header.* are for catalogs with impl = rest")
         if options.impl == REST and (options.uri is None or options.root is not None):
             raise InvalidInputError("a catalog with impl = rest has the setting uri, the server's address, and no root")
+        if options.impl == REST and any(name.lower() == _RETENTION for name in settings):
+            raise InvalidInputError(f"{_RETENTION} is for catalogs with impl = dir; a server decides itself")
         return options

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from lance.namespace import RestAdapter
 from pyspark.errors import AnalysisException
@@ -61,6 +63,32 @@ def _stable_row_ids_of_a_catalog(tables: Tables, name: str) -> None:
         for table in ("made", "queried", "without")
     }
     assert found == {"made": [True], "queried": [True], "without": [False]}
+
+
+@proves("catalog", "dropped_table_retention")
+def _retention_of_dropped_tables(tables: Tables, name: str) -> None:
+    """Drops remove the tables that were dropped before, if these are kept no longer; what is kept says so."""
+    left = {}
+    for suffix, retention in (("short", "0s"), ("kept", "forever"), ("week", None)):
+        settings = {} if retention is None else {name: retention}
+        made = catalog(tables, suffix, root=f"{tables.path}/{suffix}", **settings)
+        for table in ("a", "b"):
+            tables.spark.sql(f"CREATE TABLE {made}.{table} {tables.by} AS {ONE}")
+            tables.spark.sql(f"DROP TABLE {made}.{table}")
+        rows = tables.spark.sql(f"CALL {made}.system.dropped_tables()").collect()
+        left[suffix] = [(row.name, row.kept_until and row.kept_until - row.dropped_at) for row in rows]
+    assert left == {
+        "short": [],
+        "kept": [("a", None), ("b", None)],
+        "week": [("a", timedelta(days=7)), ("b", timedelta(days=7))],
+    }
+    for settings, message in (
+        ({name: "soon"}, "soon"),
+        ({name: "1 day", "impl": "rest", "uri": "http://127.0.0.1:1"}, "is for catalogs with impl = dir"),
+    ):
+        wrong = catalog(tables, f"refused_{len(message)}", **settings)
+        with pytest.raises(AnalysisException, match=message):
+            tables.spark.sql(f"SHOW TABLES IN {wrong}").collect()
 
 
 @proves("refused", *KNOWN["refused"])

@@ -13,6 +13,7 @@ from lance_spark.spark.connector.catalog.resolve import (
     find,
     new_identifier,
     open_namespace,
+    remove_expired_tables,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
@@ -152,6 +153,7 @@ def drop_table(request: DropRequest, _call: Call) -> Done:
         open_namespace(request.catalog).drop_table(identifier, purge=request.purge)
     except NotFoundError:
         return Done(False)  # A concurrent writer won.
+    remove_expired_tables(request.catalog)
     return Done()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.dropped_retention import remove_expired
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.rest import RestNamespace
@@ -145,6 +146,13 @@ def directory(catalog: CatalogSettings) -> DirectoryNamespace:
             f"catalog {catalog.name} has no root; set spark.sql.catalog.{catalog.name}.root, or name tables by path"
         )
     return DirectoryNamespace(options.root, options.storage_options, distinct_when_folded=not catalog.case_sensitive)
+
+
+def remove_expired_tables(catalog: CatalogSettings) -> None:
+    """Removes the files of tables that were dropped so long ago that the catalog keeps them no longer."""
+    options = CatalogOptions.parse(catalog.settings)
+    if options.uri is None:
+        remove_expired(directory(catalog).dropped, options.dropped_table_retention)
 
 
 def requested_place(table: TableName, location: str | None) -> ResolvedTable | None:

@@ -16,7 +16,7 @@ from lance_spark.errors import AlreadyExistsError, NotFoundError
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
 from lance_spark.namespace.table_files import delete_tables_in
-from lance_spark.spark.connector.catalog.resolve import ResolvedTable, directory
+from lance_spark.spark.connector.catalog.resolve import ResolvedTable, directory, remove_expired_tables
 from lance_spark.spark.connector.catalog.table import TableDescription
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
 from lance_spark.spark.connector.write.job_task import unpickle_results
@@ -118,6 +118,8 @@ def give_name(staged: Staged) -> None:
         names.declare_table(identifier, location=staged.location)
     else:
         names.replace_table(identifier, staged.replaces, staged.location)
+        assert staged.catalog is not None, "a name is one of a catalog"
+        remove_expired_tables(staged.catalog)
 
 
 def has_own_directory(staged: Staged) -> bool:

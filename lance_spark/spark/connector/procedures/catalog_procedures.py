@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.namespace.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
 from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
+from lance_spark.spark.options.catalog import CatalogOptions
 from lance_spark.table.location import TableLocation
 
 _REGISTERED = row_type(location=StringType(), version=LongType(), partitioned=BooleanType())
@@ -45,6 +47,7 @@ _DROPPED = row_type(
     versions=LongType(),
     files=LongType(),
     bytes=LongType(),
+    kept_until=TimestampType(),
 )
 _PURGED = row_type(name=StringType(), location=StringType(), files=LongType(), bytes=LongType(), dry_run=BooleanType())
 
@@ -58,17 +61,27 @@ def _dropped_tables(call: Invocation) -> LocalRows:
     for item in found:
         files = names.dropped.files(item)
         where = location_uri(names.root, item.location)
-        rows.append((".".join(item.name), where, item.dropped_at, files.versions, files.files, files.num_bytes))
+        figures = (files.versions, files.files, files.num_bytes, kept_until(item, _retention(call)))
+        rows.append((".".join(item.name), where, item.dropped_at, *figures))
     return LocalRows.of(_DROPPED, rows)
+
+
+def _retention(call: Invocation) -> timedelta | None:
+    return CatalogOptions.parse(call.catalog.settings).dropped_table_retention
 
 
 def _purge(call: Invocation) -> LocalRows:
     given, names = call.arguments, directory(call.catalog)
     table, location, age = given.text("table"), given.text("location"), given.age("days")
-    dry_run = bool(given.flag("dry_run"))
-    if table is None and location is None and age is None:
-        raise InvalidInputError("give the table, its location, or days: then all tables that were dropped before go")
+    dry_run, only_expired = bool(given.flag("dry_run")), bool(given.flag("expired"))
+    if table is None and location is None and age is None and not only_expired:
+        raise InvalidInputError(
+            "give the table, its location, days (then all tables that were dropped before go), or expired => true "
+            "(then those that are kept no longer)"
+        )
     found = names.dropped.find()
+    if only_expired:
+        found = list(names.dropped.removable(expired(found, _retention(call))))
     if table is not None:
         found = [item for item in found if item.name == call.table_name(table).identifier]
     if location is not None:
@@ -109,6 +122,7 @@ PROCEDURES = (
             Parameter("location", TEXT, "where its files are, as dropped_tables shows it"),
             Parameter("days", NUMBER, "only tables that were dropped this many days ago or earlier"),
             Parameter("dry_run", FLAG, "only shows what would be deleted"),
+            Parameter("expired", FLAG, "only tables that are kept no longer, as dropped_tables shows by kept_until"),
         ),
         _purge,
     ),
