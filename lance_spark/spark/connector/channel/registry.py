@@ -21,7 +21,7 @@ from lance_spark.spark.connector.channel.conditions import ErrorReply, describe,
 from lance_spark.spark.connector.channel.table_names import remembering, with_names
 from lance_spark.storage.patience import one_statement
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The JVM and Python reject a different number; it changes with the channel's format, not with its operations."""
 
 _MODULES = (

@@ -14,6 +14,7 @@ from lance_spark.spark.connector.channel.registry import answer
 from lance_spark.spark.connector.channel.warm_worker import keep_imports
 
 _INT = struct.Struct("!i")
+_BEGUN = 1
 
 
 def main(infile: BufferedReader, outfile: IO[bytes]) -> None:
@@ -24,10 +25,11 @@ def main(infile: BufferedReader, outfile: IO[bytes]) -> None:
     worker_run(_serve, infile, outfile)
 
 
-def _serve(infile: IO[bytes], outfile: IO[bytes]) -> None:
+def _serve(infile: BufferedReader, outfile: IO[bytes]) -> None:
     _send_at_once(outfile)
     request = _read(infile)
     attachments = [_read(infile) for _ in range(_read_int(infile))]
+    _say_begun(infile, outfile)
     # Nothing is written before the reply is complete: other errors are reported differently, as a traceback.
     body, replied = answer(request, attachments)
     _write(body, outfile)
@@ -43,6 +45,14 @@ def _has_request(infile: BufferedReader) -> bool:
         return bool(infile.peek(1))
     except OSError:
         return False
+
+
+def _say_begun(infile: BufferedReader, outfile: IO[bytes]) -> None:
+    """Tells the JVM that the request begins: until then it can be sent to another worker if this one ends."""
+    # The JVM sends a mark behind the request. While it still writes, it would not read what is sent here.
+    infile.peek(_INT.size)
+    outfile.write(_INT.pack(_BEGUN))
+    outfile.flush()
 
 
 def _send_at_once(outfile: IO[bytes]) -> None:

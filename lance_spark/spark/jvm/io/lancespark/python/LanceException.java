@@ -12,6 +12,8 @@ public final class LanceException extends AnalysisException {
   private static final long serialVersionUID = 1L;
   private static final String INVALID = "LANCE_INVALID_INPUT";
   private static final String INVALID_STATE = "22023";
+  private static final String UNUSABLE = "LANCE_UNUSABLE_PYTHON";
+  private static final String UNUSABLE_STATE = "58000";
   private final String kind;
 
   private LanceException(String kind, String condition, String sqlState, String text) {
@@ -67,6 +69,20 @@ public final class LanceException extends AnalysisException {
             "53200",
             "the Python process of a task lacks memory to load " + library + ". Raise spark.executor.pyspark.memory: "
                 + "it is shared by the tasks that an executor runs at a time, and each needs at least 1.5 GB"));
+  }
+
+  /** The error of a Python that cannot plan statements, unchecked. */
+  static RuntimeException unusablePython(String text, Throwable cause) {
+    LanceException error = new LanceException("UnusablePythonError", UNUSABLE, UNUSABLE_STATE, text);
+    if (cause != null) {
+      error.addSuppressed(cause);
+    }
+    return sneaky(error);
+  }
+
+  /** The same for tasks. */
+  static RuntimeException unusablePythonInTask(String text) {
+    return sneaky(inTask(UNUSABLE, UNUSABLE_STATE, text));
   }
 
   /** The error of a request that may have written, and that the planner worker was lost with, unchecked. */

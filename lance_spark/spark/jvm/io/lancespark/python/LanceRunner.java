@@ -18,6 +18,7 @@ import net.razorvine.pickle.Unpickler;
 import org.apache.arrow.vector.complex.StructVector;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext$;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.ChainedPythonFunctions;
@@ -71,6 +72,10 @@ public final class LanceRunner implements Serializable {
   /** A {@code LanceError} as a Python worker reports it: the last line of a traceback. */
   private static final Pattern TASK_ERROR =
       Pattern.compile("^lance_spark\\.spark\\.connector\\.channel\\.conditions\\.TaskError: (\\{.*\\})$", Pattern.MULTILINE);
+
+  /** A package that the Python of a task has not. */
+  private static final Pattern MISSING =
+      Pattern.compile("^ModuleNotFoundError: No module named '((?:lance_spark|pyarrow|numpy|google)[^']*)'$", Pattern.MULTILINE);
 
   /** A library that the loader finds no address space for, while our modules are imported. */
   private static final Pattern UNLOADED =
@@ -152,7 +157,8 @@ public final class LanceRunner implements Serializable {
     return new Unwrapped(
         CollectionConverters.asJava(
             runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)),
-        output);
+        output,
+        function.pythonExec());
   }
 
   /** The type with INT for intervals of years and months, which Python has no Arrow arrays of; Spark keeps them as INT. */
@@ -188,8 +194,11 @@ public final class LanceRunner implements Serializable {
     return ((PythonWriterCommitMessage) message).pickledMessage();
   }
 
-  /** Converts a reported {@code LanceError}, or one for lack of memory, to an exception with its condition; returns any other error unchanged. */
-  private static RuntimeException explained(RuntimeException error) {
+  /**
+   * Converts a reported {@code LanceError}, and the error of a Python without memory or packages, to an exception with
+   * its condition; returns any other error unchanged.
+   */
+  private static RuntimeException explained(RuntimeException error, String python) {
     if (error instanceof PythonException && error.getMessage() != null) {
       Matcher found = TASK_ERROR.matcher(error.getMessage());
       if (found.find()) {
@@ -200,6 +209,14 @@ public final class LanceRunner implements Serializable {
       if (unloaded.find()) {
         LOG.debug("a Python worker cannot load its libraries", error);
         throw LanceException.tooLittleMemoryFor(unloaded.group(1));
+      }
+      Matcher missing = MISSING.matcher(error.getMessage());
+      if (missing.find()) {
+        LOG.debug("a Python worker lacks a package", error);
+        throw LanceException.unusablePythonInTask(
+            "the Python of the tasks, " + python + " on " + SparkEnv.get().blockManager().blockManagerId().host()
+                + ", has no package " + missing.group(1) + ". Install lance-spark there, or set spark.pyspark.python or "
+                + "PYSPARK_PYTHON to a Python of the executors that has it, before Spark starts");
       }
     }
     return error;
@@ -325,10 +342,12 @@ public final class LanceRunner implements Serializable {
   private static final class Unwrapped implements Iterator<ColumnarBatch> {
     private final Iterator<ColumnarBatch> batches;
     private final StructType types;
+    private final String python;
 
-    Unwrapped(Iterator<ColumnarBatch> batches, StructType types) {
+    Unwrapped(Iterator<ColumnarBatch> batches, StructType types, String python) {
       this.batches = batches;
       this.types = types;
+      this.python = python;
     }
 
     @Override
@@ -336,7 +355,7 @@ public final class LanceRunner implements Serializable {
       try {
         return batches.hasNext();
       } catch (RuntimeException error) {
-        throw explained(error);
+        throw explained(error, python);
       }
     }
 

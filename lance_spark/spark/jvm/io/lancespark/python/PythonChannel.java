@@ -20,7 +20,6 @@ import java.util.concurrent.atomic.LongAdder;
 import net.razorvine.pickle.Pickler;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
-import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.QueryPlanningTracker;
 import org.apache.spark.sql.execution.python.PythonPlannerRunner;
@@ -37,7 +36,10 @@ import scala.Option;
  */
 public final class PythonChannel {
   /** Both ends refuse any other protocol number. */
-  static final int PROTOCOL = 1;
+  static final int PROTOCOL = 2;
+
+  /** What a worker says when it has a whole request, before it does anything for it. */
+  private static final int BEGUN = 1;
 
   /** Maximum size of a local scan. */
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
@@ -54,16 +56,18 @@ public final class PythonChannel {
 
   private static final int PYTHON_EXCEPTION = -2;
 
-  /** Operations that only read, and those of this kind: a request can be sent again whatever became of it. */
+  /** Operations that only read or plan, and those of this kind: a request can be sent again whatever became of it. */
   private static final Set<String> READS =
-      Set.of("table.load", "table.exists", "table.newest", "catalog.list_namespaces", "catalog.list_tables",
-          "catalog.namespace", "partitions.list");
-  private static final Set<String> KINDS_THAT_READ = Set.of("scan", "search", "changelog", "metadata");
+      Set.of("table.load", "table.exists", "table.newest", "table.evolve", "catalog.list_namespaces",
+          "catalog.list_tables", "catalog.namespace", "partitions.list", "procedure.describe", "row_level.begin",
+          "row_level.plan", "row_level.can_delete", "row_level.can_evolve", "write.plan", "write.can_overwrite",
+          "write.search", "write.metrics");
+  private static final Set<String> KINDS_THAT_READ = Set.of("scan", "search", "changelog", "metadata", "text", "planner");
 
   /** Of streams, only the commit of an epoch writes. */
   private static final String STREAM_COMMIT = "stream.commit";
 
-  private static final Set<String> KINDS_WITHOUT_COMMITS = Set.of("stream", "planner", "text");
+  private static final String STREAM = "stream";
 
   private static final LongAdder WRITES = new LongAdder();
 
@@ -72,9 +76,6 @@ public final class PythonChannel {
   /** Replies by query and request; dropped with the query. */
   private static final Map<QueryPlanningTracker, Map<String, Reply>> ANSWERS =
       Collections.synchronizedMap(new WeakHashMap<>());
-
-  /** How Spark starts Python. Cached: it is constant for a JVM, and Spark starts a Python process to find it out. */
-  private static volatile SimplePythonFunction python;
 
   private static final Map<String, LongAdder> REQUESTS = new ConcurrentHashMap<>();
 
@@ -92,19 +93,9 @@ public final class PythonChannel {
     return WRITES.sum();
   }
 
-  /** A pickled function in Spark's form. */
+  /** A pickled function for tasks, in Spark's form. */
   public static SimplePythonFunction function(byte[] command) {
-    if (python == null) {
-      python = PythonUtils$.MODULE$.createPythonFunction(new byte[0]);
-    }
-    return new SimplePythonFunction(
-        command,
-        new HashMap<>(python.envVars()),
-        python.pythonIncludes(),
-        python.pythonExec(),
-        python.pythonVer(),
-        python.broadcastVars(),
-        python.accumulator());
+    return LancePython.inTasks(command);
   }
 
   /** A reply from Python. */
@@ -136,10 +127,11 @@ public final class PythonChannel {
   }
 
   /**
-   * Sends a request with attachments. If the worker ends before it replies, a request that only reads is sent to
-   * another one.
+   * Sends a request with attachments. If the worker ends before it begins with the request, or before it replies to one
+   * that only reads, the request is sent to another one.
    *
-   * @throws LanceException (unchecked) if the reply is a {@code LanceError}, or if a request that may write got none
+   * @throws LanceException (unchecked) if the reply is a {@code LanceError}, if Python cannot be used, or if a request
+   *     that may write has begun and got no reply
    */
   public static Reply call(String op, ObjectNode body, List<byte[]> attachments) {
     REQUESTS.computeIfAbsent(op, name -> new LongAdder()).increment();
@@ -147,7 +139,7 @@ public final class PythonChannel {
     try (LancePlanner.Use use = LancePlanner.use()) {
       reply = sendUntilRead(op, body, attachments);
     } finally {
-      if (mayWrite(op) && (op.equals(STREAM_COMMIT) || !KINDS_WITHOUT_COMMITS.contains(kind(op)))) {
+      if (mayWrite(op) && (op.equals(STREAM_COMMIT) || !kind(op).equals(STREAM))) {
         WRITES.increment();
       }
     }
@@ -160,17 +152,30 @@ public final class PythonChannel {
   }
 
   private static Reply sendUntilRead(String op, ObjectNode body, List<byte[]> attachments) {
+    Runner first = runner(op, body, attachments);
     try {
-      return send(op, body, attachments);
+      return first.send();
     } catch (Throwable error) {
       if (!isLostWorker(error)) {
         throw LanceException.sneaky(error);
       }
-      if (mayWrite(op)) {
+      if (first.begun && mayWrite(op)) {
         throw LanceException.unknown(op, error);
       }
+      RuntimeException unusable = first.begun ? null : LancePython.unusable(op, error);
+      if (unusable != null) {
+        throw unusable;
+      }
       LOG.warn("the planner worker ended during {}, which is sent again", op);
-      return send(op, body, attachments);
+    }
+    Runner second = runner(op, body, attachments);
+    try {
+      return second.send();
+    } catch (Throwable error) {
+      if (isLostWorker(error) && second.begun && mayWrite(op)) {
+        throw LanceException.unknown(op, error);
+      }
+      throw LanceException.sneaky(error);
     }
   }
 
@@ -191,6 +196,10 @@ public final class PythonChannel {
 
   /** The reply to a request, whether or not it is an error. */
   static Reply send(String op, ObjectNode body, List<byte[]> attachments) {
+    return runner(op, body, attachments).send();
+  }
+
+  private static Runner runner(String op, ObjectNode body, List<byte[]> attachments) {
     ObjectNode request = Json.object();
     request.put("protocol", PROTOCOL);
     request.put("op", op);
@@ -198,12 +207,7 @@ public final class PythonChannel {
     LanceBatchWrites.name(session, op, body);
     request.set("session", session);
     request.set("args", body);
-    try {
-      Runner runner = new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);
-      return runner.runInPython(runner.runInPython$default$1());
-    } catch (Throwable error) {
-      throw LanceException.sneaky(error);
-    }
+    return new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);
   }
 
   private static ObjectNode session() {
@@ -239,11 +243,20 @@ public final class PythonChannel {
   private static final class Runner extends PythonPlannerRunner<Reply> {
     private final byte[] request;
     private final List<byte[]> attachments;
+    private boolean begun;
 
     Runner(byte[] request, List<byte[]> attachments) {
-      super(function(new byte[0]));
+      super(LancePython.inPlanner(new byte[0]));
       this.request = request;
       this.attachments = attachments;
+    }
+
+    Reply send() {
+      try {
+        return runInPython(runInPython$default$1());
+      } catch (Throwable error) {
+        throw LanceException.sneaky(error);
+      }
     }
 
     @Override
@@ -269,6 +282,10 @@ public final class PythonChannel {
     public Reply receiveFromPython(DataInputStream in) {
       try {
         int length = in.readInt();
+        if (length == BEGUN) {
+          begun = true;
+          length = in.readInt();
+        }
         if (length == PYTHON_EXCEPTION) {
           throw LanceException.sneaky(
               new SparkException(new String(readBytes(in, in.readInt()), StandardCharsets.UTF_8)));
