@@ -10,8 +10,9 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import lance_spark
 from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, EXTRACT, LENGTH, JsonTest
@@ -160,6 +161,21 @@ def test_functions_may_be_a_part_of_any_expression(spark: SparkSession, table: s
     spark.sql(f"DELETE FROM {path} WHERE ({both}) IS NULL")
     spark.sql(f"DELETE FROM {path} WHERE NOT json_get_bool(j, 'a') AND id > 1")
     assert sorted(row.id for row in spark.table(path).collect()) == [1, 4]
+
+
+def test_length_of_an_array_is_that_of_spark_unless_a_path_is_given(spark: SparkSession) -> None:
+    spark.sql("CREATE OR REPLACE TEMP VIEW documents AS SELECT '[1,2,3]' AS whole, '{\"a\":[1,2]}' AS part, 2L AS id")
+    lengths = "json_array_length(whole), JSON_array_length(part, '$.a'), json_array_length(part, '$.b')"
+    found = spark.sql(f"SELECT {lengths} FROM documents")
+    assert found.first()[:] == (3, 2, 0)
+    assert found.columns[1] == "json_array_length(part, $.a)"
+    nested = "SELECT count(*) FROM documents WHERE id IN (SELECT json_array_length(part, '$.a') FROM documents)"
+    assert spark.sql(nested).first()[0] == 1
+    frame = spark.table("documents")
+    assert frame.select(F.json_array_length("whole"), F.expr("json_array_length(part, '$.a')")).first()[:] == (3, 2)
+    assert frame.select(F.call_function("json_array_length", "part", F.lit("$.a"))).first()[:] == (2,)
+    with pytest.raises(AnalysisException, match="WRONG_NUM_ARGS"):
+        spark.sql("SELECT json_array_length(whole, '$', 1) FROM documents")
 
 
 def test_index_of_a_path_is_asked(spark: SparkSession, table: str) -> None:

@@ -12,6 +12,7 @@ import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
 import io.lancespark.sql.LanceGeneratedColumns;
+import io.lancespark.sql.LanceJsonLengths;
 import io.lancespark.sql.LanceMergeInserts;
 import io.lancespark.sql.LanceNearestColumns;
 import io.lancespark.sql.LanceNearestJoins;
@@ -90,6 +91,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
             return new LanceMergeInserts((org.apache.spark.sql.classic.SparkSession) session);
           }
         });
+    extensions.injectHintResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceJsonLengths((org.apache.spark.sql.classic.SparkSession) session);
+          }
+        });
     extensions.injectPlanNormalizationRule(
         new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
           @Override
@@ -137,10 +145,11 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           extensions, name, LanceTextFunctions.usage(name), "predicate_funcs", arguments -> predicate(name, arguments));
     }
     for (String name : LanceJsonFunctions.NAMES) {
+      String injected = name.equals(LanceJsonFunctions.LENGTH) ? LanceJsonFunctions.LENGTH_AT : name;
       injectFunction(
           extensions,
-          name,
-          LanceJsonFunctions.usage(name),
+          injected,
+          LanceJsonFunctions.usage(injected),
           "json_funcs",
           arguments -> call(LanceJsonFunctions.bind(name, types(arguments)), arguments));
     }

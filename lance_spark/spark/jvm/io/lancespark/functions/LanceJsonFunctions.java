@@ -34,7 +34,11 @@ import org.apache.spark.unsafe.types.VariantVal;
  */
 public final class LanceJsonFunctions {
   private static final String EXISTS = "json_exists";
-  private static final String LENGTH = "json_array_length";
+  public static final String LENGTH = "json_array_length";
+
+  /** The name of {@link #LENGTH} in sessions, where Spark has a function of that name. */
+  public static final String LENGTH_AT = "lance_json_array_length";
+
   private static final String CONTAINS = "json_array_contains";
   private static final String EXTRACT = "json_extract";
   private static final Pattern STEP =
@@ -52,7 +56,7 @@ public final class LanceJsonFunctions {
   public static String usage(String name) {
     return switch (name) {
       case EXISTS -> name + "(json, '$.path') - whether a JSON document has something at a path";
-      case LENGTH -> name + "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
+      case LENGTH, LENGTH_AT -> name + "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
       case CONTAINS -> name + "(json, '$.path', 'item') - whether the array at a path has an item";
       case EXTRACT -> name + "(json, '$.path') - what is at a path of a JSON document, as JSON text";
       default -> name + "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"

@@ -1,0 +1,65 @@
+package io.lancespark.sql;
+
+import io.lancespark.functions.LanceJsonFunctions;
+import java.util.List;
+import java.util.Locale;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.LengthOfJsonArray;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.Function1;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Calls of {@code json_array_length} with a path are ours. Spark has a function of this name that takes the document
+ * alone, and stays what it is: so ours has another name, which calls get before Spark looks them up.
+ */
+public final class LanceJsonLengths extends Rule<LogicalPlan> {
+  private static final int ARGUMENTS = 2;
+
+  private final SparkSession session;
+
+  public LanceJsonLengths(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return (LogicalPlan) plan.transformAllExpressions(new AbstractPartialFunction<Expression, Expression>() {
+      @Override
+      public boolean isDefinedAt(Expression expression) {
+        return expression instanceof UnresolvedFunction call && isOurs(call);
+      }
+
+      @Override
+      public <A extends Expression, B> B applyOrElse(A expression, Function1<A, B> otherwise) {
+        return isDefinedAt(expression) ? renamed((UnresolvedFunction) expression) : otherwise.apply(expression);
+      }
+    });
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <B> B renamed(UnresolvedFunction call) {
+    return (B) call.copy(
+        CollectionConverters.asScala(List.of(LanceJsonFunctions.LENGTH_AT)).toSeq(), call.arguments(),
+        call.isDistinct(), call.filter(), call.ignoreNulls(), call.orderingWithinGroup(), call.isInternal());
+  }
+
+  private boolean isOurs(UnresolvedFunction call) {
+    List<String> parts = CollectionConverters.asJava(call.nameParts());
+    boolean isNamed = parts.size() == 1 && parts.get(0).toLowerCase(Locale.ROOT).equals(LanceJsonFunctions.LENGTH);
+    return isNamed && call.arguments().size() == ARGUMENTS && isOfSpark();
+  }
+
+  /** Whether the session has Spark's function of this name, and not one that its user has registered. */
+  private boolean isOfSpark() {
+    Option<ExpressionInfo> known =
+        session.sessionState().catalog().lookupBuiltinOrTempFunction(LanceJsonFunctions.LENGTH);
+    return known.isDefined() && known.get().getClassName().equals(LengthOfJsonArray.class.getName());
+  }
+}
