@@ -1,4 +1,4 @@
-"""Spark's own servers, as processes on loopback addresses: a standalone cluster, and a Connect server.
+"""Spark's own servers, as processes on loopback addresses: a standalone cluster, a Connect and a JDBC server.
 
 All of it comes with the pip package of Spark.
 """
@@ -6,6 +6,7 @@ All of it comes with the pip package of Spark.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -59,9 +60,41 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """URL of a Connect server that runs its tasks itself, started with `settings`."""
     port = free_port()
+    own = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    command = _submit("org.apache.spark.sql.connect.service.SparkConnectServer", folder, {**own, **settings})
+    with _server(folder, "connect", command, SPARK_LOCAL_IP="127.0.0.1") as log:
+        _wait_for(log, f":{port}", port)
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
+def thrift_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """URL of a JDBC server that runs its tasks itself, started with `settings`; a database comes behind it."""
+    port = free_port()
+    command = _submit("org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", folder, settings)
+    for name, value in {"port": str(port), "bind.host": "127.0.0.1"}.items():
+        command += ["--hiveconf", f"hive.server2.thrift.{name}={value}"]
+    with _server(folder, "thrift", command, SPARK_LOCAL_IP="127.0.0.1") as log:
+        _wait_for(log, "HiveThriftServer2 started", port)
+        yield f"jdbc:hive2://127.0.0.1:{port}/"
+
+
+def beeline(url: str, *statements: str) -> list[str]:
+    """The rows of the statements, values separated by commas, from a client of its own.
+
+    Raises:
+        AssertionError: a statement failed.
+    """
+    command = [str(SPARK_HOME / "bin" / "beeline"), "--silent=true", "--showHeader=false", "--outputformat=csv2"]
+    command += ["-u", url, *(part for statement in statements for part in ("-e", statement))]
+    result = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=600, check=False)
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert "Error:" not in result.stderr, result.stderr[-4000:]
+    return re.sub(r"\d+: jdbc:\S+> ?", "", result.stdout).split()
+
+
+def _submit(main_class: str, folder: Path, settings: Mapping[str, str]) -> list[str]:
     own = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -69,11 +102,7 @@ def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     options = [part for name, value in {**own, **settings}.items() for part in ("--conf", f"{name}={value}")]
-    command = ["spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    command += ["--master", "local[2]", *options, "spark-internal"]
-    with _server(folder, "connect", command, SPARK_LOCAL_IP="127.0.0.1") as log:
-        _wait_for(log, f":{port}", port)
-        yield f"sc://127.0.0.1:{port}"
+    return ["spark-submit", "--class", main_class, "--master", "local[2]", *options, "spark-internal"]
 
 
 @contextmanager

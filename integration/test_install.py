@@ -38,7 +38,7 @@ spark.sql("INSERT INTO lance.db.t VALUES (1, 'one'), (2, 'two')")
 rows = spark.sql("SELECT id, name FROM lance.db.t ORDER BY id").collect()
 assert [tuple(row) for row in rows] == [(1, "one"), (2, "two")], rows
 spark.sql("OPTIMIZE lance.db.t")
-print("jar", builder._options["spark.jars"])
+print("jar", builder._options["spark.driver.extraClassPath"])
 print("package", lance_spark.__file__)
 """
 

@@ -2,22 +2,25 @@
 
 Both make ordinary Spark settings, which can be set in ``spark-defaults.conf`` instead::
 
-    spark.jars                                  .../lance_spark/spark/jvm/lance-spark.jar
+    spark.driver.extraClassPath                 .../lance_spark/spark/jvm/lance-spark.jar
     spark.sql.extensions                        io.lancespark.LanceExtensions
     spark.sql.catalog.lance                     io.lancespark.LanceCatalog
     spark.sql.catalog.lance.root                s3://bucket/tables
     spark.sql.catalog.lance.storage.aws_region  eu-west-1
     spark.python.unix.domain.socket.enabled     true
 
-The extension adds statements such as OPTIMIZE, each of which is also a procedure, for sessions without it. The last
-line is for speed. `JOIN_SETTINGS` let Spark join co-partitioned tables without a shuffle. They affect all data sources
-of the session, so only `configure` sets them, and ``joins=False`` leaves them unchanged.
+The jar is on the class path of the driver because Spark's JDBC server closes the class loader of `spark.jars` with its
+first client. The extension hands it to the executors, and adds statements such as OPTIMIZE, each of which is also a
+procedure, for sessions without it. The last line is for speed. `JOIN_SETTINGS` let Spark join co-partitioned tables
+without a shuffle. They affect all data sources of the session, so only `configure` sets them, and ``joins=False``
+leaves them unchanged.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
@@ -29,10 +32,12 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.spark.jvm.build import SPARK
 from lance_spark.spark.jvm.jar import jar_bytes, jar_path
+from lance_spark.spark.submitted import CLASS_PATH, add_to_arguments, running_jvm, submitted_settings, with_item
 from lance_spark.storage.paths import UriOrPath, uri_text
 
 CATALOG_CLASS = "io.lancespark.LanceCatalog"
 EXTENSIONS_CLASS = "io.lancespark.LanceExtensions"
+EXTENSIONS = "spark.sql.extensions"
 
 JOIN_SETTINGS = {
     "spark.sql.sources.v2.bucketing.enabled": "true",
@@ -46,6 +51,10 @@ JOIN_SETTINGS = {
 LOCAL_SOCKETS = "spark.python.unix.domain.socket.enabled"
 """Over TCP the first rows of a task wait up to 40 ms for an acknowledgement between Spark's JVM and its Python workers.
 Spark reads this when its JVM starts."""
+
+DEFAULT_PYTHON = "spark.sql.lance.defaultPython"
+"""The Python that plans statements, and runs tasks on the same machine, where neither `spark.pyspark.python` nor
+PYSPARK_PYTHON names one."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -62,8 +71,9 @@ def configure(
 ) -> BuilderT:
     """`builder` (a ``SparkSession.builder``) with the connector's jar, a catalog and the settings for joins.
 
-    Call it once for each catalog, before the first session of the process starts: Spark reads ``spark.jars`` only when
-    its JVM starts. For a running session use `install`.
+    Call it once for each catalog, before the first session of the process starts, and after other calls that set
+    `spark.sql.extensions`: what the builder, Spark's files and the arguments of spark-submit say stays, and ours is
+    added. For a running session use `install`.
 
     Args:
         catalog: name of the catalog in SQL.
@@ -80,15 +90,20 @@ def configure(
     """
     _check_spark(str(import_module("pyspark").__version__))
     settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
+    jar = jar_path()
+    jvm = running_jvm()
+    given = {**submitted_settings(jvm), **_builder_options(builder)}
+    settings[EXTENSIONS] = with_item(given.get(EXTENSIONS) or "", EXTENSIONS_CLASS, ",")
+    if jvm is None:
+        settings[CLASS_PATH] = with_item(given.get(CLASS_PATH) or "", jar, os.pathsep)
+        add_to_arguments(CLASS_PATH, jar, os.pathsep)
+    else:
+        _add_to_class_path(jvm, jar)
+    defaults = {LOCAL_SOCKETS: "true", **({} if _is_of_server(builder) else {DEFAULT_PYTHON: sys.executable})}
+    settings.update({name: value for name, value in defaults.items() if name not in given})
     any_builder: Any = builder
-    for name, value in (("spark.jars", jar_path()), ("spark.sql.extensions", EXTENSIONS_CLASS)):
-        there = [item for item in _builder_options(any_builder).get(name, "").split(",") if item]
-        if value not in there:
-            any_builder.config(name, ",".join([*there, value]))
     for name, value in settings.items():
         any_builder.config(name, value)
-    if LOCAL_SOCKETS not in _builder_options(any_builder):
-        any_builder.config(LOCAL_SOCKETS, "true")
     return builder
 
 
@@ -112,10 +127,30 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
     if _is_connect(spark):
         _add_to_server(spark)
     else:
-        spark.sql(f"ADD JAR '{jar_path()}'")
+        jar = jar_path()
+        if Path(jar).name not in {Path(row[0]).name for row in spark.sql("LIST JARS").collect()}:
+            spark.sql(f"ADD JAR '{jar}'")
         _add_rules(spark)
+        if spark.conf.get(DEFAULT_PYTHON, None) is None:
+            settings[DEFAULT_PYTHON] = sys.executable
     for name, value in settings.items():
         spark.conf.set(name, value)
+
+
+def _add_to_class_path(jvm: Any, jar: str) -> None:
+    """Puts the jar on the class path of a JVM whose driver has not started, such as that of spark-submit.
+
+    Raises:
+        UnsupportedFeatureError: the JVM was not started by Spark.
+    """
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if loader.getResource(f"{CATALOG_CLASS.replace('.', '/')}.class") is not None:
+        return
+    if not loader.getClass().getName().endswith("MutableURLClassLoader"):
+        raise UnsupportedFeatureError(
+            f"this JVM takes no more jars; start it with {CLASS_PATH} = {jar}", feature="configure in a running JVM"
+        )
+    loader.addURL(jvm.java.io.File(jar).toURI().toURL())
 
 
 def _add_rules(spark: Any) -> None:
@@ -175,6 +210,12 @@ def _text(value: Any) -> Any:
 
 def _builder_options(builder: Any) -> dict[str, str]:
     return getattr(builder, "_options", {})
+
+
+def _is_of_server(builder: Any) -> bool:
+    """Whether sessions of the builder are those of a Connect server on another machine."""
+    remote = _builder_options(builder).get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
+    return bool(remote) and not remote.startswith("local")
 
 
 def _is_connect(spark: Any) -> bool:

@@ -16,16 +16,25 @@ from lance_spark.spark.jvm import build
 PATH_CATALOG = "spark.sql.catalog.lance_path"
 
 
+@pytest.fixture
+def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process in which no Spark has started, of a machine without settings."""
+    monkeypatch.setattr(session, "running_jvm", lambda: None)
+    monkeypatch.setenv("SPARK_CONF_DIR", "/none")
+
+
 def options(builder: SparkSession.Builder) -> dict[str, str]:
     return dict(builder._options)
 
 
+@pytest.mark.usefixtures("no_jvm")
 def test_configure_can_be_called_for_several_catalogs(jar: Path) -> None:
     builder = SparkSession.builder.config("spark.jars", "/other.jar")
     lance_spark.configure(builder, root="/a")
     lance_spark.configure(builder, "second", root="s3://b/c", **{"storage.aws_region": "eu-west-1"})
     made = options(builder)
-    assert made["spark.jars"] == f"/other.jar,{jar}"
+    assert made["spark.jars"] == "/other.jar"
+    assert made["spark.driver.extraClassPath"] == str(jar)
     assert made["spark.sql.catalog.lance"] == made["spark.sql.catalog.second"] == "io.lancespark.LanceCatalog"
     assert made["spark.sql.catalog.lance.root"] == "/a"
     assert made["spark.sql.catalog.second.root"] == "s3://b/c"
@@ -105,6 +114,7 @@ def test_internals_of_spark_stay_in_few_classes() -> None:
     internal = ("org.apache.spark.api.python", "org.apache.spark.sql.execution", "org.apache.spark.sql.internal.")
     allowed = {
         "PythonChannel",
+        "LancePython",
         "LanceRunner",
         "LanceParser",
         "LanceExtensions",
@@ -135,6 +145,17 @@ def test_internals_of_spark_stay_in_few_classes() -> None:
         if line.startswith("import ") and any(name in line for name in internal) and "SQLConf" not in line
     }
     assert users <= allowed
+
+
+def test_functions_of_spark_stay(spark: SparkSession) -> None:
+    catalog = spark._jsparkSession.sessionState().catalog()
+    names = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.functionSet().iterator()
+    replaced = []
+    while names.hasNext():
+        name = names.next().funcName()
+        if not catalog.lookupBuiltinOrTempFunction(name).get().getClassName().startswith("org.apache.spark."):
+            replaced.append(name)
+    assert replaced == []
 
 
 def test_the_session_says_what_is_wrong_with_a_catalog(spark: SparkSession) -> None:

@@ -52,20 +52,25 @@ def settings_of(text: str) -> dict[str, str]:
 def test_settings_are_those_of_the_readme(compose: dict[str, Any]) -> None:
     """Every setting that the README lists: the same value, but for the ones that say where things are."""
     blocks = re.findall(r"```ini\n(.*?)```", (FILE.parent / "README.md").read_text(), re.DOTALL)
-    listed = [settings_of(block) for block in blocks if "spark.jars" in block]
+    listed = [settings_of(block) for block in blocks if "spark.driver.extraClassPath" in block]
     assert len(listed) == 1
     settings = settings_of(compose["configs"]["spark-defaults"]["content"])
-    places = {"spark.jars", "spark.sql.catalog.lance.root", "spark.sql.catalog.lance.storage.aws_region"}
+    places = {
+        "spark.driver.extraClassPath",
+        "spark.sql.catalog.lance.root",
+        "spark.sql.catalog.lance.storage.aws_region",
+    }
     assert listed[0].keys() >= places | {"spark.sql.extensions", LOCAL_SOCKETS}
     for name, value in listed[0].items():
         assert name in settings, f"the README lists {name}, docker-compose.yml does not"
         assert name in places or settings[name] == value
-    assert Path(settings["spark.jars"]).parts[-4:] == JAR.parts[-4:]
+    assert Path(settings["spark.driver.extraClassPath"]).parts[-4:] == JAR.parts[-4:]
 
 
 def test_settings_are_those_of_configure(compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A session of the notebook runs the same statements as one that `configure` has set up."""
     monkeypatch.setattr(session, "jar_path", lambda: "/lance-spark.jar")
+    monkeypatch.setattr(session, "running_jvm", lambda: None)
     made = session.configure(SparkSession.Builder(), root="s3://tables/lance")._options
     settings = settings_of(compose["configs"]["spark-defaults"]["content"])
     for name in ("spark.sql.extensions", LOCAL_SOCKETS, "spark.sql.catalog.lance", "spark.sql.catalog.lance.root"):
@@ -81,7 +86,7 @@ def test_every_spark_has_the_settings(compose: dict[str, Any]) -> None:
 def test_the_image_is_built_with_the_jar(compose: dict[str, Any]) -> None:
     """The image has Spark before the package is installed, and its build fails if the jar is not at its place."""
     (recipe,) = {s["build"]["dockerfile_inline"] for s in compose["services"].values() if "build" in s}
-    jar = settings_of(compose["configs"]["spark-defaults"]["content"])["spark.jars"]
+    jar = settings_of(compose["configs"]["spark-defaults"]["content"])["spark.driver.extraClassPath"]
     assert recipe.index("openjdk-17-jdk") < recipe.index("pyspark[connect]") < recipe.index("--no-build-isolation")
     assert f"test -f {jar}" in recipe
 

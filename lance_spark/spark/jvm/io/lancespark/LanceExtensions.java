@@ -24,6 +24,7 @@ import io.lancespark.sql.LanceTextSearches;
 import io.lancespark.streaming.LanceStreamTexts;
 import java.util.List;
 import java.util.function.Function;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
@@ -50,6 +51,7 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
   @Override
   public BoxedUnit apply(SparkSessionExtensions extensions) {
     LanceSpark.check();
+    giveToExecutors();
     LancePlanner.start();
     LanceRules.inject(extensions);
     extensions.injectParser(
@@ -177,6 +179,17 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
         arguments -> call(LanceDistance.bind(types(arguments)), arguments));
     injectFunction(extensions, LanceReadBlob.NAME, LanceReadBlob.USAGE, "misc_funcs", LanceReadBlob::of);
     return BoxedUnit.UNIT;
+  }
+
+  /** Hands this jar to executors on other machines: it may be on the class path of the driver alone. */
+  private static void giveToExecutors() {
+    SparkContext context = SparkContext.getOrCreate();
+    String jar = LanceExtensions.class.getProtectionDomain().getCodeSource().getLocation().toString();
+    String name = jar.substring(jar.lastIndexOf('/') + 1);
+    List<String> there = CollectionConverters.asJava(context.listJars());
+    if (!context.isLocal() && there.stream().noneMatch(each -> each.endsWith("/" + name))) {
+      context.addJar(jar);
+    }
   }
 
   private static Expression predicate(String name, List<Expression> arguments) {
