@@ -11,12 +11,15 @@ from lance.namespace import RestAdapter
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.spark.session import CATALOG_CLASS
 from tests.connector.test_catalog import location
 
 
 @pytest.fixture
 def remote(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    # Each session keeps the catalogs that it has loaded.
+    spark = spark.newSession()
     with RestAdapter("dir", {"root": str(tmp_path / "root")}, host="127.0.0.1", port=0) as server:
         spark.conf.set("spark.sql.catalog.remote.impl", "rest")
         spark.conf.set("spark.sql.catalog.remote.uri", f"http://127.0.0.1:{server.port}")
@@ -28,7 +31,7 @@ def remote(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
 def test_tables_of_a_server(remote: SparkSession) -> None:
     spark = remote
     spark.sql("CREATE NAMESPACE remote.db")
-    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["db"]
+    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["db", "default"]
     spark.sql("CREATE TABLE remote.db.t AS SELECT id, 'a' AS name FROM range(10)")
     spark.sql("INSERT INTO remote.db.t VALUES (10, 'b')")
     spark.sql("UPDATE remote.db.t SET name = 'c' WHERE id = 3")
@@ -53,4 +56,15 @@ def test_tables_of_a_server(remote: SparkSession) -> None:
     spark.sql("DROP TABLE remote.db.t PURGE")
     assert not Path(where.removeprefix("file://")).exists()
     spark.sql("DROP NAMESPACE remote.db")
-    assert spark.sql("SHOW NAMESPACES IN remote").collect() == []
+    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["default"]
+
+
+def test_default_namespace_of_a_server_is_made_with_its_first_table(remote: SparkSession, tmp_path: Path) -> None:
+    assert remote.sql("SHOW TABLES IN remote.default").collect() == []
+    remote.sql("CREATE TABLE remote.default.t AS SELECT id FROM range(3)")
+    assert lance.dataset(location(remote, "remote.default.t")).count_rows() == 3
+    assert DirectoryNamespace(tmp_path / "root").list_namespaces() == ["default"]
+    remote.sql("DROP TABLE remote.default.t")
+    remote.sql("DROP NAMESPACE remote.default")
+    assert DirectoryNamespace(tmp_path / "root").list_namespaces() == []
+    remote.sql("DROP NAMESPACE remote.default")

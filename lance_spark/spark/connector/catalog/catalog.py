@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.spark.connector.catalog.resolve import (
+    DEFAULT_NAMESPACE,
     TableName,
     actual_namespace,
     actual_table,
     find,
+    is_unmade,
+    make_default,
     new_identifier,
     open_namespace,
     remove_expired_tables,
@@ -75,6 +78,8 @@ def list_tables(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
+    if is_unmade(request.catalog, namespace):
+        return NamespaceReply(_OK)
     return NamespaceReply(_OK, tuple(open_namespace(request.catalog).list_tables(namespace)))
 
 
@@ -84,7 +89,12 @@ def list_namespaces(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
-    return NamespaceReply(_OK, tuple(open_namespace(request.catalog).list_namespaces(namespace)))
+    if is_unmade(request.catalog, namespace):
+        return NamespaceReply(_OK)
+    names = open_namespace(request.catalog).list_namespaces(namespace)
+    if not namespace and actual_namespace(request.catalog, DEFAULT_NAMESPACE) == DEFAULT_NAMESPACE:
+        names = sorted({*names, *DEFAULT_NAMESPACE})
+    return NamespaceReply(_OK, tuple(names))
 
 
 @operation("catalog.namespace")
@@ -93,7 +103,7 @@ def namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     path = actual_namespace(request.catalog, request.namespace)
     if path is None:
         return NamespaceReply(_NO_NAMESPACE)
-    if not path:
+    if not path or is_unmade(request.catalog, path):
         return NamespaceReply(_OK)
     return NamespaceReply(_OK, properties=dict(open_namespace(request.catalog).namespace_properties(path)))
 
@@ -122,6 +132,8 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
     _check_properties(request.updates)
+    if namespace == DEFAULT_NAMESPACE:
+        make_default(request.catalog)
     open_namespace(request.catalog).set_namespace_properties(namespace, dict(request.updates))
     return NamespaceReply(_OK)
 
@@ -130,11 +142,14 @@ def alter_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
     """Removes a namespace; a non-empty one only with `cascade`, and then with the files of its tables.
 
-    Files outside of the catalog's root are kept, as for a table that is dropped without PURGE.
+    Files outside of the catalog's root are kept, as for a table that is dropped without PURGE. The default namespace
+    loses its content and its properties, and stays.
     """
     namespace = actual_namespace(request.catalog, request.namespace)
     if namespace is None:
         return NamespaceReply(_NO_NAMESPACE)
+    if is_unmade(request.catalog, namespace):
+        return NamespaceReply(_OK)
     names = open_namespace(request.catalog)
     if not request.cascade and (names.list_tables(namespace) or names.list_namespaces(namespace)):
         return NamespaceReply(_NOT_EMPTY)

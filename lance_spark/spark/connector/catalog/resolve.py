@@ -7,6 +7,7 @@ A name with a slash is a path. Otherwise it is looked up below the catalog's roo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
@@ -25,6 +26,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 
 _BRANCH = "branch_"
+DEFAULT_NAMESPACE = ("default",)
+"""The namespace that is there without being made, as clients of JDBC expect; it is made for its first content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +108,34 @@ def actual_table(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple
 
 def new_identifier(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tuple[str, ...] | None:
     """The identifier of a new object, with its namespace as the catalog spells it; None if there is no such
-    namespace.
+    namespace. Makes the default namespace if that is meant.
     """
     namespace = actual_namespace(catalog, identifier[:-1])
+    if namespace == DEFAULT_NAMESPACE:
+        make_default(catalog)
     return None if namespace is None else (*namespace, identifier[-1])
 
 
 def actual_namespace(catalog: CatalogSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """As `actual_table`, of a namespace; the root is one."""
+    """As `actual_table`, of a namespace; the root is one, and so is the default namespace."""
     names = open_namespace(catalog)
     if not path or names.namespace_exists(path):
         return path
-    return None if catalog.case_sensitive else names.spelling(path, is_table=False)
+    actual = None if catalog.case_sensitive else names.spelling(path, is_table=False)
+    folded = path if catalog.case_sensitive else tuple(part.lower() for part in path)
+    return DEFAULT_NAMESPACE if actual is None and folded == DEFAULT_NAMESPACE else actual
+
+
+def is_unmade(catalog: CatalogSettings, namespace: tuple[str, ...]) -> bool:
+    """Whether this is the default namespace, and the catalog does not have it yet."""
+    return namespace == DEFAULT_NAMESPACE and not open_namespace(catalog).namespace_exists(namespace)
+
+
+def make_default(catalog: CatalogSettings) -> None:
+    """Makes the default namespace, unless the catalog has it."""
+    if is_unmade(catalog, DEFAULT_NAMESPACE):
+        with suppress(AlreadyExistsError):
+            open_namespace(catalog).create_namespace(DEFAULT_NAMESPACE)
 
 
 def open_namespace(catalog: CatalogSettings) -> DirectoryNamespace | RestNamespace:
