@@ -148,3 +148,30 @@ def test_session_catalog(spark: SparkSession, uri: str) -> None:
             spark.read.option("storage.aws_regoin", "x").table("default.stored").collect()
     finally:
         spark.sql("DROP TABLE default.stored")
+
+
+def test_options_of_hadoop_are_refused(spark: SparkSession, table: str) -> None:
+    name, path = "fs.s3a.access.key", "s3a://nowhere/t"
+    rows = spark.range(1).selectExpr("id", "'a' AS k")
+    spark.conf.set("spark.sql.catalog.hadoop_named", CATALOG_CLASS)
+    spark.conf.set("spark.sql.catalog.hadoop_named.root", path)
+    spark.conf.set(f"spark.sql.catalog.hadoop_named.{name}", "x")
+    statements = {
+        "load": lambda: spark.read.format("lance").option(name, "x").load(path),
+        "stream": lambda: spark.readStream.format("lance").option(name, "x").load(path),
+        "save": lambda: rows.write.format("lance").option(name, "x").save(path),
+        "append": lambda: rows.write.format("lance").option(name, "x").mode("append").save(path),
+        "table": lambda: spark.read.option(name, "x").table(table).collect(),
+        "query": lambda: spark.sql(f"SELECT * FROM {table} WITH (`{name}` = 'x')").collect(),
+        "write": lambda: rows.writeTo(table).option(name, "x").append(),
+        "insert": lambda: spark.sql(f"INSERT INTO {table} WITH (`{name}` = 'x') VALUES (2, 'b')"),
+        "property": lambda: spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{name}' = 'x')"),
+        "catalog": lambda: spark.sql("SHOW TABLES IN hadoop_named").collect(),
+    }
+    for statement, run in statements.items():
+        with pytest.raises(AnalysisException) as caught:
+            run()
+        message = str(caught.value)
+        assert f"option {name} is one of Hadoop" in message, statement
+        assert "write storage.aws_access_key_id" in message, statement
+    assert spark.table(table).count() == 1

@@ -14,7 +14,13 @@ import pytest
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.sql.parse import parse
-from lance_spark.spark.options.options import ReadOptions, WriteOptions
+from lance_spark.spark.options.catalog import CatalogOptions
+from lance_spark.spark.options.hadoop_names import _AZURE, _GOOGLE, _S3
+from lance_spark.spark.options.options import ReadOptions, StateOptions, WriteOptions
+from lance_spark.spark.options.property_names import check_properties
+from lance_spark.storage.azure import KNOWN as azure_names
+from lance_spark.storage.gcs import KNOWN as gcs_names
+from lance_spark.storage.s3.options import KNOWN as s3_names
 
 
 def read(**options: str) -> ReadOptions:
@@ -174,3 +180,54 @@ def _complaint(parse_options: Any, name: str) -> str:
     except InvalidInputError as error:
         return str(error)
     return ""
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("fs.s3a.access.key", r"storage\.aws_access_key_id$"),
+        ("fs.s3a.secret.key", r"storage\.aws_secret_access_key$"),
+        ("fs.s3a.session.token", r"storage\.aws_session_token$"),
+        ("FS.S3A.Endpoint", r"storage\.aws_endpoint$"),
+        ("fs.s3a.endpoint.region", r"storage\.aws_region$"),
+        ("fs.s3a.bucket.one.endpoint", r"storage\.aws_endpoint$"),
+        ("fs.s3a.path.style.access", r"storage\.aws_virtual_hosted_style_request with the opposite"),
+        ("fs.s3a.fast.upload", r"one of the options storage\.\*"),
+        ("fs.s3n.access.key", r"storage\.aws_access_key_id$"),
+        ("spark.hadoop.fs.s3a.access.key", r"storage\.aws_access_key_id$"),
+        ("hadoop.fs.s3a.access.key", r"storage\.aws_access_key_id$"),
+        ("storage.fs.s3a.access.key", r"storage\.aws_access_key_id$"),
+        ("fs.gs.auth.service.account.json.keyfile", r"storage\.google_service_account$"),
+        ("fs.azure.account.key.mine.blob.core.windows.net", r"storage\.azure_storage_account_key$"),
+        ("fs.azure.account.oauth2.client.secret.mine.dfs.core.windows.net", r"storage\.azure_client_secret$"),
+        ("fs.azure.sas.container.mine", r"storage\.azure_storage_sas_key$"),
+        ("fs.oss.endpoint", r"one of the options storage\.\*"),
+    ],
+)
+def test_options_of_hadoop_are_refused_with_what_to_write(name: str, instead: str) -> None:
+    refused = {name: "secret-value"}
+    checks = (
+        lambda: read(**refused),
+        lambda: write(**refused),
+        lambda: StateOptions.pick(refused),
+        lambda: CatalogOptions.parse({"root": "s3a://bucket/x", **refused}),
+        lambda: check_properties(refused),
+    )
+    for check in checks:
+        with pytest.raises(InvalidInputError, match=f"option {re.escape(name)} is one of Hadoop.*{instead}") as caught:
+            check()
+        assert "secret-value" not in str(caught.value)
+
+
+def test_storage_options_that_hadoop_names_refer_to_exist() -> None:
+    named = {
+        name
+        for table in (_S3, _GOOGLE, _AZURE)
+        for text in table.values()
+        for name in re.findall(r"storage\.(\w+)", text)
+    }
+    assert named <= {*s3_names, *gcs_names, *azure_names}
+
+
+def test_column_may_be_called_fs() -> None:
+    assert write(**{"fs.lance.compression": "zstd"}).column_properties == {"fs": {"lance.compression": "zstd"}}

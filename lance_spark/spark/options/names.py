@@ -20,6 +20,7 @@ from lance_spark.spark.option_values import (
     text_value,
     timestamp_value,
 )
+from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
 from lance_spark.spark.types.column_properties import split_name
 from lance_spark.spark.types.json_columns import parse_json_as
 from lance_spark.spark.types.uuids import parse_uuid_as
@@ -137,6 +138,7 @@ def parse_options(
     parsed: dict[str, Any] = {}
     named: dict[str, str] = {}
     storage: dict[str, str] = {}
+    refuse_hadoop_names(options)
     if any(name.lower() in _OF_CATALOG for name in options):
         raise InvalidInputError(f"a table of the session catalog cannot be made here; {_NO_CATALOG}")
     for name, value in options.items():

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
+from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
 from lance_spark.spark.options.names import (
     OF_SPARK,
     OPTIONS_OF_CHANGES,
@@ -233,8 +234,9 @@ class StateOptions:
         """From Spark's options; others are ignored.
 
         Raises:
-            InvalidInputError: an invalid value.
+            InvalidInputError: an invalid value, or an option of Hadoop's file systems.
         """
+        refuse_hadoop_names(options)
         mine = {name: value for name, value in options.items() if _is_state(name.lower())}
         parsed = cls(**parse_options(mine, READ, needs_path=False))
         _check_one_version(parsed)

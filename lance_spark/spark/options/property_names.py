@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.blobs.columns import BLOB_HANDLING, parse_blob_handling
+from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
 from lance_spark.spark.types.column_properties import SUFFIXES, split_name
 from lance_spark.spark.types.json_columns import JSON_AS, parse_json_as
 from lance_spark.spark.types.uuids import UUID_AS, parse_uuid_as
@@ -53,8 +54,9 @@ def check_properties(properties: Mapping[str, str]) -> None:
     """Checks that no property is a misspelling of a known one, and that known ones have valid values.
 
     Raises:
-        InvalidInputError: a property is misspelt, has an invalid value, or is an option of a single write.
+        InvalidInputError: a property is misspelt, has an invalid value, or is an option of a single write or of Hadoop.
     """
+    refuse_hadoop_names(properties)
     for name, value in properties.items():
         folded = name.lower()
         if folded in OF_ONE_WRITE:
