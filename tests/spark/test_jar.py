@@ -51,10 +51,15 @@ def fake_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) ->
 
 
 @needs_javac
-def test_jar_is_compiled_once_into_the_folder_of_the_user(package: Path, spark_home: Path, tmp_path: Path) -> None:
+def test_jar_is_compiled_once_into_the_folder_of_the_user(
+    package: Path, spark_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = Path(jar.jar_path())
     folder = tmp_path / "cache" / "lance-spark"
     assert first.parent == folder
+    assert capsys.readouterr().err == (
+        f"lance_spark compiles its Java classes for Spark 4.3.0, once, for up to a minute: {first}\n"
+    )
     assert first.name.startswith("lance-spark-4.3.0-")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     with zipfile.ZipFile(first) as archive:
@@ -62,6 +67,7 @@ def test_jar_is_compiled_once_into_the_folder_of_the_user(package: Path, spark_h
     compiled = first.stat()
     assert Path(jar.jar_path()) == first
     assert (first.stat().st_mtime_ns, first.stat().st_ino) == (compiled.st_mtime_ns, compiled.st_ino)
+    assert capsys.readouterr().err == ""
     assert [path.name for path in folder.iterdir()] == [first.name]
     assert not build.JAR.exists(), "the package's folder is not written to"
 

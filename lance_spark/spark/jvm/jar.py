@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import atexit
 import functools
-import logging
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from pathlib import Path
 
@@ -21,8 +21,6 @@ from lance_spark.spark.jvm import build
 
 FOLDER_VARIABLE = "LANCE_SPARK_JAR_DIR"
 """Environment variable with the folder for compiled jars. It is trusted: whoever writes there runs code as the user."""
-
-_log = logging.getLogger(__name__)
 
 
 def jar_path() -> str:
@@ -54,7 +52,7 @@ def _compiled() -> Path:
         return jar
     if not os.access(folder, os.W_OK):
         jar = _folder_of_process() / name
-    _log.info("compiling the connector's jar for Spark %s into %s", version, jar)
+    sys.stderr.write(f"lance_spark compiles its Java classes for Spark {version}, once, for up to a minute: {jar}\n")
     return build.build(jar)
 
 
