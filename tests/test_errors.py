@@ -41,7 +41,7 @@ def test_invalid_input_is_a_value_error() -> None:
 
 
 def test_what_is_not_found_is_a_value_error_and_a_key_error() -> None:
-    assert issubclass(errors.NotFoundError, ValueError) and issubclass(errors.NotFoundError, KeyError)
+    assert {ValueError, KeyError} < set(errors.NotFoundError.__mro__)
 
 
 def test_text_of_a_key_error_has_no_quotes() -> None:

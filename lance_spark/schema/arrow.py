@@ -328,27 +328,39 @@ def _parametric_logical(dtype: pa.DataType, path: str) -> str:
     raise InvalidInputError(f"{path} has type {dtype}, which Lance cannot hold; {_advice(dtype)}")
 
 
+def is_dictionary_value(dtype: pa.DataType) -> bool:
+    """Whether a Lance type can be a dictionary of values of `dtype`: readers split its name at colons."""
+    return ":" not in _SIMPLE_NAMES.get(dtype, ":")
+
+
 def _dictionary_value(dtype: pa.DataType, path: str) -> str:
     value = _logical(dtype.value_type, path)
     if ":" in value or pt.is_nested(dtype.value_type):
-        # Readers split the type at colons.
         raise InvalidInputError(
             f"{path} is a dictionary of {dtype.value_type}, which Lance cannot name; cast it to that"
         )
     return value
 
 
+def is_fixed_size_list_type(dtype: pa.DataType) -> bool:
+    """Whether Lance has a type for a fixed-size list; it has one for lists of any size with the same items."""
+    item = dtype.value_type
+    if dtype.list_size == 0 or (pt.is_fixed_size_list(item) and pt.is_struct(_innermost(item))):
+        return False
+    if isinstance(item, pa.BaseExtensionType) and item.extension_name == "lance.bfloat16":
+        return True
+    fixed_width = pt.is_primitive(item) or pt.is_decimal(item) or pt.is_fixed_size_binary(item) or pt.is_boolean(item)
+    return fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item)
+
+
 def _fixed_size_list_item(dtype: pa.DataType, path: str) -> str:
     item = dtype.value_type
     if dtype.list_size == 0:
         raise InvalidInputError(f"{path} is a list of fixed size 0, which Lance cannot hold; use a list instead")
-    if pt.is_fixed_size_list(item) and pt.is_struct(_innermost(item)):
+    if not is_fixed_size_list_type(dtype):
         raise InvalidInputError(f"{path} is a fixed-size list of {item}, which Lance cannot hold; use a list instead")
     if isinstance(item, pa.BaseExtensionType) and item.extension_name == "lance.bfloat16":
         return "lance.bfloat16"
-    fixed_width = pt.is_primitive(item) or pt.is_decimal(item) or pt.is_fixed_size_binary(item) or pt.is_boolean(item)
-    if not (fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item)):
-        raise InvalidInputError(f"{path} is a fixed-size list of {item}, which Lance cannot hold; use a list instead")
     return _logical(item, path)
 
 

@@ -72,7 +72,7 @@ def test_error_of_either_library(reference: Any, dataset: Any, name: str) -> Non
     call, expected = EITHER[name]
     with pytest.raises(expected):
         call(reference)
-    with pytest.raises(expected, match="nope|99") as raised:
+    with pytest.raises(expected, match=r"nope|99") as raised:
         call(dataset)
     assert isinstance(raised.value, LanceError)
     assert str(raised.value)[:1] not in "'\""
@@ -80,7 +80,7 @@ def test_error_of_either_library(reference: Any, dataset: Any, name: str) -> Non
 
 @pytest.mark.parametrize("name", OURS)
 def test_error_is_not_found(dataset: Any, name: str) -> None:
-    with pytest.raises(NotFoundError, match="nope|99"):
+    with pytest.raises(NotFoundError, match=r"nope|99"):
         OURS[name](dataset)
 
 
@@ -98,8 +98,8 @@ def test_name_of_a_tag_is_no_number_of_a_version(tmp_path: Path, verb: str) -> N
 def test_opened_table(tmp_path: Path, kind: Kind, named: dict[str, Any]) -> None:
     lance.write_dataset(table_of(*ROWS), tmp_path / "t")
     ours = kind.create(*ROWS).uri
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"not found|not exist|earlier than"):
         lance.dataset(tmp_path / ("t" if named else "none"), **named)
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError, match="no ") as raised:
         lance_spark.open(ours if named else f"{ours}-none", **named)
     assert isinstance(raised.value, NotFoundError)

@@ -24,6 +24,7 @@ from lance_spark.schema.blob import is_blob_v1
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import FieldFinder
+from lance_spark.table.writing.python_values import check_value
 from lance_spark.table.writing.text_lengths import check_lengths
 
 
@@ -147,26 +148,10 @@ def _nested(value: object, field: Field, column: str) -> pa.Array:
         if isinstance(value, pa.Scalar):
             # Arrow makes no array of a null list.
             return pa.array([value]).cast(type_) if value.is_valid else pa.nulls(1, type_)
-        _check_nested(value, type_, column)
+        check_value(value, type_, column)
         return pa.array([value], type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"column {column!r} of type {type_} cannot hold {value!r}: {error}") from error
-
-
-def _check_nested(value: object, type_: pa.DataType, column: str) -> None:
-    """Refuses what pyarrow would leave out without a word: unknown fields of structs, and fractions of integers."""
-    if pa.types.is_integer(type_) and isinstance(value, float) and not value.is_integer():
-        raise InvalidInputError(f"column {column!r}: {value!r} is no {type_}")
-    if pa.types.is_struct(type_) and isinstance(value, Mapping):
-        names = [child.name for child in type_]
-        unknown = [name for name in value if name not in names]
-        if unknown:
-            raise InvalidInputError(f"column {column!r} has no field {unknown[0]!r}; it has {', '.join(names)}")
-        for child in type_:
-            _check_nested(value.get(child.name), child.type, column)
-    elif not pa.types.is_map(type_) and pa.types.is_nested(type_) and isinstance(value, Sequence):
-        for item in value:
-            _check_nested(item, type_.value_type, column)
 
 
 def _replaced(values: pa.Array, field: Field, below: Sequence[Field], new: pa.Array) -> pa.Array:

@@ -59,7 +59,7 @@ class MergeInsert(Generic[Result]):
 
         Args:
             data_obj: the source, as `RowVerbs.merge` takes it.
-            schema: of a source that is an iterable and may be empty.
+            schema: the types of plain Python values, and for an iterable that may be empty.
 
         Raises:
             InvalidInputError: no action was chosen; and as `RowVerbs.merge`.

@@ -122,7 +122,7 @@ class RowVerbs(ABC):
             matched_condition: matching rows for which it is not true stay as they are; columns of the table are written
                 ``target.x``, those of the source ``source.x``.
             not_matched_by_source_condition: on columns of the table; rows for which it is not true stay.
-            schema: of a source that is an iterable and may be empty.
+            schema: the types of plain Python values, and for an iterable that may be empty.
             commit_message, transaction_properties: kept with the version.
 
         Raises:

@@ -1,12 +1,14 @@
 """Converts rows of an append to the columns of the table: by name, in the table's types (Lance table format, "Append").
 
 Column order is free, and nullable columns may be missing. Types must be equal except where they hold the same values:
-string and large string, binary and large binary, list and large list, their views, and columns of type null; JSON
-columns take text. All other conversions are rejected, because a lossy cast must be the user's own decision.
+string and large string, binary and large binary, list and large list, their views, lists of one size in columns of
+lists, dictionaries and plain values, and columns of type null; JSON columns take text. All other conversions are
+rejected, because a lossy cast must be the user's own decision.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -14,13 +16,23 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_documents
+from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import BLOB_KEY, DESCRIPTION, INGEST, SOURCE
 from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.table.writing.array_layouts import (
+    dictionary_values,
+    encoded,
+    fixed_size_items,
+    lists_of,
+    run_values,
+    view_items,
+)
 from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.generated import GeneratedValues
+from lance_spark.table.writing.stored_types import stored_type
 from lance_spark.table.writing.text_lengths import check_lengths, has_length
 
 _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
@@ -28,6 +40,7 @@ _BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
 _EXTENSION = EXTENSION_NAME.encode()
 _SOURCED = tuple(field.name for field in (*DESCRIPTION, SOURCE))
 _LISTS = (pt.is_list, pt.is_large_list)
+_UNNAMED_INDEX = re.compile(r"__index_level_[0-9]+__")  # The columns that pyarrow makes of a DataFrame's index.
 
 
 class Conformer:
@@ -148,9 +161,10 @@ def _check_names(known: tuple[str, ...] | list[str], given: list[str], where: st
         raise InvalidInputError(f"the data has two columns of one name{where}")
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise InvalidInputError(
-            f"the table has no column {', '.join(map(repr, unknown))}{where}; it has {', '.join(map(repr, known))}"
-        )
+        index = [name for name in unknown if _UNNAMED_INDEX.fullmatch(name)]
+        hint = f". {index[0]!r} is the index of the DataFrame: reset_index(drop=True) leaves it out" if index else ""
+        names, others = ", ".join(map(repr, unknown)), ", ".join(map(repr, known))
+        raise InvalidInputError(f"the table has no column {names}{where}; it has {others}{hint}")
 
 
 def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
@@ -159,6 +173,8 @@ def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
     if is_blob_type(target):
         _check_blob(given, path)
         return
+    given = _storage(given.value_type) if pt.is_dictionary(given) else given
+    wanted = wanted.value_type if pt.is_dictionary(wanted) else wanted
     if is_json_field(target) and any(kind(given) for kind in _TEXT):
         return
     if given == wanted or pt.is_null(given) or _same_kind(given, wanted, _TEXT) or _same_kind(given, wanted, _BYTES):
@@ -173,8 +189,11 @@ def _check_type(given: pa.DataType, target: pa.Field, path: str) -> None:
             elif not field.nullable:
                 raise InvalidInputError(f"column {path}.{field.name} is missing, and the table does not let it be null")
         return
-    if _same_kind(given, wanted, _LISTS) or (
-        pt.is_fixed_size_list(given) and pt.is_fixed_size_list(wanted) and given.list_size == wanted.list_size
+    has_size = pt.is_fixed_size_list(given)
+    if (
+        _same_kind(given, wanted, _LISTS)
+        or (has_size and any(kind(wanted) for kind in _LISTS))
+        or (has_size and pt.is_fixed_size_list(wanted) and given.list_size == wanted.list_size)
     ):
         _check_type(given.value_type, wanted.value_field, f"{path}.{wanted.value_field.name}")
         return
@@ -258,6 +277,14 @@ def converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array
     if pt.is_null(array.type):
         return pa.nulls(len(array), wanted)
+    if pt.is_run_end_encoded(array.type):
+        plain = stored_type(array.type.value_type)
+        return converted(run_values(array, converted(array.values, plain)), wanted)
+    if pt.is_dictionary(wanted):
+        return _convert_to_dictionary(array, wanted)
+    if pt.is_dictionary(array.type):
+        plain = stored_type(_storage(array.type.value_type))
+        return converted(dictionary_values(array, converted(array.dictionary, plain)), wanted)
     if pt.is_struct(wanted):
         return _convert_struct(array, wanted)
     if pt.is_list(wanted) or pt.is_large_list(wanted):
@@ -287,7 +314,19 @@ def _convert_struct(array: pa.StructArray, wanted: pa.StructType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
+def _convert_to_dictionary(array: pa.Array, wanted: pa.DictionaryType) -> pa.Array:
+    if pt.is_dictionary(array.type):
+        values = converted(array.dictionary, wanted.value_type)
+        array = pa.DictionaryArray.from_arrays(array.indices, values)
+    else:
+        array = converted(array, wanted.value_type)
+    return encoded(array, wanted)
+
+
 def _convert_list(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if not _same_kind(array.type, wanted, _LISTS):
+        sizes, places = fixed_size_items(array) if pt.is_fixed_size_list(array.type) else view_items(array)
+        return lists_of(array, sizes, take(converted(array.values, wanted.value_type), places), wanted)
     if pt.is_list(array.type) != pt.is_list(wanted):
         flavour = pa.list_ if pt.is_list(wanted) else pa.large_list
         array = array.cast(flavour(array.type.value_field))

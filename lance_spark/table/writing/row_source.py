@@ -1,20 +1,27 @@
-"""Rows from any Python object with Arrow data, as a schema and a stream of batches."""
+"""Rows from any Python object with tabular data, as a schema and a stream of batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.schema.extension import is_json_text, storage
 from lance_spark.table.writing.conform import converted
+from lance_spark.table.writing.python_values import table_of_columns, table_of_rows
+from lance_spark.table.writing.stored_types import stored_field
 
 _PANDAS_METADATA = b"pandas"
+_PIECE_BYTES = 512 << 20
+_PIECE_ROWS = 1 << 20
+TAKEN = (
+    "a Table, RecordBatch, RecordBatchReader, Dataset or Scanner of pyarrow, a pandas DataFrame, anything that exports "
+    "Arrow data, a list of dicts, a dict of columns, or an iterable of batches"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,33 +33,36 @@ class RowSource:
 
     @classmethod
     def of(cls, data: Any, schema: pa.Schema | None = None) -> RowSource:
-        """The rows of `data`; JSON text (`arrow.json`) in the form of JSON columns.
+        """The rows of `data`, in types that Lance has where there is one with the same values.
 
         Args:
-            data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an
-                Arrow stream (``__arrow_c_stream__``), or an iterable of RecordBatches.
-            schema: required for an iterable that may be empty; otherwise the expected schema of the batches.
+            data: a Table, RecordBatch, RecordBatchReader, Dataset or Scanner of pyarrow; a pandas DataFrame, whose
+                index is a column unless it is a range; anything that exports an Arrow stream or array
+                (``__arrow_c_stream__``, ``__arrow_c_array__``); a list of dicts, a dict of columns; or an iterable of
+                RecordBatches or of other tables in one schema. Streams are read as they are written.
+            schema: the types of Python values; required for an iterable that may be empty; otherwise the expected
+                schema of the batches.
 
         Raises:
             InvalidInputError: an unsupported object, or the schema is missing.
         """
         if isinstance(data, RowSource):
             return data
-        return cls._given(data, schema)._with_json_documents()
+        return cls._given(data, schema)._in_stored_types()
 
-    def _with_json_documents(self) -> RowSource:
+    def _in_stored_types(self) -> RowSource:
         given = list(self.schema)
-        fields = [_stored_field(field) for field in given]
+        fields = [stored_field(field) for field in given]
         if all(field is kept for field, kept in zip(given, fields, strict=True)):
             return self
         stored = pa.schema(fields, metadata=self.schema.metadata)
-        return RowSource(stored, (self._stored(batch, stored) for batch in self.batches))
+        return RowSource(stored, (self._stored(piece, stored) for batch in self.batches for piece in _pieces(batch)))
 
     def _stored(self, batch: pa.RecordBatch, stored: pa.Schema) -> pa.RecordBatch:
         if not batch.schema.equals(self.schema):
             raise InvalidInputError("the batches to write differ in their schemas")
         columns = [
-            array if field == kept else converted(array, kept.type)
+            array if field == kept else _converted(array, kept)
             for array, field, kept in zip(batch.columns, self.schema, stored, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=stored)
@@ -63,23 +73,22 @@ class RowSource:
             return cls._checked(data.schema, iter([data]), schema)
         if isinstance(data, pa.Table):
             return cls._checked(data.schema, iter(data.to_batches()), schema)
-        if type(data).__module__.partition(".")[0] == "pandas":
+        if _is_pandas(data):
             return cls._given(_from_pandas(data, schema), schema)
-        if isinstance(data, pa.RecordBatchReader):
-            return cls._checked(data.schema, iter(data), schema)
-        if hasattr(data, "__arrow_c_stream__"):
-            reader = pa.RecordBatchReader.from_stream(data)
+        if isinstance(data, Mapping):
+            return cls._given(table_of_columns(data, schema), schema)
+        if isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data):
+            return cls._given(table_of_rows(data, schema), schema)
+        reader = _reader(data)
+        if reader is not None:
             return cls._checked(reader.schema, iter(reader), schema)
-        if isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
+        if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
             return cls._from_iterable(data, schema)
-        raise InvalidInputError(
-            f"cannot write a {type(data).__name__}; give a pyarrow Table, RecordBatch or RecordBatchReader, a pandas "
-            "DataFrame, or an iterable of RecordBatches"
-        )
+        raise InvalidInputError(f"cannot write a {type(data).__name__}; give {TAKEN}")
 
     @classmethod
     def _from_iterable(cls, data: Iterable[Any], schema: pa.Schema | None) -> RowSource:
-        batches = _only_batches(data)
+        batches = _batches(data)
         if schema is None:
             first = next(batches, None)
             if first is None:
@@ -95,40 +104,73 @@ class RowSource:
         return cls(own, batches)
 
 
-def _stored_field(field: pa.Field) -> pa.Field:
-    """`field` with JSON text as binary documents, at every level of nesting."""
-    dtype = field.type
-    if is_json_text(field):
-        dtype, metadata = storage(field)
-        return pa.field(field.name, dtype, field.nullable, metadata=metadata)
-    if not dtype.num_fields:
-        return field
-    if pt.is_struct(dtype):
-        dtype = pa.struct([_stored_field(child) for child in dtype])
-    elif pt.is_list(dtype) or pt.is_large_list(dtype):
-        flavour = pa.list_ if pt.is_list(dtype) else pa.large_list
-        dtype = flavour(_stored_field(dtype.value_field))
-    elif pt.is_fixed_size_list(dtype):
-        dtype = pa.list_(_stored_field(dtype.value_field), dtype.list_size)
-    elif pt.is_map(dtype):
-        dtype = pa.map_(dtype.key_field, _stored_field(dtype.item_field))
-    return field if dtype == field.type else field.with_type(dtype)
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in parts whose texts fit into one array once they are converted."""
+    rows = min(_PIECE_ROWS, max(1, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1)))
+    for start in range(0, max(batch.num_rows, 1), rows):
+        yield batch.slice(start, rows)
+
+
+def _converted(array: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return converted(array, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"column {field.name!r} of type {array.type} cannot be written as {field.type}: {error}"
+        ) from error
+
+
+def _is_pandas(data: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
 def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.Table:
+    if schema is not None:
+        unknown = [name for name in map(str, frame.columns) if name not in schema.names]
+        if unknown:
+            raise InvalidInputError(f"the DataFrame has a column {unknown[0]!r}, which the schema given does not have")
     try:
-        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-    except (pa.ArrowException, TypeError) as error:
+        table = pa.Table.from_pandas(frame, schema=schema)
+    except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
         raise InvalidInputError(f"the DataFrame has no Arrow form: {error}") from error
     metadata = {key: value for key, value in (table.schema.metadata or {}).items() if key != _PANDAS_METADATA}
     return table.replace_schema_metadata(metadata or None)
 
 
-def _only_batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+def _reader(data: Any) -> pa.RecordBatchReader | None:
+    """The batches of an object with Arrow data, None if it is none."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    _refuse_pointers(data)
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_array__"):
+            batch = pa.record_batch(data)
+            return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(f"the Arrow data of a {type(data).__name__} is no table: {error}") from error
+    # Datasets and scanners of pyarrow. Their module is not imported for its classes: that takes long.
+    if hasattr(data, "scanner"):
+        data = data.scanner()
+    return data.to_reader() if hasattr(data, "to_reader") else None
+
+
+def _refuse_pointers(data: Any) -> None:
+    """Refuses the Python objects of a polars DataFrame, which it exports as the bytes of their addresses."""
+    if type(data).__module__.partition(".")[0] == "polars":
+        objects = [name for name, dtype in getattr(data, "schema", {}).items() if str(dtype) == "Object"]
+        if objects:
+            raise InvalidInputError(f"column {objects[0]!r} has Python objects, which have no Arrow form")
+
+
+def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     for item in data:
-        if isinstance(item, pa.Table):
-            yield from item.to_batches()
-        elif isinstance(item, pa.RecordBatch):
-            yield item
-        else:
-            raise InvalidInputError(f"an iterable of batches has a {type(item).__name__} in it")
+        if isinstance(item, (str, bytes, Mapping)):
+            raise InvalidInputError(f"an iterable of batches has a {type(item).__name__} in it; give {TAKEN}")
+        try:
+            rows = RowSource._given(item, None)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"in an iterable of batches: {error}") from error
+        yield from rows.batches

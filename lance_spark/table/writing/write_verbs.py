@@ -88,7 +88,7 @@ class WriteVerbs(ABC):
 
         Args:
             data: rows as `lance_spark.write` takes them. A nullable column that they lack is null.
-            schema: for an iterable that may be empty.
+            schema: the types of plain Python values, and for an iterable that may be empty; `schema` of the table fits.
             max_rows_per_file, max_bytes_per_file: when to start a new data file.
             commit_message, transaction_properties: stored with the version.
             auto_zonemap: columns with commas between them, or "*", that get zone maps; None is what the property
