@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import pairwise
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, 
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
+from lance_spark.table.moments import Moment
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
@@ -42,8 +42,8 @@ from lance_spark.table.reading.scan import Scan
 
 def changes(
     table: PartitionedTable,
-    from_version: int | datetime,
-    to_version: int | datetime | None = None,
+    from_version: int | Moment,
+    to_version: int | Moment | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that versions of the table have changed; arguments and errors as `plan_changes`."""
@@ -52,8 +52,8 @@ def changes(
 
 def plan_changes(
     table: PartitionedTable,
-    from_version: int | datetime,
-    to_version: int | datetime | None = None,
+    from_version: int | Moment,
+    to_version: int | Moment | None = None,
     columns: Sequence[str] | None = None,
     *,
     from_inclusive: bool = True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -45,6 +45,7 @@ from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.moments import Moment
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reference_arguments import takes_reference_arguments, with_reference_arguments
@@ -260,8 +261,8 @@ class PartitionedDataset(
 
     def plan_changes(
         self,
-        from_version: int | datetime,
-        to_version: int | datetime | None = None,
+        from_version: int | Moment,
+        to_version: int | Moment | None = None,
         columns: Sequence[str] | None = None,
         *,
         from_inclusive: bool = True,
@@ -316,7 +317,7 @@ def open_partitioned_dataset(
     *,
     version: int | None = None,
     tag: str | None = None,
-    timestamp: datetime | None = None,
+    timestamp: Moment | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> PartitionedDataset:
     """The partitioned table at `root`. Arguments and errors as `open_partitioned`."""
@@ -332,7 +333,7 @@ def open_table(
     *,
     tag: str | None = None,
     branch: str | None = None,
-    timestamp: datetime | None = None,
+    timestamp: Moment | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Dataset | PartitionedDataset:
     """Opens a version of the table at `uri`, by default the newest one; at the root of a partitioned table that table.
@@ -342,18 +343,17 @@ def open_table(
         version: its number, or the name of a tag.
         tag: a tag; it determines the branch.
         branch: the branch of the version; None is the main one.
-        timestamp: the newest version committed at or before this time.
+        timestamp: the newest version committed at or before this time: a datetime, `pandas.Timestamp` or
+            `numpy.datetime64`; without a zone it is local time, and a date is its first moment.
 
     Raises:
         NotFoundError: no such table, version, tag or branch.
-        InvalidInputError: more than one of version, tag and timestamp, a timestamp that is no datetime, or a branch
+        InvalidInputError: more than one of version, tag and timestamp, a timestamp that is no time, or a branch
             other than the tag's.
         CorruptFileError: the manifest violates the format.
         UnsupportedFeatureError: the table needs a feature that this release does not read, or a branch of a
             partitioned table is asked for.
     """
-    if timestamp is not None and not isinstance(timestamp, datetime):
-        raise InvalidInputError(f"the time {timestamp!r} is not a datetime")
     if isinstance(version, str):
         if tag is not None:
             raise InvalidInputError("give one of version and tag")

@@ -37,6 +37,7 @@ from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_summary import ManifestSummary
+from lance_spark.table.moments import Moment
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.index_candidates import explained
@@ -425,7 +426,7 @@ def open_partitioned(
     *,
     version: int | None = None,
     tag: str | None = None,
-    timestamp: datetime | None = None,
+    timestamp: Moment | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> PartitionedTable:
     """The partitioned namespace at `root` as one table, as it is now unless an older version is named.

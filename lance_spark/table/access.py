@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.zone_columns import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
+from lance_spark.table.moments import Moment
 from lance_spark.table.paths import TREE
 from lance_spark.table.reference_names import refuse_write_options
 from lance_spark.table.writing.base_selection import checked_bases
@@ -54,7 +54,7 @@ def open_dataset(
     version: int | None = None,
     tag: str | None = None,
     branch: str | None = None,
-    timestamp: datetime | None = None,
+    timestamp: Moment | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Opens a version of the table at `uri`, by default the newest one.
@@ -64,7 +64,8 @@ def open_dataset(
         version: its number.
         tag: a tag; it determines the branch.
         branch: the branch of the version; None is the main one.
-        timestamp: the newest version committed at or before this time.
+        timestamp: the newest version committed at or before this time: a datetime, `pandas.Timestamp` or
+            `numpy.datetime64`; without a zone it is local time, and a date is its first moment.
 
     Raises:
         NotFoundError: no such table, version, tag or branch.
@@ -111,11 +112,12 @@ def write_dataset(
     """Writes rows into the table at `uri` and commits them as one version.
 
     Args:
-        data: a Table, RecordBatch or RecordBatchReader of pyarrow, a pandas DataFrame, anything that exports an Arrow
-            stream, or an iterable of RecordBatches.
+        data: a Table, RecordBatch, RecordBatchReader, Dataset or Scanner of pyarrow; a pandas DataFrame, whose index
+            is a column unless it is a range; anything that exports Arrow data, such as the tables of polars and DuckDB;
+            a list of dicts, a dict of columns; or an iterable of RecordBatches. Streams are read as they are written.
         uri: a URI, or a local path as a string or a `pathlib.Path`.
         mode: "create" (the table must not exist), "append" or "overwrite" (both create it if necessary).
-        schema: for an iterable that may be empty.
+        schema: the types of plain Python values, and for an iterable that may be empty.
         file_format_version: "2.0", "2.1" or "2.2"; None is that of the table, or 2.2 for a new one.
         max_rows_per_file, max_bytes_per_file: when to start a new data file, and fragment.
         branch: the branch to write to; None is the main one.

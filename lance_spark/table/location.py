@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import partial
 
 from lance_spark.errors import InvalidInputError, NotFoundError
@@ -14,9 +13,10 @@ from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History
-from lance_spark.table.manifests.manifest import Manifest, in_utc
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.pinned_history import PinnedHistory
+from lance_spark.table.moments import Moment, in_utc
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import branch_root
 from lance_spark.table.refs.refs import MAIN, Refs
@@ -129,11 +129,12 @@ class TableLocation:
         """
         return self.history.load(checked_version(version))
 
-    def as_of(self, moment: datetime) -> ManifestFile:
+    def as_of(self, moment: Moment) -> ManifestFile:
         """The newest version that was committed at `moment` or before; a time without a zone is local time.
 
         Raises:
             NotFoundError: the table began later.
+            InvalidInputError: it is not a time.
         """
         wanted = in_utc(moment)
         for location in sorted(self.history.locations(), key=lambda found: found.version, reverse=True):

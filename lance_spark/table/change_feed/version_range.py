@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.manifest import in_utc
+from lance_spark.table.moments import Moment, in_utc, is_moment
 from lance_spark.table.paths import is_detached
 
 
@@ -22,8 +21,8 @@ class VersionRange:
     def of(
         cls,
         table: TableLocation,
-        start: int | datetime,
-        end: int | datetime,
+        start: int | Moment,
+        end: int | Moment,
         *,
         from_inclusive: bool = True,
         to_inclusive: bool = True,
@@ -34,16 +33,16 @@ class VersionRange:
             InvalidInputError: an invalid version number, or the range ends before it begins.
             NotFoundError: the table was created after the time `end`.
         """
-        first = _first_after(table, start, from_inclusive) if isinstance(start, datetime) else _number(start)
-        last = _last_before(table, end, to_inclusive) if isinstance(end, datetime) else _number(end)
-        if isinstance(start, datetime) and isinstance(end, datetime):
+        first = _first_after(table, start, from_inclusive) if is_moment(start) else _number(start)
+        last = _last_before(table, end, to_inclusive) if is_moment(end) else _number(end)
+        if is_moment(start) and is_moment(end):
             if in_utc(start) > in_utc(end):
                 raise InvalidInputError(f"there are no versions from {start} to {end}")
-        elif not isinstance(start, datetime) and not isinstance(end, datetime) and last < first:
+        elif not is_moment(start) and not is_moment(end) and last < first:
             raise InvalidInputError(f"there are no versions from {start} to {end}")
-        if not isinstance(start, datetime) and not from_inclusive:
+        if not is_moment(start) and not from_inclusive:
             first += 1
-        if not isinstance(end, datetime) and not to_inclusive:
+        if not is_moment(end) and not to_inclusive:
             last -= 1
         if first < 1:
             raise InvalidInputError(f"{start} is not a version; versions are counted from 1")
@@ -56,7 +55,7 @@ def _number(value: int) -> int:
     return value
 
 
-def _first_after(table: TableLocation, moment: datetime, inclusive: bool) -> int:
+def _first_after(table: TableLocation, moment: Moment, inclusive: bool) -> int:
     """The first version committed after `moment`, or at it; the number of the next version if there is none."""
     try:
         found = table.as_of(moment).manifest
@@ -66,7 +65,7 @@ def _first_after(table: TableLocation, moment: datetime, inclusive: bool) -> int
     return found.version if at_it and inclusive else found.version + 1
 
 
-def _last_before(table: TableLocation, moment: datetime, inclusive: bool) -> int:
+def _last_before(table: TableLocation, moment: Moment, inclusive: bool) -> int:
     found = table.as_of(moment).manifest
     at_it = found.timestamp == in_utc(moment)
     return found.version - 1 if at_it and not inclusive else found.version

@@ -35,8 +35,9 @@ from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
-from lance_spark.table.manifests.manifest import Manifest, in_utc
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_store import ManifestLocation
+from lance_spark.table.moments import Moment, in_utc
 
 DEFAULT_AGE = timedelta(days=14)
 SAFETY_WINDOW = timedelta(days=7)
@@ -65,7 +66,7 @@ class CleanupPolicy:
         dry_run: only reports what would be removed.
     """
 
-    older_than: timedelta | datetime | None = None
+    older_than: timedelta | Moment | None = None
     keep_versions: int | None = None
     delete_unverified: bool = False
     error_if_tagged_old_versions: bool = True
@@ -76,6 +77,8 @@ class CleanupPolicy:
             raise InvalidInputError(f"{self.keep_versions} versions cannot be kept; the newest one always stays")
         if isinstance(self.older_than, timedelta) and self.older_than < timedelta(0):
             raise InvalidInputError(f"an age of {self.older_than} lies in the future")
+        if self.older_than is not None and not isinstance(self.older_than, timedelta):
+            in_utc(self.older_than)
 
     def horizon(self, now: datetime) -> datetime | None:
         """Versions from before this may go; None: whatever their age."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup, remove_orphans
@@ -19,6 +19,7 @@ from lance_spark.table.maintenance.compaction_plan import (
     plan_compaction,
 )
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.moments import Moment
 from lance_spark.table.writing.save import CommitOptions
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class CleanupVerbs(ABC):
 
     def cleanup(
         self,
-        older_than: timedelta | datetime | None = None,
+        older_than: timedelta | Moment | None = None,
         keep_versions: int | None = None,
         *,
         delete_unverified: bool = False,

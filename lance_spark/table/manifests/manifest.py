@@ -209,19 +209,6 @@ def timestamp_of(nanos: int) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=rest // 1000)
 
 
-def in_utc(moment: datetime) -> datetime:
-    """A time in UTC; one without a zone is local time. Those that leave the years 1 to 9999 are their begin or end.
-
-    >>> str(in_utc(datetime.fromisoformat("0001-01-01T00:00:00+02:00")))
-    '0001-01-01 00:00:00+00:00'
-    """
-    try:
-        return moment.astimezone(timezone.utc)
-    except (OverflowError, ValueError):
-        limit = datetime.min if moment.year <= 1 else datetime.max
-        return limit.replace(tzinfo=timezone.utc)
-
-
 def _forget_row_counts(message: table_pb2.Manifest) -> None:
     """Removes the row counts of fragments, which can be wrong: writers without a `writer_version` stored the number of
     live rows as the number of all rows. The data files have the correct counts.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation, checked_version
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.moments import Moment
 from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
@@ -43,8 +43,8 @@ class TagVerbs(ABC):
     @abstractmethod
     def plan_changes(
         self,
-        from_version: int | datetime,
-        to_version: int | datetime | None = None,
+        from_version: int | Moment,
+        to_version: int | Moment | None = None,
         columns: Sequence[str] | None = None,
         *,
         from_inclusive: bool = True,
@@ -70,8 +70,8 @@ class TagVerbs(ABC):
 
     def changes(
         self,
-        from_version: int | datetime,
-        to_version: int | datetime | None = None,
+        from_version: int | Moment,
+        to_version: int | Moment | None = None,
         columns: Sequence[str] | None = None,
         *,
         from_inclusive: bool = True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lance_spark.errors import InvalidInputError
@@ -14,6 +13,7 @@ from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.moments import Moment
 from lance_spark.table.refs.branching import create_branch, delete_branch
 from lance_spark.table.refs.clone_tags import tagged_clone
 from lance_spark.table.refs.refs import Branch
@@ -55,8 +55,8 @@ class VersionVerbs(TagVerbs):
 
     def plan_changes(
         self,
-        from_version: int | datetime,
-        to_version: int | datetime | None = None,
+        from_version: int | Moment,
+        to_version: int | Moment | None = None,
         columns: Sequence[str] | None = None,
         *,
         from_inclusive: bool = True,
