@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,6 +90,51 @@ def test_zone_maps_off_reads_all_fragments(spark: SparkSession, uri: str) -> Non
     assert planned(uri, lookup, options={"zone_maps": "false"})["num_rows"] == ROWS
     both = planned(uri, lookup, {"zone_maps": "false"}, options={"zone_maps": "true"})
     assert both["num_rows"] < ROWS / 4
+
+
+def test_explain_names_the_columns_whose_bounds_were_compared(spark: SparkSession, uri: str) -> None:
+    fragments = 5
+    lookup = [compare("=", "id", 60_000)]
+    assert f"zones=[id: fragments={fragments}] " in planned(uri, lookup)["description"]
+    for condition, options in ((lookup, {"zone_maps": "false"}), ([compare("=", "n", 5)], {}), ([], {})):
+        assert "zones=" not in planned(uri, condition, options=options)["description"]
+
+
+def test_explain_names_bounds_for_literals_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
+    count, first = 40_000, datetime(2020, 1, 1)
+    moments = [first + timedelta(minutes=number) for number in range(count)]
+    columns = {
+        "d": pa.array([moment.date() for moment in moments], pa.date32()),
+        "at": pa.array(moments, pa.timestamp("us")),
+        "zoned": pa.array(moments, pa.timestamp("us", "UTC")),
+        "an int": pa.array(range(count), pa.int32()),
+        "small": pa.array([number // 4000 for number in range(count)], pa.int8()),
+        "text": pa.array([f"{number:06d}" for number in range(count)]),
+    }
+    uri = str(tmp_path / "t")
+    table = lance_spark.write(pa.table(columns), uri, max_rows_per_file=count // 4)
+    conditions = {
+        "d = DATE '2020-01-05'": "d",
+        "d IN (DATE '2020-01-05', DATE '2020-01-07')": "d",
+        "d BETWEEN DATE '2020-01-05' AND DATE '2020-01-06'": "d",
+        "d = '2020-01-05'": "d",
+        "at < TIMESTAMP_NTZ '2020-01-02 00:00:00'": "at",
+        "zoned = TIMESTAMP '2020-01-02 00:00:00'": "zoned",
+        "`an int` = 70": "`an int`",
+        "small = 9Y": "small",
+    }
+    for condition, column in conditions.items():
+        assert f"zones=[{column}: fragments=4] fragments=" in plan(load(spark, uri).where(condition)), condition
+    assert "zones=[d, `an int`: fragments=4]" in plan(load(spark, uri).where("d = DATE '2020-01-05' OR `an int` < 9"))
+    assert "zones=" not in plan(load(spark, uri).where("text = '000005'"))
+    # A zone map that is stored answers in place of bounds that are computed, and is named as an index.
+    for name in columns:
+        table = table.create_scalar_index(f"`{name}`", "ZONEMAP", name=f"{name} zones")
+    for condition, column in conditions.items():
+        shown = plan(load(spark, uri).where(condition))
+        assert f"indexes=[{column.strip('`')} zones (ZONEMAP): " in shown, condition
+        assert "zones=[" not in shown
+    assert "indexes=[text zones (ZONEMAP): " in plan(load(spark, uri).where("text = '000005'"))
 
 
 def test_zone_maps_setting_that_is_neither(uri: str) -> None:

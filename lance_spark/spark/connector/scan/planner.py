@@ -298,9 +298,8 @@ class ScanPlanner:
             use_scalar_index=asked,
         )
 
-    def _chosen(self, splits: Sequence[SplitScan], answers: IndexAnswers) -> list[SelectedFragments]:
-        offset = self._request.offset or 0
-        return RowChoice(self._limit, offset, self._uses_zone_maps, answers).of(splits)
+    def _choice_after(self, answers: IndexAnswers) -> RowChoice:
+        return RowChoice(self._limit, self._request.offset or 0, self._uses_zone_maps, answers)
 
     def _ask_indexes(self, splits: Sequence[SplitScan]) -> IndexAnswers:
         if not asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index):
@@ -329,7 +328,11 @@ class ScanPlanner:
 
     @cached_property
     def _selected(self) -> list[SelectedFragments]:
-        return self._chosen(self._narrowed_splits, self._answers)
+        return self._choice.of(self._narrowed_splits)
+
+    @cached_property
+    def _choice(self) -> RowChoice:
+        return self._choice_after(self._answers)
 
     @cached_property
     def _sizes(self) -> ProjectedSizes:
@@ -381,7 +384,7 @@ class ScanPlanner:
     def _keyed_tasks(self, partitioning: Partitioning) -> PlannedTasks:
         pieces = self._pieces
         if self.runtime_filter is not None:
-            unnarrowed = self._chosen(self._splits, self._ask_indexes(self._splits))
+            unnarrowed = self._choice_after(self._ask_indexes(self._splits)).of(self._splits)
             pieces = list(pieces_of(unnarrowed, self._splits, self._sizes))
         parts = split_parts(pieces, self._options.target_partition_bytes)
         if self.runtime_filter is not None:
@@ -539,6 +542,7 @@ class ScanPlanner:
             partitioning,
             self._answers.described(*self._text_queries()),
             None if self._search is None else self._search.described,
+            self._choice.zones.described(),
         )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyroaring
 
 from lance_spark.errors import LanceError
-from lance_spark.expr.nodes import Expr, referenced_columns
+from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.schema.field import Field
 from lance_spark.spark.index_answers import IndexAnswers
@@ -134,6 +134,23 @@ class ScannedFragments(Sequence[ScannedFragment]):
         return self._scans[item.split], item.fragments[item.stop - (self._ends[run] - number)]
 
 
+@dataclass(slots=True)
+class ZoneUse:
+    """The bounds of runs of rows that were computed and compared with a filter, for plans.
+
+    Attributes:
+        columns: as a filter names them.
+        num_fragments: of how many fragments.
+    """
+
+    columns: tuple[str, ...] = ()
+    num_fragments: int = 0
+
+    def described(self) -> str | None:
+        """What EXPLAIN shows; None if no bounds were compared."""
+        return f"{', '.join(self.columns)}: fragments={self.num_fragments}" if self.num_fragments else None
+
+
 @dataclass(frozen=True, slots=True)
 class RowChoice:
     """What chooses rows, besides the filters of the scans.
@@ -143,19 +160,21 @@ class RowChoice:
         offset: how many to leave out first; only without filters, and where the count of each fragment is known.
         uses_zone_maps: whether bounds of the filters' columns may be computed.
         answers: what indexes say of the filters.
+        zones: what `of` does with computed bounds is told here.
     """
 
     limit: int | None = None
     offset: int = 0
     uses_zone_maps: bool = False
     answers: IndexAnswers = field(default_factory=IndexAnswers)
+    zones: ZoneUse = field(default_factory=ZoneUse)
 
     def of(self, splits: Sequence[SplitScan]) -> list[SelectedFragments]:
         """The fragments to read, in the order of the table."""
         if self.offset:
             return _after_offset(splits, self.offset)
         if any(item.scan.filter is not None for item in splits):
-            return _matching(splits, self.uses_zone_maps, self.answers)
+            return _matching(splits, self.zones if self.uses_zone_maps else None, self.answers)
         if self.limit is not None:
             return _first_rows(splits, self.limit)
         return all_fragments(splits)
@@ -212,7 +231,7 @@ def _first_rows(splits: Sequence[SplitScan], limit: int) -> list[SelectedFragmen
     return [*found, replace(last, start=last.stop - 1, ranges=((0, wanted),))]
 
 
-def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexAnswers) -> list[SelectedFragments]:
+def _matching(splits: Sequence[SplitScan], zones: ZoneUse | None, answers: IndexAnswers) -> list[SelectedFragments]:
     condition = _filter_of(splits[0].scan)
     by_location = any(path[0].lower() in LOCATION_COLUMNS for path in referenced_columns(condition))
     if not (by_location or may_match(condition, {}, time_zone=splits[0].scan.time_zone)):
@@ -223,11 +242,11 @@ def _matching(splits: Sequence[SplitScan], uses_zone_maps: bool, answers: IndexA
     if answers.know_rows:
         found = [kept for item in found for kept in _answered(item, answers)]
     num_unanswered = sum(len(item) for item in found if item.candidates is None)
-    if not (uses_zone_maps and 0 < num_unanswered <= _ZONE_MAP_FRAGMENTS):
+    if zones is None or not 0 < num_unanswered <= _ZONE_MAP_FRAGMENTS:
         return found
     alone = [one for item in found for one in item.one_by_one()]
     unanswered = [item for item in alone if item.candidates is None]
-    narrowed = {(item.split, item.start): item for item in _narrowed_by_zones(unanswered, splits)}
+    narrowed = {(item.split, item.start): item for item in _narrowed_by_zones(unanswered, splits, zones)}
     kept = (item if item.candidates else narrowed.get((item.split, item.start)) for item in alone)
     return [item for item in kept if item is not None]
 
@@ -321,11 +340,14 @@ def _bounds(
     return pa.scalar(int(low[start]), pa.uint64()), pa.scalar(int(high[start]), pa.uint64())
 
 
-def _narrowed_by_zones(selected: list[SelectedFragments], splits: Sequence[SplitScan]) -> list[SelectedFragments]:
+def _narrowed_by_zones(
+    selected: list[SelectedFragments], splits: Sequence[SplitScan], zones: ZoneUse
+) -> list[SelectedFragments]:
     """Single fragments with the rows that the filter can match, without those in which it matches none."""
     fields = _clustered_fields(ScannedFragments(selected, splits), splits)
     if not fields:
         return selected
+    zones.columns = tuple(".".join(map(quote_name, path)) for path in fields)
     is_local = isinstance(splits[0].scan.bases.root, LocalStore)
     budget = _ZONE_MAP_VALUES if is_local else _ZONE_MAP_VALUES_OF_REMOTE
     narrowed = []
@@ -336,6 +358,7 @@ def _narrowed_by_zones(selected: list[SelectedFragments], splits: Sequence[Split
             ranges = _zone_ranges(fragment, splits[item.split].scan, fields) if budget >= 0 else None
         except LanceError:
             ranges = None  # The task that reads the file reports it.
+        zones.num_fragments += ranges is not None
         if ranges != ():
             narrowed.append(replace(item, ranges=ranges))
     return narrowed
