@@ -34,6 +34,49 @@ def test_scans_count_what_they_read(spark: SparkSession, uri: str) -> None:
     assert told["fetch_time"] >= 0
 
 
+OF_ROWS = {"rows_read", "batches_read"}
+OF_TASKS = {"requests", "bytes_read", "fetch_time", "decode_time"}
+OF_TABLES = {"fragments_read", "fragments_pruned", "files_read", "bytes_planned"} | OF_ROWS | OF_TASKS
+OF_VECTORS = {"index_segments_searched", "index_partitions_probed", "index_rows_compared", "rows_compared"}
+
+
+def names(frame: DataFrame) -> set[str]:
+    """The metrics of the only scan of a frame, but for Spark's own number of rows."""
+    pairs = frame._jdf.queryExecution().executedPlan().collectLeaves().head().metrics().toSeq()
+    return {pairs.apply(place)._1() for place in range(pairs.size())} - {"numOutputRows"}
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_scans_and_searches_show_the_metrics_that_apply_to_them(spark: SparkSession, partitioned: bool) -> None:
+    table = f"lance.shown_{'partitioned' if partitioned else 'plain'}"
+    columns = "id BIGINT, p BIGINT, t STRING, v ARRAY<FLOAT>"
+    by = "PARTITIONED BY (p)" if partitioned else ""
+    spark.sql(f"CREATE TABLE {table} ({columns}) {by} TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2')")
+    rows = [(number, number % 2, "fox", [float(number), 1.0]) for number in range(8)]
+    spark.createDataFrame(rows, columns).coalesce(1).writeTo(table).append()
+    of_scans = OF_TABLES | ({"partitions_read", "partitions_pruned"} if partitioned else set())
+    query = "query_vector => array(0.0, 1.0)"
+    expected = {
+        f"SELECT * FROM {table} WHERE id > 3": of_scans,
+        f"SELECT * FROM search(table => '{table}', query => 'fox')": OF_ROWS,
+        f"SELECT * FROM vector_search(table => '{table}', {query})": OF_ROWS | OF_VECTORS,
+        f"SELECT * FROM hybrid_search(table => '{table}', {query}, query => 'fox')": OF_ROWS | OF_VECTORS,
+        f"SELECT * FROM {table} CHANGES FROM VERSION 1": OF_ROWS | OF_TASKS,
+    }
+    assert {statement: names(spark.sql(statement)) for statement in expected} == expected
+    batch = f"table => '{table}', queries => '{table}', k => 1, columns => array('id'), query_columns => array()"
+    searched = spark.sql(f"SELECT id FROM vector_search_batch({batch})")
+    assert names(searched) == OF_ROWS | OF_TASKS | OF_VECTORS
+    searched.collect()
+    assert metrics(searched, ["rows_compared", "rows_read"]) == {"rows_compared": 8, "rows_read": 8}
+    changes = spark.sql(f"SELECT id FROM {table} CHANGES FROM VERSION 1")
+    assert len(changes.collect()) == 8
+    told = metrics(changes, ["rows_read", "requests", "bytes_read"])
+    assert told["rows_read"] == 8
+    assert min(told["requests"], told["bytes_read"]) > 0
+    spark.sql(f"DROP TABLE {table} PURGE")
+
+
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_statements_count_what_they_write(spark: SparkSession, partitioned: bool) -> None:
     name = f"lance.metrics_{'of_partitions' if partitioned else 'of_a_table'}"

@@ -17,6 +17,7 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
+from lance_spark.spark.connector.channel.task_metrics import MeteredTask
 from lance_spark.spark.connector.channel.tasks import command, work_of
 from lance_spark.spark.connector.channel.wire_types import to_wire_batch, wire_schema
 from lance_spark.spark.connector.scan.requests import ScanPlan
@@ -152,7 +153,7 @@ def plan(request: ChangesRequest, _call: Call) -> Reply:
     num_rows = sum(counts) if len(counts) == len(known) else None
     described = f"lance changes {request.handle.display_name} columns=[{', '.join(names)}] tasks={len(groups)}"
     summary = ScanPlan(described, num_rows, None if num_rows is None else num_rows * 8 * max(len(names), 1))
-    return Reply(summary, (command(function, request.columns), *(pickle.dumps(group) for group in groups)))
+    return Reply(summary, (command(MeteredTask(function), request.columns), *(pickle.dumps(group) for group in groups)))
 
 
 def grouped_changes(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]:

@@ -107,6 +107,7 @@ class ScanPlan:
         num_rows, size_bytes: of all rows that are read, before they are filtered.
         keys, key_values: of the rows of each task, if they have some in common.
         coalesced_tasks: groups of tasks that may be one, for plans that do not use the keys.
+        metrics: numbers for Spark's UI by the names of its metrics, also of those that only tasks count.
         is_inline: whether the rows are read already.
         ordering: columns in whose ascending order the rows of each task are.
         column_statistics: by column, where it was analyzed.

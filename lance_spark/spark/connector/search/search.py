@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.index.vector.segment import Probed
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -73,6 +74,7 @@ class SearchJob:
         description: of what it has to search, for plans that are shown before it runs.
         num_rows, size_bytes: of the result, at most.
         ordering: as in `ScanPlan`.
+        metrics: as in `ScanPlan`, of what is not read yet.
     """
 
     job: str
@@ -80,6 +82,7 @@ class SearchJob:
     num_rows: int
     size_bytes: int
     ordering: tuple[str, ...]
+    metrics: Mapping[str, int]
 
 
 class PlannedSearch(Protocol):
@@ -157,7 +160,8 @@ def _described_job(planned: PlannedSearch, request: SearchPlanRequest, num_tasks
     if isinstance(planned, VectorCall):
         side = planned.vector_side()
         described += f" {searched_with(side.search, side.parts)}"
-    return SearchJob(name, described, num_rows, num_rows * BYTES_PER_ROW, planned.ordering(names))
+    size, metrics = num_rows * BYTES_PER_ROW, planned.metrics()
+    return SearchJob(name, described, num_rows, size, planned.ordering(names), metrics)
 
 
 def _described(request: SearchPlanRequest) -> str:
@@ -169,7 +173,9 @@ def _scan_of_queries(planned: BatchSearch, request: SearchPlanRequest) -> Reply:
     of_queries = request.queries.display_name if request.queries else ""
     columns = f"columns=[{', '.join(names)}]"
     described = f"{_described(request)} queries={of_queries} {columns} tasks={len(tasks)} {planned.explained()}"
-    return Reply(ScanPlan(described, None, None), (planned.task_function(names, wire_schema(request.columns)), *tasks))
+    # The tasks count what they search.
+    summary = ScanPlan(described, None, None, metrics=Probed().metrics())
+    return Reply(summary, (planned.task_function(names, wire_schema(request.columns)), *tasks))
 
 
 def _rows(planned: PlannedSearch, request: SearchPlanRequest, in_tasks: str = "") -> Reply:

@@ -167,7 +167,7 @@ def open_stream(request: StreamRequest, call: Call) -> Reply:
     options = _options(request)
     state = state_of(request)
     task = stream_task(state, call, wire_schema(request.columns))
-    function = command(MeteredTask(task) if isinstance(task, ReadTask) else task, request.columns)
+    function = command(MeteredTask(task), request.columns)
     what = "changes" if options.read_change_feed else "rows"
     description = f"lance {what} of {request.handle.display_name}"
     return Reply(OpenedStream(state, description, int(options.poll_interval * 1000)), (function,))

@@ -16,41 +16,38 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 public final class LanceMetrics {
   private LanceMetrics() {}
 
-  public static CustomMetric[] ofScans() {
-    return new CustomMetric[] {
-      new PartitionsRead(),
-      new PartitionsPruned(),
-      new FragmentsRead(),
-      new FragmentsPruned(),
-      new FilesRead(),
-      new BytesPlanned(),
-      new RowsRead(),
-      new BatchesRead(),
-      new Requests(),
-      new BytesRead(),
-      new FetchTime(),
-      new DecodeTime(),
-      new IndexSegmentsSearched(),
-      new IndexPartitionsProbed(),
-      new IndexRowsCompared(),
-      new RowsCompared()
-    };
-  }
+  private static final List<CustomMetric> OF_ROWS = List.of(new RowsRead(), new BatchesRead());
 
-  /** Those of scans to which only columns are pushed, such as searches. */
-  public static CustomMetric[] ofSearches() {
-    return new CustomMetric[] {
-      new IndexSegmentsSearched(),
-      new IndexPartitionsProbed(),
-      new IndexRowsCompared(),
-      new RowsCompared(),
-      new RowsRead(),
-      new BatchesRead(),
-      new Requests(),
-      new BytesRead(),
-      new FetchTime(),
-      new DecodeTime()
-    };
+  private static final List<CustomMetric> OF_TASKS =
+      List.of(new Requests(), new BytesRead(), new FetchTime(), new DecodeTime());
+
+  private static final List<CustomMetric> OF_PLANS =
+      List.of(
+          new PartitionsRead(),
+          new PartitionsPruned(),
+          new FragmentsRead(),
+          new FragmentsPruned(),
+          new FilesRead(),
+          new BytesPlanned(),
+          new IndexSegmentsSearched(),
+          new IndexPartitionsProbed(),
+          new IndexRowsCompared(),
+          new RowsCompared());
+
+  /**
+   * The metrics of a scan: those of every scan, and what its plan counts.
+   *
+   * @param planned the numbers of the plan by the name of the metric, 0 for what tasks count
+   * @param inTasks whether tasks, or the planner in their place, read the table
+   */
+  public static CustomMetric[] ofScans(JsonNode planned, boolean inTasks) {
+    List<CustomMetric> metrics = new ArrayList<>();
+    OF_PLANS.stream().filter(metric -> planned.has(metric.name())).forEach(metrics::add);
+    metrics.addAll(OF_ROWS);
+    if (inTasks) {
+      metrics.addAll(OF_TASKS);
+    }
+    return metrics.toArray(CustomMetric[]::new);
   }
 
   public static CustomMetric[] ofWrites() {

@@ -127,7 +127,13 @@ public final class LancePlannedScan
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return LanceMetrics.ofSearches();
+    if (stream != null) {
+      return LanceMetrics.ofScans(NullNode.instance, true);
+    }
+    // The rows of a search are found before its tasks.
+    JsonNode body = plan().body();
+    boolean isSearched = body.has("job") || body.path("is_inline").asBoolean();
+    return LanceMetrics.ofScans(body.path("metrics"), !isSearched);
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.optimizer.LanceDynamicPruning;
 import io.lancespark.python.Json;
@@ -269,7 +270,7 @@ public final class LanceScan
 
   @Override
   public CustomMetric[] supportedCustomMetrics() {
-    return LanceMetrics.ofScans();
+    return LanceMetrics.ofScans(stream != null ? NullNode.instance : plan().body().path("metrics"), true);
   }
 
   @Override
