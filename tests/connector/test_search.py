@@ -116,9 +116,9 @@ def test_types_of_the_result(spark: SparkSession) -> None:
         "SELECT * FROM search('lance.search.kinds', 'two', columns => array('nested.b', 'n'), with_row_id => true, "
         "version => 1)"
     )
-    assert some.columns == ["nested", "n", "_rowid", "_score"]
+    assert some.columns == ["nested", "n", "_score", "_rowid"]
     assert some.schema["_rowid"].dataType == LongType()
-    assert [tuple(row)[:3] for row in some.collect()] == [(Row(b="two"), 3, 0)]
+    assert [(row["nested"], row["n"], row["_rowid"]) for row in some.collect()] == [(Row(b="two"), 3, 0)]
     assert spark.sql("SELECT count(*) FROM search('lance.search.kinds', 'two')").first()[0] == 1
 
 

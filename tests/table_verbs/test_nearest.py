@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -87,3 +89,23 @@ def test_nearest_rows_in_words_of_the_reference(table: Any) -> None:
         table.to_table(nearest={"column": "v"})
     with pytest.raises(InvalidInputError, match="prefilter belongs to nearest or full_text_query"):
         table.to_table(prefilter=True)
+
+
+@pytest.mark.parametrize("limits", [{}, {"limit": 3}, {"limit": 15}, {"limit": 7, "offset": 2}, {"offset": 4}], ids=str)
+@pytest.mark.parametrize("k", [None, 5])
+def test_k_is_the_limit_unless_it_is_given(table: Any, tmp_path: Path, k: int | None, limits: dict[str, int]) -> None:
+    reference = lance.write_dataset(ROWS, tmp_path / "t")
+    nearest = {"column": "v", "q": QUERY} if k is None else {"column": "v", "q": QUERY, "k": k}
+    for filtered in ({}, {"filter": "id % 3 = 1"}, {"filter": "id % 3 = 1", "prefilter": True}):
+        arguments = {"columns": ["id"], "nearest": nearest, **limits, **filtered}
+        expected = reference.to_table(**arguments)["id"].to_pylist()
+        assert table.to_table(**arguments)["id"].to_pylist() == expected
+        assert table.scanner(**arguments).to_table()["id"].to_pylist() == expected
+    arguments = {"columns": ["id"], "filter": "id % 3 = 1", **limits}
+    before = reference.to_table(nearest=nearest, prefilter=True, **arguments)
+    assert table.nearest("v", QUERY, k, **arguments)["id"].to_pylist() == before["id"].to_pylist()
+
+
+def test_a_limit_of_no_rows_gives_the_columns_alone(table: Any) -> None:
+    found = table.nearest("v", QUERY, limit=0)
+    assert (found.num_rows, found.column_names) == (0, ["id", "p", "v", "_distance"])

@@ -56,7 +56,7 @@ def test_limit_offset_filter_and_columns(dataset: Any) -> None:
     assert found["_score"][0] == everywhere[pa.scalar(6)]
     assert dataset.search("apple", columns=["id"], with_score=False).column_names == ["id"]
     assert dataset.search("apple", columns=[], with_score=False).num_rows == 3
-    assert dataset.search("nothing", with_row_id=True).column_names == ["id", "p", "title", "_rowid", "_score"]
+    assert dataset.search("nothing", with_row_id=True).column_names == ["id", "p", "title", "_score", "_rowid"]
 
 
 def test_phrase_and_operators(dataset: Any) -> None:

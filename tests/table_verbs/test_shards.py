@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,16 @@ def test_shuffled_order_depends_on_seed_and_epoch(many: Any) -> None:
     assert len(orders) == 4
     # Rows of many places of the table are in one window.
     assert np.ptp(first[:100]) > 500
+
+
+def test_fields_of_structs_are_columns() -> None:
+    structs = pa.array([None if number == 3 else {"x": number, "y": {"z": str(number)}} for number in range(7)])
+    table = lance_spark.write(pa.table({"id": range(7), "s": structs}), f"memory://shards-{uuid.uuid4().hex}")
+    columns = ["s.y.z", "id", "s.x"]
+    (shard,) = [batch for batch, _ in ShardRows(table, ShardPlan(columns)).batches()]
+    assert shard.equals(table.to_table(columns).combine_chunks().to_batches()[0])
+    with pytest.raises(InvalidInputError, match="'id' is named twice"):
+        ShardRows(table, ShardPlan(["id", "id"]))
 
 
 @pytest.mark.parametrize("filter", [None, "id % 3 = 1", "p = 'a' AND id > 500", "id < 0"])

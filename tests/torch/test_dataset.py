@@ -112,6 +112,18 @@ def test_state_of_other_version_or_shards_is_refused(uri: str) -> None:
         lance_spark.torch.dataset(uri, version=1).load_state_dict(state)
 
 
+def test_fields_of_structs_are_tensors_by_their_paths(tmp_path: Path) -> None:
+    structs = pa.array([{"x": number, "y": {"z": number / 2}} for number in range(7)])
+    uri = str(tmp_path / "t")
+    lance_spark.write(pa.table({"id": range(7), "s": structs}), uri)
+    (batch,) = lance_spark.torch.dataset(uri, columns=["s.y.z", "id", "s.x"], batch_size=7)
+    assert list(batch) == ["s.y.z", "id", "s.x"]
+    assert batch["s.y.z"].tolist() == [number / 2 for number in range(7)]
+    assert batch["s.x"].tolist() == batch["id"].tolist() == list(range(7))
+    with pytest.raises(InvalidInputError, match="'id' is named twice"):
+        lance_spark.torch.dataset(uri, columns=["id", "id"])
+
+
 def test_nulls_without_a_value_of_the_tensor_are_refused(tmp_path: Path) -> None:
     lance_spark.write(pa.table({"i": pa.array([1, None])}), str(tmp_path / "n"))
     with pytest.raises(InvalidInputError, match="column i"):

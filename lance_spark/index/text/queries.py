@@ -231,6 +231,16 @@ class BooleanQuery(TextQuery):
         return BooleanQuery(*parts)
 
 
+def written_query(text: str) -> MatchQuery | PhraseQuery:
+    """The query of a text as users write it: words, or a phrase if the whole text stands in double quotes.
+
+    >>> written_query('"quick fox"'), written_query('"quick" fox').query
+    (PhraseQuery(query='quick fox', column=None, slop=0, document_granularity=None), '"quick" fox')
+    """
+    is_phrase = len(text) > 1 and text[0] == text[-1] == '"'
+    return PhraseQuery(text[1:-1]) if is_phrase else MatchQuery(text)
+
+
 def query_with(
     words: str, options: TextOptions, column: str | None = None, granularity: str | None = None
 ) -> MatchQuery | PhraseQuery:

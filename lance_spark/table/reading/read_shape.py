@@ -8,17 +8,19 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.columns import field_at, resolve_names
 from lance_spark.expr.evaluate import evaluate_column
 from lance_spark.expr.nodes import Column, Expr, referenced_columns
 from lance_spark.expr.sql.parse import parse, to_expr
 from lance_spark.expr.values import no_rows
+from lance_spark.schema.projection import quoted
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.first_rows import FirstRows, SortKey, first_rows
 from lance_spark.table.reading.index_candidates import Candidates
+from lance_spark.table.reading.named_columns import may_name_fields, named_paths
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
+from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, flagged
 
 ReadColumns: TypeAlias = Sequence[str] | Mapping[str, str | Expr]
 """The columns of a result: their names, or names with the expressions of their values."""
@@ -91,21 +93,25 @@ class ReadShape:
         """The shape that a caller asks for of a table whose columns are stored as `schema`.
 
         Raises:
-            UnsupportedFeatureError: an order by a field of a struct of which the result has other fields only.
             NotFoundError, InvalidInputError: as `sort_keys`, and as `expr.sql.parse` for computed columns.
         """
         keys = sort_keys(order_by, schema) if order_by else ()
         if columns is None:
             return cls(None, None, keys)
+        last = flagged(with_row_id, with_row_address)
         if not isinstance(columns, Mapping):
-            more = _unread(keys, [_path(name, schema) for name in columns])
-            return cls([*columns, *more], None, keys, frozenset(more))
+            read = [name for name in columns if name not in last]
+            if may_name_fields(columns):
+                fields = {name: Column(path) for name, path in named_paths(read, schema).items()}
+                more = [quoted(path) for path in _unread(keys, [each.path for each in fields.values()])]
+                return cls([*read, *more], fields, keys, system=last)
+            more = [path[0] for path in _unread(keys, [_path(name, schema) for name in read])]
+            return cls([*read, *more], None, keys, frozenset(more))
         computed = {name: to_expr(each) for name, each in columns.items()}
         paths = {path for each in computed.values() for path in referenced_columns(each)}
-        read = sorted({_path_of(path, schema)[0] for path in paths})
-        more = _unread(keys, [(name,) for name in read])
-        flags = ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address))
-        return cls([*read, *more], computed, keys, system=tuple(name for name, on in flags if on))
+        tops = sorted({_path_of(path, schema)[0] for path in paths})
+        more = [path[0] for path in _unread(keys, [(name,) for name in tops])]
+        return cls([*tops, *more], computed, keys, system=last)
 
     def rows(
         self,
@@ -183,16 +189,10 @@ def _path_of(path: tuple[str, ...], schema: pa.Schema) -> tuple[str, ...]:
     return path if is_system else resolve_names(schema, path)
 
 
-def _unread(keys: Sequence[SortKey], read: Sequence[tuple[str, ...]]) -> list[str]:
-    """The top-level columns of keys that are not among those that are read."""
+def _unread(keys: Sequence[SortKey], read: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The paths of keys that are not among those that are read, one for each column."""
     missing = [key.path for key in keys if not any(key.path[: len(path)] == path for path in read)]
-    for path in missing:
-        if any(other[0] == path[0] for other in read):
-            raise UnsupportedFeatureError(
-                f"the result has other fields of {path[0]} than {'.'.join(path)}, by which it is ordered; add that one",
-                feature="order by a field that is not read",
-            )
-    return list(dict.fromkeys(path[0] for path in missing))
+    return list(dict.fromkeys(missing))
 
 
 def _batches(

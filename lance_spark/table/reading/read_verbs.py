@@ -19,6 +19,7 @@ from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.limit import limited_splits
+from lance_spark.table.reading.named_columns import check_distinct, may_name_fields
 from lance_spark.table.reading.read_shape import ReadColumns, ReadShape
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
@@ -97,13 +98,15 @@ class ReadVerbs(ABC):
         """The rows as batches, in the order of the table. JSON columns are text (`arrow.json`).
 
         Args:
-            columns: names, dotted paths into structs, and system columns such as ``_rowid``; None for all columns. Of
-                a mapping the names of the result, each with the expression of its values, such as ``{"b": "a * 2"}``.
+            columns: distinct names, dotted paths into structs, and system columns such as ``_rowid``; None for all
+                columns. A path is the name of a column with the values of the field; into a list or a map, the column
+                with fewer fields. Of a mapping the names of the result, each with the expression of its values, such as
+                ``{"b": "a * 2"}``.
             filter: a condition as after WHERE; only rows for which it is true are returned.
             limit: at most this many rows.
             offset: after leaving out this many of them.
             batch_size: rows of a batch at most.
-            with_row_id: adds ``_rowid``, in a partitioned table the id of a row within its partition.
+            with_row_id: adds ``_rowid`` at the end, in a partitioned table the id of a row within its partition.
             with_row_address: adds ``_rowaddr``, likewise.
             use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
             blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
@@ -115,9 +118,10 @@ class ReadVerbs(ABC):
 
         Raises:
             NotFoundError: no such column.
-            InvalidInputError: an argument is invalid, or the filter or an expression fails on a value.
+            InvalidInputError: an argument is invalid, a column is named twice, or the filter or an expression fails on
+                a value.
         """
-        if order_by or isinstance(columns, Mapping):
+        if _is_shaped(columns) or order_by:
             flags = (with_row_id, with_row_address, use_scalar_index)
             blobs = (blob_handling, allow_external_blobs)
             return shown_batches(self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)[1])
@@ -181,11 +185,13 @@ class ReadVerbs(ABC):
         order_by: Sequence[Any] | None = None,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`."""
-        if order_by or isinstance(columns, Mapping):
+        if _is_shaped(columns) or order_by:
             flags = (with_row_id, with_row_address, use_scalar_index)
             blobs = (blob_handling, allow_external_blobs)
             schema, shaped = self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)
-            return shown_table(pa.Table.from_batches(shaped, schema=schema if schema.names else None))
+            batches = list(shaped)
+            # pyarrow loses the number of rows of tables without columns when it is given a schema.
+            return shown_table(pa.Table.from_batches(batches, schema=schema if schema.names or not batches else None))
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
@@ -236,6 +242,10 @@ class ReadVerbs(ABC):
     def take(self, indices: Sequence[int], columns: ReadColumns | None = None) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
 
+        Args:
+            columns: as in `scan`, but dotted paths give structs with the fields that are named, and a column that is
+                named twice is in the result once.
+
         Raises:
             InvalidInputError: a position that the table does not have.
             NotFoundError: no such column.
@@ -250,6 +260,18 @@ class ReadVerbs(ABC):
         """What takes rows of these columns."""
         plan, parts = self._planned(columns)
         return Take(plan, [(scan, manifest.fragments) for scan, manifest in parts])
+
+
+def _is_shaped(columns: ReadColumns | None) -> bool:
+    """Whether the columns of a result are made from those that are read.
+
+    Raises:
+        InvalidInputError: one is named twice.
+    """
+    if isinstance(columns, Mapping):
+        return True
+    check_distinct(columns)
+    return may_name_fields(columns)
 
 
 def _shown(plan: Scan, rows: pa.Table) -> pa.Table:

@@ -53,6 +53,7 @@ from lance_spark.table.reading.system_columns import (
     ROW_ID,
     SYSTEM_FIELDS,
     RowLineage,
+    flagged,
 )
 from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
@@ -140,7 +141,8 @@ class Scan:
         """A plan from what a user asks for.
 
         Args:
-            columns: names, dotted paths into structs, and system columns; None for all data columns.
+            columns: names, dotted paths into structs, and system columns; None for all data columns. Structs have only
+                the fields that are named.
             filter: a tree, or SQL text.
 
         Raises:
@@ -157,7 +159,9 @@ class Scan:
             system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
             wanted, output = tuple([name for name in asked if name not in system]), output_names(schema, asked, system)
         projection = schema if columns is None else _projections((schema,), wanted, lambda: project(schema, wanted))
-        output += [name for name, on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if on]
+        last = flagged(with_row_id, with_row_address)
+        if last:
+            output = [*(name for name in output if name not in last), *last]
         scan = cls(
             schema=schema,
             bases=bases,

@@ -20,6 +20,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.reading.blobs.binary_scan import BINARY, wants_bytes, with_bytes
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.named_columns import check_distinct, may_name_fields, named_paths, picked
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.shown_types import shown_batches
 
@@ -115,7 +116,7 @@ class ShardRows:
 
     Raises:
         NotFoundError: no such column.
-        InvalidInputError: an invalid filter.
+        InvalidInputError: an invalid filter, or a column that is named twice.
     """
 
     def __init__(self, table: ReadVerbs, plan: ShardPlan, shard: Shard = Shard(), epoch: int = 0) -> None:  # noqa: B008
@@ -123,6 +124,12 @@ class ShardRows:
         self._shard = shard
         self._epoch = epoch
         self._reads_bytes = wants_bytes(plan.blob_handling or BINARY)
+        check_distinct(plan.columns)
+        self._paths = (
+            named_paths(plan.columns, table.stored_schema)
+            if plan.columns is not None and may_name_fields(plan.columns)
+            else None
+        )
         self._nothing, self._parts = table.plan_parts(plan.columns, plan.filter, with_blob_bytes=self._reads_bytes)
 
     def batches(self, position: Position = Position()) -> Iterator[tuple[pa.RecordBatch, Position]]:  # noqa: B008
@@ -148,7 +155,8 @@ class ShardRows:
         columns = [column.chunk(0) for column in table.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=table.schema)
         rows = [batch] if reader is None else with_bytes([batch], reader)
-        parts = list(shown_batches(rows))
+        paths = self._paths
+        parts = list(shown_batches(rows if paths is None else (picked(each, paths) for each in rows)))
         return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
     def _read(self, number: int) -> pa.Table:

@@ -46,6 +46,11 @@ CREATED_AT = "_row_created_at_version"
 LAST_UPDATED_AT = "_row_last_updated_at_version"
 
 
+def flagged(with_row_id: bool, with_row_address: bool) -> tuple[str, ...]:
+    """The columns that the flags of a read add at the end of its result."""
+    return tuple(name for name, is_on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if is_on)
+
+
 # Rows without lineage: no stable row ids, or a writer without row versions. The reference library returns the same.
 _UNKNOWN_VERSION = 1
 

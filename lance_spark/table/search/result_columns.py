@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.schema.projection import parse_path
+from lance_spark.table.reading.named_columns import NamedPaths, check_distinct, picked_table
 
 SCORE = "_score"
 ITEM = "_doc_index"
@@ -24,40 +26,59 @@ def check_added_columns(schema: pa.Schema, added: Iterable[str]) -> None:
             raise InvalidInputError(f"the result of a search has a column {name}, and so has the table: rename its own")
 
 
-def split_columns(columns: Sequence[str] | None, known: Iterable[str]) -> tuple[Sequence[str] | None, tuple[str, ...]]:
-    """(the columns that are read, the names of columns that a text search adds), of the columns of a result.
+def read_columns(
+    columns: Sequence[str] | None, schema: pa.Schema, added: Iterable[str], last: Iterable[str]
+) -> list[str] | None:
+    """The columns that are read of the table for those of a result; None for all.
 
     Args:
-        known: the columns of the table.
-    """
-    if columns is None or isinstance(columns, (str, Mapping)):
-        return columns, ()
-    added = tuple(name for name in ADDED_BY_TEXT_SEARCH if name in columns and name not in known)
-    return [name for name in columns if name not in added], added
-
-
-def placed(result: pa.Table, columns: Sequence[str], added: Sequence[str]) -> pa.Table:
-    """`result` with the `added` columns at their places in `columns`.
+        schema: the columns of the table.
+        added: columns that the search adds; the table's own columns of these names are read.
+        last: columns that come at the end, which a reader is asked for by flags.
 
     Raises:
-        InvalidInputError: it has no such column.
+        InvalidInputError: a column is named twice.
     """
-    order = [name for name in result.column_names if name not in added]
-    for name in sorted(added, key=list(columns).index):
-        if name not in result.column_names:
+    if columns is None:
+        return None
+    check_distinct(columns)
+    others = {*added, *last}.difference(schema.names)
+    return [name for name in columns if name not in others]
+
+
+def arranged(found: pa.Table, paths: NamedPaths | None, added: Iterable[str], last: Iterable[str]) -> pa.Table:
+    """The result of a search with its columns in their order.
+
+    Args:
+        found: the columns that were read, behind them those that the search adds.
+        paths: the columns that the caller names; None for all.
+        added: columns that the search adds: they are where they are named, else behind the named ones.
+        last: columns that are at the end, named or not.
+
+    Raises:
+        InvalidInputError: the result has no column of those that searches add.
+    """
+    names, added, last = found.column_names, tuple(added), tuple(last)
+    if paths is None:
+        paths = {name: (name,) for name in names}
+    for name in added:
+        if name in paths and name not in names:
             why = (
                 "with_score is False" if name == SCORE else "the documents of this search are rows, not items of lists"
             )
             raise InvalidInputError(f"the result has no column {name}: {why}")
-        order.insert(place_of(name, columns, order), name)
-    return result.select(order)
+    order = {name: path for name, path in paths.items() if name not in last}
+    order |= {name: (name,) for name in names if name in added and name not in order}
+    order |= {name: (name,) for name in last}
+    return picked_table(found, order)
 
 
 def place_of(name: str, columns: Sequence[str], result: Sequence[str]) -> int:
     """Where a column that a search adds comes in `result`: behind the last of these that `columns` names before it.
 
-    >>> place_of("_score", ["a", "b", "_score", "c"], ["a", "b", "c"])
+    >>> place_of("_score", ["a", "`b c`", "_score", "d"], ["a", "b c", "d"])
     2
     """
-    before = [other for other in columns[: list(columns).index(name)] if other in result]
-    return list(result).index(before[-1]) + 1 if before else 0
+    before = [each if each in result else parse_path(each)[0] for each in columns[: list(columns).index(name)]]
+    places = [list(result).index(each) for each in before if each in result]
+    return max(places, default=-1) + 1

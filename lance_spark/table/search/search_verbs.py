@@ -12,10 +12,12 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.named_columns import named_paths
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_table
+from lance_spark.table.reading.system_columns import flagged
 from lance_spark.table.search.divided import DividedTextSearch, FoundInPiece, TextPiece, divided, found_in
-from lance_spark.table.search.result_columns import placed, split_columns
+from lance_spark.table.search.result_columns import ADDED_BY_TEXT_SEARCH, arranged, read_columns
 from lance_spark.table.search.text_search import SearchedPart, SearchRequest, result_schema, search_parts
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class SearchVerbs(ABC):
         with_row_address: bool = False,
         use_index: bool = True,
         fast_search: bool = False,
+        prefilter: bool = True,
     ) -> pa.Table:
         """The rows that match a full-text query, best first, with their BM25 score in `_score` (float32).
 
@@ -59,20 +62,23 @@ class SearchVerbs(ABC):
         default one. Statistics of indexed rows are those of the index, deleted rows included.
 
         Args:
-            query: words, any of which must occur, or a query such as `MatchQuery` or `PhraseQuery`.
-            columns: the columns of the result; None for all. ``_score`` and ``_doc_index`` are where they are named,
-                else last.
+            query: words, any of which must occur; a phrase, if the whole text stands in double quotes; or a query such
+                as `MatchQuery` or `PhraseQuery`.
+            columns: the columns of the result, as in `scan`; None for all. ``_score`` and ``_doc_index`` are where they
+                are named, else behind the others.
             limit: at most this many rows; None for all.
             offset: after leaving out this many of the best rows.
-            filter: a condition as after WHERE, applied before the limit. Scores do not depend on it.
+            filter: a condition as after WHERE. Scores do not depend on it.
             search_columns: where words and queries without a column are searched; None: all columns with a text
                 index, or all columns of text if there is none.
             with_score: whether the result has `_score`.
-            with_row_id: adds ``_rowid``.
-            with_row_address: adds ``_rowaddr``.
+            with_row_id: adds ``_rowid`` at the end.
+            with_row_address: adds ``_rowaddr``, likewise.
             use_index: False reads all rows; scores then have the statistics of all rows of the version.
             fast_search: leaves out rows that the index does not cover; without an index, and where positions are
                 needed that it does not have, all rows are read.
+            prefilter: whether the filter is applied before the limit. False filters the best rows afterwards, as many
+                as `limit` and `offset` together, so fewer than `limit` can be left.
 
         Raises:
             NotFoundError: no such column.
@@ -80,11 +86,15 @@ class SearchVerbs(ABC):
                 `with_score` False), or the filter fails on a value.
             UnsupportedFeatureError: a package for the analysis is not installed.
         """
-        request = SearchRequest(query, search_columns, limit, offset, with_score, use_index, fast_search)
-        read, added = split_columns(columns, self.stored_schema.names)
+        request = SearchRequest(
+            query, search_columns, limit, offset, with_score, use_index, fast_search, prefilter=prefilter
+        )
+        schema, last = self.stored_schema, flagged(with_row_id, with_row_address)
+        read = read_columns(columns, schema, ADDED_BY_TEXT_SEARCH, last)
         ids = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         found = self.searched_texts(request, read, filter, **ids)
-        return shown_table(placed(found, columns, added) if added and columns else found)
+        paths = None if columns is None else named_paths(columns, schema)
+        return shown_table(arranged(found, paths, ADDED_BY_TEXT_SEARCH, last))
 
     def searched_texts(
         self,

@@ -13,7 +13,7 @@ from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.values import no_rows
 from lance_spark.index.text.items import Granularity, UInt32Array
-from lance_spark.index.text.queries import MatchQuery, PhraseQuery, TextQuery
+from lance_spark.index.text.queries import MatchQuery, PhraseQuery, TextQuery, written_query
 from lance_spark.index.text.search import RowScores, search
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
@@ -36,7 +36,7 @@ class SearchRequest:
     """A full-text search.
 
     Attributes:
-        query: words, or a query.
+        query: words, in double quotes a phrase, or a query.
         search_columns: where words and queries without a column are searched; None: all columns with a text index,
             or all columns of text if there is none.
         limit: at most this many rows; None for all.
@@ -45,6 +45,8 @@ class SearchRequest:
         use_index: False reads all rows.
         fast_search: leaves out rows that the index does not cover, if there is one.
         known: by the key of a part and by column, what is found in the rows that no index covers.
+        prefilter: whether the filter chooses the rows that are searched. False: it is applied to the best rows, as many
+            as `limit` and `offset` together, so fewer than `limit` can be left.
     """
 
     query: str | TextQuery
@@ -55,6 +57,7 @@ class SearchRequest:
     use_index: bool = True
     fast_search: bool = False
     known: Mapping[str | None, Mapping[str, KnownRows]] = field(default_factory=dict)
+    prefilter: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.search_columns, str):
@@ -140,6 +143,8 @@ def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: 
     if request.with_score:
         scored_schema(schema)
     found = found_rows(request, parts)
+    if not request.prefilter:
+        found = _filtered_best(request, parts, found)
     if len(parts) == 1:
         best = found[0].keep(best_places(found[0].scores, request.limit, request.offset))
         return _scored(parts[0].read(best.addresses), best.scores, best.items, request)
@@ -213,14 +218,31 @@ def _scored(
 
 
 def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[RowScores]:
-    """The rows of each part that match, ascending by address, without some that cannot be among the best."""
+    """The rows of each part that match, ascending by address, without some that cannot be among the best.
+
+    The filter is left aside if it is for the best rows alone.
+    """
     of_parts, query = searched(request, parts)
     columns = JoinedColumns(of_parts)
 
     def ask() -> list[RowScores]:
         return [search(query, columns.of(number), _wanted(request, part)) for number, part in enumerate(parts)]
 
-    return [part.filtered(rows) for part, rows in zip(parts, without_damage(of_parts, ask), strict=True)]
+    found = without_damage(of_parts, ask)
+    return [part.filtered(rows) for part, rows in zip(parts, found, strict=True)] if request.prefilter else found
+
+
+def _filtered_best(
+    request: SearchRequest, parts: Sequence[SearchedPart], found: Sequence[RowScores]
+) -> list[RowScores]:
+    """Of the best of all rows that were found those that the filter keeps."""
+    scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
+    most = None if request.limit is None else request.limit + (request.offset or 0)
+    is_best = np.zeros(len(scores), np.bool_)
+    is_best[best_places(scores, most, None)] = True
+    ends = np.cumsum([len(rows.scores) for rows in found], dtype=np.int64)
+    of_parts = np.split(is_best, ends[:-1])
+    return [part.filtered(rows.keep(best)) for part, rows, best in zip(parts, found, of_parts, strict=True)]
 
 
 def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[list[TextColumns], TextQuery]:
@@ -240,7 +262,7 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
     shared = SharedAnalyses(lambda: columns)
     for column in columns:
         column.shared = shared
-    query = MatchQuery(request.query) if isinstance(request.query, str) else request.query
+    query = written_query(request.query) if isinstance(request.query, str) else request.query
     is_named = isinstance(query, (MatchQuery, PhraseQuery)) and query.column is not None
     if is_named or not parts:
         return columns, query
@@ -249,7 +271,8 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
 
 def _wanted(request: SearchRequest, part: SearchedPart) -> int | None:
     """How many of the best rows of a part are enough; None if the filter can take some of them."""
-    return None if request.limit is None or part.scan.filter is not None else request.limit + (request.offset or 0)
+    is_filtered = request.prefilter and part.scan.filter is not None
+    return None if request.limit is None or is_filtered else request.limit + (request.offset or 0)
 
 
 def best_places(scores: npt.NDArray[np.float32], limit: int | None, offset: int | None) -> npt.NDArray[np.int64]:

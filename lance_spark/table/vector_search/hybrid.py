@@ -36,6 +36,7 @@ _ADDED = (
     SCORE_FIELD,
     pa.field(RELEVANCE, pa.float32(), nullable=False),
 )
+ADDED_BY_HYBRID_SEARCH = tuple(added.name for added in _ADDED)
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def hybrid_schema(schema: pa.Schema) -> pa.Schema:
     Raises:
         InvalidInputError: one of them has a name that the search adds.
     """
-    check_added_columns(schema, (field.name for field in _ADDED))
+    check_added_columns(schema, ADDED_BY_HYBRID_SEARCH)
     fields = [field for field in schema if field.name != ROW_ID]
     return pa.schema([*fields, *_ADDED, *(field for field in schema if field.name == ROW_ID)], schema.metadata)
 
@@ -213,6 +214,6 @@ def _read(
 
 def _named(rows: pa.Table, added: Sequence[pa.Array]) -> pa.Table:
     columns = {name: rows.column(name) for name in rows.schema.names}
-    columns |= dict(zip((field.name for field in _ADDED), added, strict=True))
+    columns |= dict(zip(ADDED_BY_HYBRID_SEARCH, added, strict=True))
     schema = hybrid_schema(rows.schema)
     return pa.table([columns[field.name] for field in schema], schema=schema)

@@ -11,13 +11,22 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
+from lance_spark.table.reading.named_columns import named_paths
 from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import known_options
 from lance_spark.table.reading.shown_types import shown_table
+from lance_spark.table.reading.system_columns import flagged
+from lance_spark.table.search.result_columns import arranged, read_columns
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchedPart
-from lance_spark.table.vector_search.hybrid import DEFAULT_RRF_K, Fusion, HybridSearch, hybrid_schema
+from lance_spark.table.vector_search.hybrid import (
+    ADDED_BY_HYBRID_SEARCH,
+    DEFAULT_RRF_K,
+    Fusion,
+    HybridSearch,
+    hybrid_schema,
+)
 from lance_spark.table.vector_search.query import DEFAULT_K
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
@@ -53,9 +62,9 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         Args:
             nearest: a vector search, as in `to_table_of_nearest`.
             full_text_query: a text search: words, a query, or a mapping of ``query`` and ``columns``, the columns to
-                search; `search` says more. The filter is applied before the limit.
-            prefilter: whether the filter chooses the rows that `nearest` searches; False, as without it, filters what
-                the search has found.
+                search; `search` says more.
+            prefilter: whether the filter chooses the rows that are searched; False, as without it, filters the best
+                rows, so fewer than the limit can be left.
             fast_search: leaves out rows that the index does not cover.
             others: options of the reference library's reads, which are refused unless they change nothing.
 
@@ -114,6 +123,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             fast_search=bool(fast_search),
+            prefilter=bool(prefilter),
         )
 
     def hybrid_search(
@@ -165,22 +175,23 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             NotFoundError: no such column.
             InvalidInputError: the column has no vectors, a column is not text, or an argument is invalid.
         """
+        schema, last = self.stored_schema, flagged(with_row_id, False)
         nearest = NearestRequest(
             column,
             query_vector,
             k,
             metric,
             filter,
-            columns=columns,
+            columns=read_columns(columns, schema, ADDED_BY_HYBRID_SEARCH, last),
             offset=offset,
             with_row_id=with_row_id,
             use_index=use_index,
             **options,
         )
         joined = Fusion(fusion, rrf_k, vector_weight)
-        return shown_table(
-            self.found_by_both(self.plan_hybrid_search(nearest, query, search_columns, candidates, joined))
-        )
+        found = self.found_by_both(self.plan_hybrid_search(nearest, query, search_columns, candidates, joined))
+        paths = None if columns is None else named_paths(columns, schema)
+        return shown_table(arranged(found, paths, ADDED_BY_HYBRID_SEARCH, last))
 
     def plan_hybrid_search(
         self,

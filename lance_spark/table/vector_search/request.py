@@ -36,7 +36,7 @@ class NearestRequest:
 
     column: str
     query: Any
-    k: int = DEFAULT_K
+    k: int | None = None
     metric: str | None = None
     filter: Expr | str | None = None
     columns: Sequence[str] | None = None
@@ -77,10 +77,20 @@ class NearestRequest:
         options = {name: nearest[name] for name in _REFERENCE_KEYS if nearest.get(name) is not None}
         return cls(nearest["column"], nearest["q"], **{"prefilter": False, **others, **options})
 
+    @property
+    def num_nearest(self) -> int:
+        """`k`; without one the limit, and without both 10."""
+        if self.k is not None:
+            return self.k
+        # No row is a result, but no search.
+        return DEFAULT_K if self.limit is None else max(self.limit, 1)
+
     def search(self, schema: pa.Schema) -> Search:
         """The checked search in a table with the columns `schema`. Raises as `VectorVerbs.nearest`."""
         column = searched_column(self.column, schema)
-        query = VectorQuery.of(column, self.query, k=self.k, metric=self.metric, distance_range=self.distance_range)
+        query = VectorQuery.of(
+            column, self.query, k=self.num_nearest, metric=self.metric, distance_range=self.distance_range
+        )
         use = IndexUse(self.use_index, self._probing(), self.refine_factor, self.fast_search, self.ef)
         if self.ef is not None and self.ef < query.k:
             raise InvalidInputError(f"ef is {self.ef} and k is {query.k}; ef must be at least k")

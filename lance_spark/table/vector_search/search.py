@@ -76,7 +76,7 @@ class Search:
         prefilter: whether the filter is applied before the k nearest are chosen; then k rows come if k rows match.
         use_scalar_index: whether scalar indexes may answer the filter.
         index: how vector indexes take part.
-        with_row_id: adds ``_rowid``.
+        with_row_id: adds ``_rowid`` at the end.
         limit: the largest number of rows of the result.
         offset: the number of rows that are left out first.
         known: what was found already; then nothing is searched.
@@ -209,7 +209,9 @@ class Search:
     ) -> pa.Table:
         """The rows of some hits, of which `columns` with a `schema` are known, with their distances."""
         named = None if self.columns is None else tuple(self.columns)
-        result, place = _results((schema,), (self.query.is_batch, named), lambda: self._result(schema))
+        result, place = _results(
+            (schema,), (self.query.is_batch, self.with_row_id, named), lambda: self._result(schema)
+        )
         owners: list[pa.Array | pa.ChunkedArray] = []
         if self.query.is_batch:
             lengths = [len(hit.distances) for hit in hits]
@@ -227,11 +229,11 @@ class Search:
             fields.insert(0, pa.field(QUERY_INDEX, pa.int32(), False))
         names = [field.name for field in fields]
         if self.columns is not None and DISTANCE in self.columns:
+            before = names[: len(names) - int(self.with_row_id)]
             # The number of the query comes first.
-            place = max(place_of(DISTANCE, self.columns, names), int(self.query.is_batch))
+            place = max(place_of(DISTANCE, self.columns, before), int(self.query.is_batch))
         else:
-            is_id_added = names[-1:] == [ROW_ID] and ROW_ID not in (self.columns or ())
-            place = len(names) - int(is_id_added)
+            place = len(names) - int(self.with_row_id)
         fields.insert(place, pa.field(DISTANCE, pa.float32()))
         return pa.schema(fields, metadata=schema.metadata), place
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lance_spark.cached import cached_property
-from lance_spark.errors import InvalidInputError
-from lance_spark.expr.nodes import Expr
+from lance_spark.expr.nodes import Expr, quote_name
+from lance_spark.table.reading.named_columns import check_distinct, may_name_fields, named_paths
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_schema, shown_table
-from lance_spark.table.vector_search.query import DEFAULT_K
+from lance_spark.table.reading.system_columns import ROW_ID, flagged
+from lance_spark.table.search.result_columns import arranged
+from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.search import Part, Search
 
@@ -42,7 +45,7 @@ class VectorVerbs(ABC):
         self,
         column: str,
         query: Any,
-        k: int = DEFAULT_K,
+        k: int | None = None,
         metric: str | None = None,
         filter: Expr | str | None = None,
         *,
@@ -74,17 +77,19 @@ class VectorVerbs(ABC):
                 its vectors. Dotted for a field of a struct.
             query: the values of a vector. Several vectors (two dimensions) are as many queries, and the result begins
                 with a column ``query_index``; for lists of vectors they are one query.
-            k: rows of the result, of each query, at most.
+            k: rows of the result, of each query, at most; without it `limit`, and without both 10. `limit` and `offset`
+                choose among these rows.
             metric: ``l2`` (squared; ``euclidean`` too), ``cosine``, ``dot`` (1 - a·b), or ``hamming``, the default and
                 the only one for uint8. None is that of the column's index, without an index l2.
             filter: a condition as after WHERE; only rows for which it is true are returned.
-            columns: of the result; None for all. ``_distance`` is always there, at the end unless it is named.
+            columns: of the result, as in `scan`; None for all. ``_distance`` is always there, behind the others unless
+                it is named.
             prefilter: whether the filter chooses the rows that are searched. False filters the k nearest rows
                 afterwards, so fewer than k can be left.
             distance_range: (lower, upper): only distances from `lower` on and below `upper` count; None for no bound.
             limit: the largest number of rows of the result.
             offset: the number of rows that are left out first.
-            with_row_id: adds ``_rowid``.
+            with_row_id: adds ``_rowid`` at the end.
             use_index: False compares all rows. So does a `distance_range` with a lower bound, or without a number of
                 partitions to probe (`nprobes`, `minimum_nprobes`, `maximum_nprobes`).
             nprobes: the number of partitions of the index that are searched: sets both of the next two.
@@ -131,18 +136,32 @@ class VectorVerbs(ABC):
         Args:
             nearest: ``column`` and ``q``, and any of ``k``, ``metric``, ``nprobes``, ``minimum_nprobes``,
                 ``maximum_nprobes``, ``refine_factor``, ``use_index``, ``ef`` and ``distance_range``.
+            with_row_address: adds ``_rowaddr`` at the end.
             arguments: more arguments of `nearest`; `prefilter` is False unless it is given.
 
         Raises:
             InvalidInputError: a key of `nearest` is unknown or missing; and as `nearest`.
         """
-        if with_row_address:
-            raise InvalidInputError("the result of a vector search has no _rowaddr; ask for with_row_id")
-        return self._shown_result(NearestRequest.of_reference(nearest, **arguments))
+        return self._shown_result(NearestRequest.of_reference(nearest, **arguments), with_row_address)
 
-    def _shown_result(self, request: NearestRequest) -> pa.Table:
-        rows = self.searched(self.plan_nearest(request))
+    def _shown_result(self, request: NearestRequest, with_row_address: bool = False) -> pa.Table:
+        check_distinct(request.columns)
+        if with_row_address or may_name_fields(request.columns):
+            rows = self._arranged_result(request, flagged(request.with_row_id, with_row_address))
+        else:
+            rows = self.searched(self.plan_nearest(request))
         return shown_table(rows) if self._shows_other_types else rows
+
+    def _arranged_result(self, request: NearestRequest, last: Sequence[str]) -> pa.Table:
+        """The result with fields of structs as columns, and the system columns `last` at its end."""
+        schema = self.stored_schema
+        names = [quote_name(name) for name in schema.names] if request.columns is None else request.columns
+        read = [name for name in names if name not in last] + [name for name in last if name != ROW_ID]
+        search = self.plan_nearest(replace(request, columns=read))
+        paths = {name: (name,) for name in schema.names} if request.columns is None else named_paths(names, schema)
+        if search.query.is_batch:
+            paths = {QUERY_INDEX: (QUERY_INDEX,), **paths}
+        return arranged(self.searched(search), paths, (DISTANCE,), last)
 
     @cached_property
     def _shows_other_types(self) -> bool:

@@ -217,6 +217,6 @@ def test_a_member_that_left_its_struct_in_a_file_of_2_0(tmp_path: Path) -> None:
     table = pa.table({"s": pa.array([{"x": i, "y": i} for i in range(3)], pa.struct({"x": pa.int8(), "y": pa.int8()}))})
     lance.write_dataset(table, uri, data_storage_version="2.0")
     dataset = lance_spark.open(uri).alter_column("s.x", data_type=pa.int16())
-    assert dataset.to_table(columns=["s.x"])["s"].to_pylist() == [{"x": 0}, {"x": 1}, {"x": 2}]
+    assert dataset.to_table(columns=["s.x"]).to_pylist() == [{"s.x": 0}, {"s.x": 1}, {"s.x": 2}]
     dataset.alter_column("s.x", data_type=pa.int32()).alter_column("s.y", data_type=pa.int32())
-    assert checked(uri).to_table(columns=["s.y"])["s"].to_pylist() == [{"y": 0}, {"y": 1}, {"y": 2}]
+    assert checked(uri).to_table(columns=["s.y"]).to_pylist() == [{"s.y": 0}, {"s.y": 1}, {"s.y": 2}]

@@ -79,7 +79,7 @@ def test_members_that_only_the_filter_reads_are_not_returned(dataset: Dataset, m
 
     monkeypatch.setattr(SingleRowColumns, "columns", columns)
     assert dataset.to_table(["st.a"], "id < 20 AND st.b = 'word4'").to_pylist() == [
-        {"st": {"a": number}} for number in (4, 9, 14, 19)
+        {"st.a": number} for number in (4, 9, 14, 19)
     ]
     assert copied.count(-1) == len(copied)
     copied.clear()

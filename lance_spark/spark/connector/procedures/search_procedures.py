@@ -62,6 +62,9 @@ def _call(function: str, given: Arguments) -> SearchCall:
         texts = given.values.get(parameter.name)
         if texts is not None:
             named[parameter.name] = _vector(texts[0]) if parameter is _QUERY_VECTOR else _json(parameter, texts)
+        elif parameter.required:
+            # Spark refuses calls without it.
+            named[parameter.name] = "null"
     return SearchCall(function, (), named)
 
 
@@ -152,6 +155,7 @@ def _text(value: object) -> str | None:
 
 
 _FILTER = Parameter("filter", TEXT, "a condition; only rows for which it is true are found")
+_PREFILTER = Parameter("prefilter", FLAG, "false: the filter is asked about the rows found")
 _COLUMNS = Parameter("columns", TEXTS, "the columns of the result; all if it is left out")
 _OFFSET = Parameter("offset", WHOLE, "after leaving out this many of the best rows")
 _WITH_ROW_ID = Parameter("with_row_id", FLAG, "adds _rowid")
@@ -192,6 +196,7 @@ _PARAMETERS = {
         Parameter("limit", WHOLE, "at most this many rows, 10 if it is left out"),
         _OFFSET,
         _FILTER,
+        _PREFILTER,
         _WITH_ROW_ID,
         *_OF_WORDS,
     ),
@@ -199,7 +204,7 @@ _PARAMETERS = {
         _QUERY_VECTOR,
         _K,
         *_OF_VECTORS,
-        Parameter("prefilter", FLAG, "false: the filter is asked about the rows found"),
+        _PREFILTER,
         Parameter("lower_bound", NUMBER, "only distances from this one on"),
         Parameter("upper_bound", NUMBER, "only distances below this one"),
     ),

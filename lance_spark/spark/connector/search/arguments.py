@@ -68,10 +68,12 @@ class Arguments:
         """The value of an argument that must be there.
 
         Raises:
-            InvalidInputError: it is not.
+            InvalidInputError: it is not, or it is NULL.
         """
         value = self._values.get(name)
         if value is None:
+            if name in self._values:
+                raise InvalidInputError(f"the argument {name} of {self.function} is NULL; give a value")
             raise InvalidInputError(f"{self.function} needs the argument {name}")
         return value
 
@@ -160,6 +162,11 @@ def spelt_column(name: str, schema: pa.Schema, *, in_lists: bool = False) -> str
     """
     path = (name,) if name in schema.names else parse_path(name)
     return ".".join(map(quote_name, resolve_names(searchable(schema) if in_lists else schema, path)))
+
+
+def column_tops(columns: Sequence[str] | None) -> dict[str, tuple[str, ...]] | None:
+    """The columns of a result, in which structs have the fields that are named, with their paths; None for all."""
+    return None if columns is None else {path[0]: path[:1] for path in map(parse_path, columns)}
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.expr.nodes import quote_name
 from lance_spark.index.vector.segment import Probed
-from lance_spark.spark.connector.search.arguments import Arguments, SearchCall
+from lance_spark.spark.connector.search.arguments import Arguments, SearchCall, column_tops
 from lance_spark.spark.connector.search.text_search import OF_WORDS, text_query
 from lance_spark.spark.connector.search.vector_search import (
     OF_NEAREST,
@@ -18,12 +18,11 @@ from lance_spark.spark.connector.search.vector_search import (
     nearest_request,
     searched_vector_column,
 )
-from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.table.reading.system_columns import ROW_ID, flagged
 from lance_spark.table.search.divided import FoundInPiece, knowing
-from lance_spark.table.search.result_columns import SCORE
-from lance_spark.table.vector_search.hybrid import RELEVANCE, Fusion, HybridSearch
+from lance_spark.table.search.result_columns import arranged, read_columns
+from lance_spark.table.vector_search.hybrid import ADDED_BY_HYBRID_SEARCH, Fusion, HybridSearch
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
-from lance_spark.table.vector_search.query import DISTANCE
 from lance_spark.table.vector_search.search import HitsOfParts
 
 NAMES = ("hybrid_search",)
@@ -41,20 +40,23 @@ _KNOWN = (
     "vector_weight",
     *OF_WORDS,
 )
-_ADDED = (DISTANCE, SCORE, RELEVANCE, ROW_ID)
+_ADDED = (*ADDED_BY_HYBRID_SEARCH, ROW_ID)
 
 
 @dataclass(frozen=True)
 class HybridCall:
-    """A call of ``hybrid_search``, checked."""
+    """A call of ``hybrid_search``, checked; `columns` are those of the result, None for all."""
 
     dataset: HybridVerbs
     search: HybridSearch
+    columns: Sequence[str] | None
 
     def schema(self) -> pa.Schema:
         """The columns of the result."""
         wanted = self.search.vector
-        return self.dataset.hybrid_schema(wanted.columns, with_row_id=wanted.with_row_id)
+        found = self.dataset.hybrid_schema(wanted.columns, with_row_id=wanted.with_row_id)
+        last = flagged(wanted.with_row_id, False)
+        return arranged(found.empty_table(), column_tops(self.columns), ADDED_BY_HYBRID_SEARCH, last).schema
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """The result, with these of its columns. Raises as `HybridVerbs.hybrid_search`."""
@@ -114,11 +116,14 @@ def plan_hybrid_search(dataset: HybridVerbs, call: SearchCall) -> HybridCall:
         "vector_weight": arguments.number("vector_weight"),
     }
     column, vector = searched_vector_column(arguments, dataset.stored_schema), arguments.required("query_vector")
+    nearest = nearest_request(dataset, arguments, column, vector, ADDED_BY_HYBRID_SEARCH)
+    last = flagged(nearest.with_row_id, False)
+    read = read_columns(nearest.columns, dataset.stored_schema, ADDED_BY_HYBRID_SEARCH, last)
     search = dataset.plan_hybrid_search(
-        nearest_request(dataset, arguments, column, vector),
+        replace(nearest, columns=read),
         text_query(arguments, words),
         arguments.columns("search_columns", dataset.stored_schema, in_lists=True),
         arguments.whole("candidates", "num_candidates", "candidate_count"),
         Fusion(**{name: value for name, value in fusion.items() if value is not None}),
     )
-    return HybridCall(dataset, search)
+    return HybridCall(dataset, search, nearest.columns)

@@ -10,11 +10,11 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.expr.text.options import TEXT_OPTIONS, TextOptions
-from lance_spark.index.text.queries import MatchQuery, PhraseQuery, query_with
-from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall
-from lance_spark.table.reading.system_columns import ROW_ID
+from lance_spark.index.text.queries import MatchQuery, PhraseQuery, query_with, written_query
+from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall, column_tops
+from lance_spark.table.reading.system_columns import ROW_ID, flagged
 from lance_spark.table.search.divided import FoundInPiece, knowing
-from lance_spark.table.search.result_columns import ADDED_BY_TEXT_SEARCH, placed, split_columns
+from lance_spark.table.search.result_columns import ADDED_BY_TEXT_SEARCH, arranged, read_columns
 from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchRequest
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
@@ -33,6 +33,7 @@ _KNOWN = (
     "filter",
     "with_row_id",
     "fast_search",
+    "prefilter",
     *OF_WORDS,
 )
 
@@ -49,9 +50,8 @@ class TextSearch:
 
     def schema(self) -> pa.Schema:
         """The columns of the result."""
-        read, added = self._split()
-        found = self.dataset.search_schema(self.request, read, with_row_id=self.with_row_id)
-        return placed(found.empty_table(), self.columns or (), added).schema
+        found = self.dataset.search_schema(self.request, self._read(), with_row_id=self.with_row_id)
+        return self._arranged(found.empty_table()).schema
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """The result, with these of its columns. Raises as `SearchVerbs.search`."""
@@ -62,13 +62,19 @@ class TextSearch:
 
     def found(self) -> pa.Table:
         """The result with all of its columns. Raises as `rows`."""
-        read, added = self._split()
-        found = self.dataset.searched_texts(self.request, read, self.filter, with_row_id=self.with_row_id)
-        return placed(found, self.columns or (), added)
+        return self._arranged(
+            self.dataset.searched_texts(self.request, self._read(), self.filter, with_row_id=self.with_row_id)
+        )
 
-    def _split(self) -> tuple[Sequence[str] | None, tuple[str, ...]]:
-        """(the columns that are read, those that the search adds at a place of their own)."""
-        return split_columns(self.columns, self.dataset.stored_schema.names)
+    def _read(self) -> list[str] | None:
+        """The columns that are read."""
+        last = flagged(self.with_row_id, False)
+        return read_columns(self.columns, self.dataset.stored_schema, ADDED_BY_TEXT_SEARCH, last)
+
+    def _arranged(self, found: pa.Table) -> pa.Table:
+        """The result with its columns in their order."""
+        last = flagged(self.with_row_id, False)
+        return arranged(found, column_tops(self.columns), ADDED_BY_TEXT_SEARCH, last)
 
     def knowing(self, found: Iterable[FoundInPiece]) -> TextSearch:
         """The search whose tasks have analyzed the rows that no index covers."""
@@ -107,6 +113,7 @@ def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
         DEFAULT_LIMIT if limit is None else limit,
         arguments.whole("offset"),
         fast_search=arguments.flag("fast_search", False),
+        prefilter=arguments.flag("prefilter", True),
     )
     columns = arguments.columns("columns", schema, (*ADDED_BY_TEXT_SEARCH, ROW_ID))
     with_row_id = arguments.flag("with_row_id", False)
@@ -114,7 +121,7 @@ def plan_text_search(dataset: HybridVerbs, call: SearchCall) -> TextSearch:
 
 
 def text_query(arguments: Arguments, words: str) -> MatchQuery | PhraseQuery:
-    """The query of `words`, with the arguments `OF_WORDS`.
+    """The query of `words`, with the arguments `OF_WORDS`; without those for words a text in double quotes is a phrase.
 
     Raises:
         InvalidInputError: one is invalid, or a phrase has one that is for words.
@@ -122,6 +129,9 @@ def text_query(arguments: Arguments, words: str) -> MatchQuery | PhraseQuery:
     function = arguments.function
     given = {name: str(value) for name in TEXT_OPTIONS if (value := arguments.any_of(name)) is not None}
     slop = arguments.whole("slop")
+    written = written_query(words)
+    if isinstance(written, PhraseQuery) and not given and arguments.any_of("phrase") is None:
+        return replace(written, slop=slop or 0)
     if not arguments.flag("phrase", slop is not None):
         if slop is not None:
             raise InvalidInputError(f"{function} has a slop, which is for phrases; leave out phrase => false")

@@ -13,8 +13,9 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.index.vector.segment import Probed
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall, spelt_column
+from lance_spark.table.reading.named_columns import check_distinct
 from lance_spark.table.reading.system_columns import ROW_ID
-from lance_spark.table.vector_search.query import DEFAULT_K, DISTANCE, QUERY_INDEX, VectorColumn
+from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX, VectorColumn
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.search import HitsOfParts, Part, Search
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
@@ -125,31 +126,37 @@ def plan_with(dataset: VectorVerbs, arguments: Arguments, column: str, query: An
     """The search for `query` in a column, with the other arguments of a call. Raises as `plan_vector_search`."""
     request = nearest_request(dataset, arguments, column, query)
     offset = request.offset or 0
-    search = dataset.plan_nearest(replace(request, k=request.k + offset))
+    search = dataset.plan_nearest(replace(request, k=request.num_nearest + offset))
     if offset and search.query.is_batch:
         raise InvalidInputError("several queries cannot have an offset; ask for more rows of each with k")
     return search
 
 
-def nearest_request(dataset: VectorVerbs, arguments: Arguments, column: str, query: Any) -> NearestRequest:
+def nearest_request(
+    dataset: VectorVerbs, arguments: Arguments, column: str, query: Any, added: Sequence[str] = (DISTANCE,)
+) -> NearestRequest:
     """The arguments `OF_NEAREST` and `OF_DISTANCE` of a call, as `nearest` has them; `k` does not contain `offset`.
+
+    Args:
+        added: columns that the search adds to those of the table.
 
     Raises:
         NotFoundError: no such column.
         InvalidInputError: an argument is invalid.
     """
-    k = arguments.whole("num_results", "limit", "k")
     offset = arguments.whole("offset") or 0
     if offset < 0:
         raise InvalidInputError(f"the argument offset is {offset}; it must not be negative")
+    columns = arguments.columns("columns", dataset.stored_schema, (*added, ROW_ID))
+    check_distinct(columns)
     bounds = (arguments.number("lower_bound"), arguments.number("upper_bound"))
     return NearestRequest(
         column,
         query,
-        DEFAULT_K if k is None else k,
+        arguments.whole("num_results", "limit", "k"),
         arguments.text("distance_type"),
         arguments.text("filter"),
-        columns=arguments.columns("columns", dataset.stored_schema, (DISTANCE, ROW_ID)),
+        columns=columns,
         prefilter=arguments.flag("prefilter", True),
         distance_range=None if bounds == (None, None) else bounds,
         offset=offset,
