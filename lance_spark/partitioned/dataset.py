@@ -54,6 +54,7 @@ from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.changes import set_identity_counts
+from lance_spark.table.versions.known_properties import check_known
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write_verbs import RowsToWrite
@@ -172,6 +173,7 @@ class PartitionedDataset(
         Raises: `InvalidInputError` for a property that describes columns, partitions or files, and as
             `Dataset.update_config`.
         """
+        check_known(entries, self.properties)
         check_zone_columns(self.lance_schema, entries.get(AUTO_ZONEMAP))
         return self.of(set_properties(self, entries))
 

@@ -14,13 +14,14 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.extension import is_json_field
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.spark.blobs.columns import BINARY, BLOB_HANDLING, DESCRIPTIONS, blobs_viewed, parse_blob_handling
+from lance_spark.spark.blobs.columns import BINARY, DESCRIPTIONS, blobs_viewed, parse_blob_handling
 from lance_spark.spark.types import uuids as uuid_types
 from lance_spark.spark.types.collations import has_collation
 from lance_spark.spark.types.identities import spark_identities, with_nullable_identities
-from lance_spark.spark.types.json_columns import JSON_AS, STRING, VARIANT, parse_json_as, shown_json
+from lance_spark.spark.types.json_columns import STRING, VARIANT, parse_json_as, shown_json
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.spark.types.uuids import is_uuid_field, shown_uuid
+from lance_spark.table.versions.known_properties import BLOB_HANDLING, JSON_AS, UUID_AS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class ShownAs:
         return cls(
             blob_handling or parse_blob_handling(properties.get(BLOB_HANDLING, DESCRIPTIONS)),
             json_as or parse_json_as(properties.get(JSON_AS, VARIANT)),
-            uuid_as or uuid_types.parse_uuid_as(properties.get(uuid_types.UUID_AS, uuid_types.BINARY)),
+            uuid_as or uuid_types.parse_uuid_as(properties.get(UUID_AS, uuid_types.BINARY)),
         )
 
 
@@ -82,7 +83,7 @@ def check_text_options(
     Raises:
         InvalidInputError: the table was described without the options, so they have no effect.
     """
-    asked = (("json_as", json_as, JSON_AS, is_json_field), ("uuid_as", uuid_as, uuid_types.UUID_AS, is_uuid_field))
+    asked = (("json_as", json_as, JSON_AS, is_json_field), ("uuid_as", uuid_as, UUID_AS, is_uuid_field))
     known = {field.name: field.type for field in target}
     for name, value, name_of_property, is_meant in asked:
         if value is None:

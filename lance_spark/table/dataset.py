@@ -47,6 +47,7 @@ from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
 from lance_spark.table.versions.changes import restore, set_identity_counts, update_config, update_metadata
+from lance_spark.table.versions.known_properties import check_known
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.identity import IdentityColumns
 from lance_spark.table.writing.save import CommitOptions
@@ -200,13 +201,15 @@ class Dataset(
         """The version in which the table's config has these entries; None removes one.
 
         Raises:
-            InvalidInputError: an entry is no text, or `lance.auto_zonemap` names a column that can have no zone map.
+            InvalidInputError: an entry is no text; an entry under `lance.` is unknown and the table does not have it
+                yet, or has an invalid value; `lance.auto_zonemap` names a column that can have no zone map.
             NotFoundError: it names a column that the table does not have.
             IncompatibleConflictError: since this version another writer has changed one of the entries.
             CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
             CommitStateUnknownError: the store never said whether the version was committed.
             UnsupportedFeatureError: the table needs something that this release does not write.
         """
+        check_known(entries, self.config)
         check_zone_columns(self.manifest.schema, entries.get(AUTO_ZONEMAP))
         return Dataset(self.location, update_config(self.location, self.manifest, entries))
 

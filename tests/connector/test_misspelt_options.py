@@ -73,3 +73,35 @@ def test_alter_table(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('owner.team' = 'x', 'isolation-level' = 'snapshot')")
     told = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
     assert (told["owner.team"], told["isolation-level"]) == ("x", "snapshot")
+
+
+@pytest.mark.parametrize(
+    "property",
+    ["'lance.update.mode' = 'sideways'", "'lance.update_mode' 'rows'", "'id.lance.shrink' = 'true'"],
+)
+def test_unknown_properties_of_the_format(spark: SparkSession, table: str, property: str) -> None:
+    before = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
+    for statement in (
+        f"CREATE TABLE lance.never (id BIGINT, k STRING) TBLPROPERTIES ({property})",
+        f"CREATE TABLE lance.never PARTITIONED BY (k) TBLPROPERTIES ({property}) AS SELECT 1 AS id, 'a' AS k",
+        f"CREATE OR REPLACE TABLE lance.never TBLPROPERTIES ({property}) AS SELECT 1 AS id",
+        f"REPLACE TABLE {table} TBLPROPERTIES ({property}) AS SELECT 1 AS id, 'a' AS k",
+        f"ALTER TABLE {table} SET TBLPROPERTIES ('mine' = '1', {property})",
+    ):
+        with pytest.raises(PySparkException, match=r"unknown property .*; did you mean "):
+            spark.sql(statement)
+    with pytest.raises(PySparkException, match=r"unknown property .*; did you mean "):
+        spark.range(1).writeTo("lance.never").tableProperty("lance.update.mode", "rows").create()
+    assert not spark.catalog.tableExists("lance.never")
+    assert spark.sql(f"SHOW TBLPROPERTIES {table}").collect() == before
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ('lance.update.mode')")
+
+
+def test_statement_that_shows_a_table_makes_it_again(spark: SparkSession, table: str) -> None:
+    (row,) = spark.sql(f"SHOW CREATE TABLE {table}").collect()
+    again = row[0].replace("spelt", "again")
+    spark.sql("\n".join(line for line in again.splitlines() if not line.startswith("LOCATION")))
+    shown = [spark.sql(f"DESCRIBE EXTENDED {name}").collect() for name in (table, "lance.again")]
+    spark.sql("DROP TABLE lance.again PURGE")
+    same = [[row for row in rows if row.col_name not in ("Location", "Name")] for rows in shown]
+    assert same[0] == same[1]

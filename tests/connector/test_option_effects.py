@@ -19,6 +19,7 @@ from lance_spark.spark.options import catalog as catalog_options
 from lance_spark.spark.options import names as known
 from lance_spark.spark.options import options
 from lance_spark.spark.session import CATALOG_CLASS
+from lance_spark.table.versions.known_properties import KNOWN_PROPERTIES
 from tests.connector.option_checks import (
     catalog_settings,
     column_properties,
@@ -71,9 +72,11 @@ def test_the_registries_and_the_documentation_know_the_same() -> None:
     text = (Path(__file__).parents[2] / "docs" / "options.md").read_text().lower()
     for group in ("read", "write", "catalog", "property"):
         for name in KNOWN[group]:
-            assert name.startswith("lance.auto_cleanup.") or re.search(rf"[`.]{re.escape(name)}`", text), (group, name)
+            assert re.search(rf"[`.]{re.escape(name)}`", text), (group, name)
     for suffix in KNOWN["column"]:
         assert f".{suffix.rpartition('.')[2]}`" in text, suffix
+    listed = re.findall(r"^\| `(lance\.[a-z_.]+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(KNOWN_PROPERTIES)
     without = [line for line in text.splitlines() if "without effect" in line]
     for name in (*known.WITHOUT_EFFECT, *known.WITHOUT_EFFECT_IN_CONNECTOR):
         assert any(f"`{name}`" in line for line in without), name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lance_spark.errors import InvalidInputError
@@ -37,11 +39,38 @@ def test_near_misses_are_refused_with_the_nearest_name(name: str, known: str) ->
 
 @pytest.mark.parametrize(
     "name",
-    ["owner.team", "distributor", "branches", "comment", "team", "x", "version", "lance.mine", "level", "quality"],
+    ["owner.team", "distributor", "branches", "comment", "team", "x", "version", "lancer.mine", "level", "quality"],
 )
 def test_free_properties_are_kept(name: str) -> None:
     check_properties({name: "1"})
     check_set_properties({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("lance.update.mode", "lance."),
+        ("lance.mine", "lance."),
+        ("lance.auto_compacting", "lance.auto_compact"),
+        ("LANCE.json_as", "lance.json_as"),
+        ("lance.max_rows_per_file", "max_rows_per_file"),
+        ("lance.enable_stable_row_ids", "enable_stable_row_ids"),
+        ("lance.compaction.rows", "lance.compaction."),
+        ("id.lance.shrink", "id.lance."),
+    ],
+)
+def test_names_that_nobody_knows_are_refused_under_the_prefix_of_the_format(name: str, near: str) -> None:
+    for check in (check_properties, check_set_properties):
+        with pytest.raises(InvalidInputError, match=rf"unknown property {name}; did you mean {re.escape(near)}"):
+            check({name: "sideways"})
+
+
+def test_names_that_a_table_has_already_are_kept_whoever_knows_them() -> None:
+    present = {"lance.newer.feature": "1", "lance.auto_compat": "true"}
+    check_properties(dict.fromkeys(present, "2"), present)
+    check_set_properties(dict.fromkeys(present, "2"), present)
+    with pytest.raises(InvalidInputError, match=r"lance\.json_as takes variant or string"):
+        check_set_properties({"lance.json_as": "x"}, {"lance.json_as": "x"})
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from lance_spark.errors import StorageError
 from lance_spark.partitioned.maintenance import auto_compaction as partitioned_auto_compaction
 from lance_spark.table.maintenance import auto_compaction
+from lance_spark.table.versions.known_properties import KNOWN_PROPERTIES, KnownProperty
 from tests.table_verbs.kinds import Kind, Row, content
 
 ENABLED = {"lance.auto_compact": "true", "lance.auto_compact.min_fragments": "4"}
@@ -70,8 +71,10 @@ def test_update_and_delete_compact(kind: Kind, empty: Any) -> None:
 
 
 def test_invalid_property_is_logged_and_the_write_stays(
-    kind: Kind, empty: Any, caplog: pytest.LogCaptureFixture
+    kind: Kind, empty: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As another writer that does not look at the values.
+    monkeypatch.setitem(KNOWN_PROPERTIES, "lance.auto_compact", KnownProperty("any text", str))
     configured = empty.update_config({"lance.auto_compact": "yes"})
     with caplog.at_level(logging.WARNING):
         kind.append(configured, *rows(0))

@@ -66,6 +66,23 @@ def test_update_config(kind: Kind, dataset: Any) -> None:
     kind.check(made, ROWS)
 
 
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"lance.update.mode": "sideways"}, r"unknown property lance\.update\.mode; did you mean lance\."),
+        ({"lance.Auto_Compact": "true"}, r"did you mean lance\.auto_compact"),
+        ({"lance.compaction.batch_size": "many"}, r"property lance\.compaction\.batch_size takes a positive number"),
+        ({"lance.dropped_table_retention": "soon"}, "write it like 14days or 1h 30m, or forever"),
+        ({"lance.row_lineage.spill": "maybe"}, "takes true or false"),
+        ({"isolation-level": "none"}, "is 'serializable' or 'snapshot'"),
+    ],
+)
+def test_update_config_refuses_what_nobody_would_heed(dataset: Any, entries: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        dataset.update_config({"team": "blue", **entries})
+    assert user_config(dataset.newest()) == {}
+
+
 def test_update_config_after_other_writer(kind: Kind, dataset: Any) -> None:
     kind.append(dataset, (6, "c", 60))
     made = dataset.update_config({"team": "blue"})

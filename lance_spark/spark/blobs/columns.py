@@ -25,9 +25,7 @@ from lance_spark.table.reading.blobs.blob_columns import wants_source, with_blob
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, ScannedFragment, blob_bytes_per_row
-
-BLOB_HANDLING = "lance.blob_handling"
-"""The table property."""
+from lance_spark.table.versions.known_properties import BLOB_HANDLING
 
 DESCRIPTIONS, BINARY = "descriptions", "binary"
 

@@ -1,24 +1,20 @@
 """Names of table properties: recognizes known ones and misspellings of them.
 
-Any other property is user-defined and is kept. A misspelt one that is silently kept would have no effect.
+`known_properties` has those under `lance.`, `column_properties` those of columns. Any other property is user-defined
+and is kept. A misspelt one that is silently kept would have no effect.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.spark.blobs.columns import BLOB_HANDLING, parse_blob_handling
 from lance_spark.spark.options.hadoop_names import refuse_hadoop_names
 from lance_spark.spark.types.column_properties import SUFFIXES, split_name
-from lance_spark.spark.types.json_columns import JSON_AS, parse_json_as
-from lance_spark.spark.types.uuids import UUID_AS, parse_uuid_as
-from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, column_names
-from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
-from lance_spark.table.row_level.isolation import ISOLATION_LEVEL, IsolationLevel
+from lance_spark.table.row_level.isolation import ISOLATION_LEVEL
+from lance_spark.table.versions.known_properties import KNOWN_PROPERTIES, check_known, unknown_property
 
 TABLE_OPTIONS = frozenset(
     {
@@ -43,18 +39,20 @@ OF_ONE_WRITE = frozenset(
         *("txnappid", "txnversion", "txnignoreold"),
     }
 )
-_AUTO_CLEANUP = frozenset({INTERVAL, OLDER_THAN, RETAIN_VERSIONS})
-_AUTO_COMPACT = frozenset({AUTO_COMPACT, MIN_FRAGMENTS})
-_OTHERS = _AUTO_CLEANUP | _AUTO_COMPACT | {ISOLATION_LEVEL, AUTO_ZONEMAP, BLOB_HANDLING, JSON_AS, UUID_AS}
+_OTHERS = frozenset({*KNOWN_PROPERTIES, ISOLATION_LEVEL})
 _NEAR = 0.9
 """The minimum similarity of a misspelling; free names such as `distributor` are below."""
 
 
-def check_properties(properties: Mapping[str, str]) -> None:
+def check_properties(properties: Mapping[str, str], present: Container[str] = ()) -> None:
     """Checks that no property is a misspelling of a known one, and that known ones have valid values.
 
+    Args:
+        present: the names that the table has already; other writers may know more.
+
     Raises:
-        InvalidInputError: a property is misspelt, has an invalid value, or is an option of a single write or of Hadoop.
+        InvalidInputError: a property is misspelt, is unknown under `lance.` or for a column, has an invalid value, or
+            is an option of a single write or of Hadoop.
     """
     refuse_hadoop_names(properties)
     for name, value in properties.items():
@@ -62,36 +60,13 @@ def check_properties(properties: Mapping[str, str]) -> None:
         if folded in OF_ONE_WRITE:
             instead = f"set lance.{folded}" if f"lance.{folded}" in _OTHERS else "leave it out"
             raise InvalidInputError(f"property {name} is an option of one write, not of the table; {instead}")
-        if folded == ISOLATION_LEVEL:
-            IsolationLevel.of({ISOLATION_LEVEL: value})
-        if name == BLOB_HANDLING:
-            parse_blob_handling(value)
-        if name == JSON_AS:
-            parse_json_as(value)
-        if name == UUID_AS:
-            parse_uuid_as(value)
-        if name == AUTO_ZONEMAP and value.strip():
-            column_names(value)
-        if folded in _AUTO_CLEANUP | _AUTO_COMPACT:
-            _check_maintenance(name, value)
-        known = nearest_property(name)
-        if known is not None:
-            raise InvalidInputError(f"unknown property {name}; did you mean {known}?")
+        near = None if name in present else nearest_property(name)
+        if near is not None:
+            raise unknown_property(name, near)
+        check_known({name: value}, present)
 
 
-def _check_maintenance(name: str, value: str) -> None:
-    """Passes if writers understand the property.
-
-    Raises:
-        InvalidInputError: its value is invalid, or its name is in other case than the format has it.
-    """
-    if name != name.lower():
-        raise InvalidInputError(f"unknown property {name}; did you mean {name.lower()}?")
-    policy_after(1, {INTERVAL: "1", name: value})
-    AutoCompaction.of({name: value})
-
-
-def check_set_properties(properties: Mapping[str, str]) -> None:
+def check_set_properties(properties: Mapping[str, str], present: Container[str] = ()) -> None:
     """As `check_properties`, for an existing table.
 
     Raises:
@@ -107,29 +82,42 @@ def check_set_properties(properties: Mapping[str, str]) -> None:
                 f"property {name} has no effect, because a table is opened before its properties are read; set "
                 f"spark.sql.catalog.<name>.{name} of the catalog"
             )
-    check_properties(properties)
+    check_properties(properties, present)
 
 
 def nearest_property(name: str) -> str | None:
-    """The known property of which `name` is a misspelling; None if it is known itself, or resembles none.
+    """The known property of which `name` is a misspelling; None if it is known itself, or is the user's own.
 
     >>> nearest_property("isolation-levl"), nearest_property("name.lance.compresion")
     ('isolation-level', 'name.lance.compression')
-    >>> nearest_property("auto_compact")
-    'lance.auto_compact'
+    >>> nearest_property("auto_compact"), nearest_property("id.lance.shrink")
+    ('lance.auto_compact', 'id.lance.structural-encoding')
+    >>> nearest_property("lance.file_format_version"), nearest_property("max_row_per_fiel")
+    ('file_format_version', 'max_row_per_file')
     >>> nearest_property("isolation-level"), nearest_property("owner.team")
     (None, None)
     """
     folded = name.lower()
     plain = TABLE_OPTIONS | OF_ONE_WRITE | _OTHERS
-    if folded in plain or split_name(folded) is not None:
+    if name in _OTHERS or split_name(folded) is not None:
         return None
+    if folded in plain:
+        return folded if folded in KNOWN_PROPERTIES else None
     for suffix in SUFFIXES:
         column = _column(folded, suffix)
         if column is not None:
             return f"{column}.{suffix}"
-    with_prefix = f"lance.{folded}"
-    return with_prefix if with_prefix in plain else _nearest(folded, plain)
+    with_prefix, without = f"lance.{folded}", folded.removeprefix("lance.")
+    if without in TABLE_OPTIONS:
+        return without
+    near = with_prefix if with_prefix in plain else _nearest(folded, plain)
+    column, infix, rest = folded.partition(".lance.")
+    return f"{column}.{_most_like(f'lance.{rest}')}" if near is None and infix else near
+
+
+def _most_like(suffix: str) -> str:
+    """The property of columns whose name is most like `suffix`."""
+    return difflib.get_close_matches(suffix, SUFFIXES, n=1, cutoff=0.0)[0]
 
 
 def _column(folded: str, suffix: str) -> str | None:

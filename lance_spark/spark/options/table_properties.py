@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS
 from lance_spark.spark.options.names import STORAGE_PREFIX, WITHOUT_EFFECT, WRITE, known_option
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.options.property_names import OF_ONE_WRITE, check_properties
@@ -16,6 +17,9 @@ _OF_HIVE = ("hive.", "serialization.", "field.delim", "line.delim", "collection.
 _RESERVED_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "is_managed_location", "comment", "path", "collation", "table_type"}
 )
+_OF_PARTITIONED = {FILE_VERSION: "file_format_version", STABLE_ROW_IDS: "enable_stable_row_ids"}
+"""The names under which SHOW CREATE TABLE of a partitioned table has what was decided when it was made."""
+
 _BINARY = "UTF8_BINARY"
 
 
@@ -49,6 +53,9 @@ class TableProperties:
                 f"{properties['collation']}"
             )
         given = {name: value for name, value in properties.items() if name.lower() not in _RESERVED_PROPERTIES}
+        given = {_OF_PARTITIONED.get(name, name): value for name, value in given.items()} | {
+            name: value for name, value in given.items() if name in _OF_PARTITIONED.values()
+        }
         # Spark repeats the OPTIONS with a prefix.
         of_statement = {
             name[len(_OPTION_PREFIX) :].lower() for name in given if name.lower().startswith(_OPTION_PREFIX)

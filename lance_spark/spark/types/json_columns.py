@@ -20,9 +20,6 @@ from lance_spark.schema.field import Field
 from lance_spark.spark.option_values import word_value
 from lance_spark.spark.types.variants import is_exchanged_variant, is_variant_field
 
-JSON_AS = "lance.json_as"
-"""The table property."""
-
 VARIANT, STRING = "variant", "string"
 
 

@@ -18,9 +18,6 @@ from lance_spark.schema.extension import EXTENSION_METADATA, EXTENSION_NAME
 from lance_spark.schema.field import Field
 from lance_spark.spark.option_values import word_value
 
-UUID_AS = "lance.uuid_as"
-"""The table property."""
-
 BINARY, STRING = "binary", "string"
 
 STORED_UUID = pa.binary(16)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from pyspark.errors import AnalysisException
 
 from lance_spark.spark.options import property_names
+from lance_spark.table.versions.known_properties import KNOWN_PROPERTIES
 from tests.connector.option_checks.registry import (
     LARGE,
     LARGE_TYPES,
@@ -116,7 +119,9 @@ def _isolation_level(tables: Tables, name: str) -> None:
         tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'x')")
 
 
-@proves("property", *property_names._AUTO_CLEANUP)
+@proves(
+    "property", "lance.auto_cleanup.interval", "lance.auto_cleanup.older_than", "lance.auto_cleanup.retain_versions"
+)
 def _auto_cleanup(tables: Tables, name: str) -> None:
     keep = "'lance.auto_cleanup.retain_versions' = '2'"
     age = "'lance.auto_cleanup.older_than' = '0s'"
@@ -130,7 +135,7 @@ def _auto_cleanup(tables: Tables, name: str) -> None:
         tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'x')")
 
 
-@proves("property", *property_names._AUTO_COMPACT)
+@proves("property", "lance.auto_compact", "lance.auto_compact.min_fragments")
 def _compaction_after_writes(tables: Tables, name: str) -> None:
     """Writes by SQL, by `save` to the path, and by `UPDATE` all compact; an invalid value is refused."""
     tables.create("'lance.auto_compact' = 'true'", "'lance.auto_compact.min_fragments' = '3'")
@@ -149,3 +154,60 @@ def _compaction_after_writes(tables: Tables, name: str) -> None:
     assert tables.spark.table(tables.new).count() == 5
     with pytest.raises(AnalysisException, match="'x'"):
         tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'x')")
+
+
+@proves("property", "lance.dropped_table_retention")
+def _retention_of_a_dropped_table(tables: Tables, name: str) -> None:
+    tables.create(f"'{name}' = '36 hours'")
+    tables.spark.sql(f"DROP TABLE {tables.new}")
+    catalog = tables.new.partition(".")[0]
+    (row,) = tables.spark.sql(f"CALL {catalog}.system.dropped_tables()").collect()
+    assert row.kept_until - row.dropped_at == timedelta(hours=36)
+
+
+_COMPACTION = {
+    "lance.compaction.target_rows_per_fragment": ("1", 3),
+    "lance.compaction.max_bytes_per_file": ("1", 3),
+    "lance.compaction.materialize_deletions": ("false", 1),
+    "lance.compaction.materialize_deletions_threshold": ("0.9", 1),
+    "lance.compaction.batch_size": ("1", 1),
+    "lance.compaction.defer_index_remap": ("true", 1),
+}
+"""A value of each property, and the fragments that three appends of a row become by OPTIMIZE with it."""
+
+
+@proves("property", *_COMPACTION)
+def _compaction_of_a_table(tables: Tables, name: str) -> None:
+    """What the others do shows in tests/table/maintenance: they choose how files are written."""
+    value, fragments = _COMPACTION[name]
+    tables.create(f"'{name}' = '{value}'")
+    for _ in range(3):
+        tables.spark.sql(f"INSERT INTO {tables.new} {ONE}")
+    tables.spark.sql(f"OPTIMIZE {tables.new}")
+    assert sum(len(part.get_fragments()) for part in datasets(location(tables.spark, tables.new))) == fragments
+    with pytest.raises(AnalysisException, match="'x'"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'x')")
+
+
+@proves("property", "lance.streaming.retention")
+def _retention_of_marks(tables: Tables, name: str) -> None:
+    """What it does is in tests/connector/test_streaming_sink.py."""
+    tables.create(f"'{name}' = '3'")
+    with pytest.raises(AnalysisException, match="'x'"):
+        tables.spark.sql(f"ALTER TABLE {tables.new} SET TBLPROPERTIES ('{name}' = 'x')")
+
+
+_FOR_OTHERS = [name for name, known in KNOWN_PROPERTIES.items() if not known.is_honoured]
+
+
+@proves("property", *_FOR_OTHERS)
+def _property_for_other_libraries(tables: Tables, name: str) -> None:
+    """Kept for the libraries that act by it."""
+    value = {"lance.compaction.index_remap_mode": "merged", "lance.compaction.compaction_mode": "re-encode"}.get(name)
+    value = value or ("false" if KNOWN_PROPERTIES[name].values == "true or false" else "7")
+    tables.create(f"'{name}' = '{value}'")
+    properties = {row.key: row.value for row in tables.spark.sql(f"SHOW TBLPROPERTIES {tables.new}").collect()}
+    assert properties[name] == value
+    if not tables.by:
+        (part,) = datasets(location(tables.spark, tables.new))
+        assert part.config()[name] == value

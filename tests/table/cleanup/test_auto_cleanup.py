@@ -22,6 +22,7 @@ from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.operations import OperationKind
+from lance_spark.table.versions.changes import update_config
 
 ROWS = pa.table({"a": [1, 2, 3]})
 
@@ -120,6 +121,7 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
     """A location without `after_commit` would never clean up; those listed here are only read from."""
     only_read = {
         "namespace/directory_places.py",
+        "namespace/dropped_tables.py",
         "namespace/table_files.py",
         "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
         "partitioned/maintenance/vacuum.py",
@@ -146,7 +148,8 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
 def test_nonsense_is_logged(tmp_path: Path, config: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(ROWS, uri)
-    lance_spark.open(uri).update_config(config)
+    location = TableLocation(uri)
+    update_config(location, location.newest(), config)  # As another writer that does not look at the values.
     with caplog.at_level(logging.WARNING):
         assert lance_spark.write(ROWS, uri, mode="append").version == 3
     assert "cleaning up after it failed" in caplog.text

@@ -162,3 +162,14 @@ def test_what_old_releases_write_is_read() -> None:
     assert not operation.changes_schema
     message = transaction_pb2.Transaction.UpdateConfig(schema_metadata={"a": "1"})
     assert UpdateConfig.from_proto(message).changes_schema
+
+
+def test_update_config_keeps_what_other_writers_have_set(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": [1]}), uri)
+    theirs = {"lance.newer.feature": "1", "lance.auto_cleanup.delete_rate_limit": "5", "lance.blob.managed": "false"}
+    lance.dataset(uri).update_config(theirs)
+    made = lance_spark.write(pa.table({"a": [2]}), uri, mode="append").update_config({"lance.newer.feature": "2"})
+    made = made.update_config({"lance.blob.managed": None, "lance.never": None})
+    assert lance.dataset(uri).config() == {"lance.newer.feature": "2", "lance.auto_cleanup.delete_rate_limit": "5"}
+    assert made.update_config({"lance.newer.feature": None}).config.keys() == {"lance.auto_cleanup.delete_rate_limit"}

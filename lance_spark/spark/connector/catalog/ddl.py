@@ -140,10 +140,10 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     elif len({change.kind in _PROPERTIES for change in request.changes}) > 1:
         raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
     elif whole is not None:
-        _check_known(request.changes, whole.lance_schema)
+        _check_known(request.changes, whole.lance_schema, whole.properties)
         change_partitioned(whole, request.changes)
     elif base is not None:
-        _check_known(request.changes, base.schema)
+        _check_known(request.changes, base.schema, base.config)
         of_properties = any(change.kind in _PROPERTIES for change in request.changes)
         change = change_properties if of_properties else change_columns
         change(place.location(), base, request.changes)
@@ -234,8 +234,8 @@ def _existing_value(change: Change, field: pa.Field) -> Literal | None:
     return None if value is None or value.value is None else value
 
 
-def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
-    """Rejects changes that are unsupported or invalid.
+def _check_known(changes: Sequence[Change], schema: LanceSchema, present: Mapping[str, str]) -> None:
+    """Rejects changes that are unsupported or invalid, of a table that has the properties `present`.
 
     Raises:
         InvalidInputError: a property has an invalid value.
@@ -251,7 +251,7 @@ def _check_known(changes: Sequence[Change], schema: LanceSchema) -> None:
                 feature="SET LOCATION",
             )
     properties = {change.name: change.value or "" for change in changes if change.kind == _SET}
-    check_set_properties(properties)
+    check_set_properties(properties, present)
     check_zone_columns(schema, properties.get(AUTO_ZONEMAP))
     dropped = {change.path for change in changes if change.kind == "drop"}
     if dropped >= {(name,) for name in schema.names()} and any(change.kind == "add" for change in changes):
