@@ -51,9 +51,12 @@ QUERIES = [
 ]
 
 
+FIELD = PartitionBy("p", ("p",), Identity())
+
+
 def partitioned(rows: pa.Table) -> Any:
     root = f"memory://written-{uuid.uuid4().hex}"
-    return create_partitioned_dataset(root, rows.schema, [PartitionBy("p", ("p",), Identity())]).append(rows)
+    return create_partitioned_dataset(root, rows.schema, [FIELD]).append(rows)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +151,13 @@ def test_a_search_filters_first_unless_it_is_asked_not_to(ranked: list[Any]) -> 
         assert table.search("fox", ["id"], 3, filter="id % 2 = 1", prefilter=False)["id"].to_pylist() == [1]
         with pytest.raises(InvalidInputError, match="prefilter belongs to"):
             table.to_table(prefilter=False)
+
+
+def test_a_partitioned_table_without_partitions_has_no_best_rows() -> None:
+    table = partitioned(RANKED).delete("true")
+    for empty in (table, create_partitioned_dataset(f"memory://{uuid.uuid4().hex}", RANKED.schema, [FIELD])):
+        found = empty.to_table(["id"], full_text_query="fox", filter="id > 3", limit=2)
+        assert (found.num_rows, found.column_names) == (0, ["id", "_score"])
 
 
 def test_the_best_items_of_lists_are_filtered_by_their_rows() -> None:

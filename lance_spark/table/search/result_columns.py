@@ -46,11 +46,11 @@ def read_columns(
     return [name for name in columns if name not in others]
 
 
-def arranged(found: pa.Table, paths: NamedPaths | None, added: Iterable[str], last: Iterable[str]) -> pa.Table:
+def arranged(rows: pa.Table, paths: NamedPaths | None, added: Iterable[str], last: Iterable[str]) -> pa.Table:
     """The result of a search with its columns in their order.
 
     Args:
-        found: the columns that were read, behind them those that the search adds.
+        rows: the columns that were read, behind them those that the search adds.
         paths: the columns that the caller names; None for all.
         added: columns that the search adds: they are where they are named, else behind the named ones.
         last: columns that are at the end, named or not.
@@ -58,7 +58,7 @@ def arranged(found: pa.Table, paths: NamedPaths | None, added: Iterable[str], la
     Raises:
         InvalidInputError: the result has no column of those that searches add.
     """
-    names, added, last = found.column_names, tuple(added), tuple(last)
+    names, added, last = rows.column_names, tuple(added), tuple(last)
     if paths is None:
         paths = {name: (name,) for name in names}
     for name in added:
@@ -70,7 +70,7 @@ def arranged(found: pa.Table, paths: NamedPaths | None, added: Iterable[str], la
     order = {name: path for name, path in paths.items() if name not in last}
     order |= {name: (name,) for name in names if name in added and name not in order}
     order |= {name: (name,) for name in last}
-    return picked_table(found, order)
+    return picked_table(rows, order)
 
 
 def place_of(name: str, columns: Sequence[str], result: Sequence[str]) -> int:

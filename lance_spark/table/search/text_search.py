@@ -228,21 +228,23 @@ def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[Ro
     def ask() -> list[RowScores]:
         return [search(query, columns.of(number), _wanted(request, part)) for number, part in enumerate(parts)]
 
-    found = without_damage(of_parts, ask)
-    return [part.filtered(rows) for part, rows in zip(parts, found, strict=True)] if request.prefilter else found
+    matched = without_damage(of_parts, ask)
+    return [part.filtered(rows) for part, rows in zip(parts, matched, strict=True)] if request.prefilter else matched
 
 
 def _filtered_best(
-    request: SearchRequest, parts: Sequence[SearchedPart], found: Sequence[RowScores]
+    request: SearchRequest, parts: Sequence[SearchedPart], matched: Sequence[RowScores]
 ) -> list[RowScores]:
-    """Of the best of all rows that were found those that the filter keeps."""
-    scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in found)])
+    """Of the best of all rows that match those that the filter keeps."""
+    if not parts:
+        return []
+    scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in matched)])
     most = None if request.limit is None else request.limit + (request.offset or 0)
     is_best = np.zeros(len(scores), np.bool_)
     is_best[best_places(scores, most, None)] = True
-    ends = np.cumsum([len(rows.scores) for rows in found], dtype=np.int64)
+    ends = np.cumsum([len(rows.scores) for rows in matched], dtype=np.int64)
     of_parts = np.split(is_best, ends[:-1])
-    return [part.filtered(rows.keep(best)) for part, rows, best in zip(parts, found, of_parts, strict=True)]
+    return [part.filtered(rows.keep(best)) for part, rows, best in zip(parts, matched, of_parts, strict=True)]
 
 
 def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[list[TextColumns], TextQuery]:

@@ -154,11 +154,11 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
         Args:
             column: the column of vectors.
             query_vector: the values of one vector.
-            query: words, or a text query.
+            query: words, in double quotes a phrase, or a text query.
             k: rows of the result at most.
             metric: as in `nearest`.
             filter: a condition as after WHERE; only rows for which it is true are searched.
-            columns: of the table in the result; None for all.
+            columns: of the result, as in `search`; None for all.
             search_columns: where words are searched; None: all columns with a text index, or all columns of text.
             candidates: rows that each side finds; at least, and without it, `k` and `offset` together.
             fusion: ``rrf``: each side adds 1 / (rank + `rrf_k`), ranks counted from 0. ``linear``: distances and scores
@@ -166,7 +166,7 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             rrf_k: see `fusion`.
             vector_weight: of the vector side in a linear fusion, 0 to 1; the text side has the rest.
             offset: leaves out this many of the most relevant rows; `k` rows are returned nevertheless.
-            with_row_id: adds ``_rowid``.
+            with_row_id: adds ``_rowid`` at the end.
             use_index: False reads all rows, for both sides.
             options: `nprobes`, `minimum_nprobes`, `maximum_nprobes`, `refine_factor`, `ef`, `fast_search` and
                 `distance_range` of the vector side, as in `nearest`.
