@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.file.plan import merged_ranges
 from lance_spark.file_version import FileVersion
+from lance_spark.layouts.arrow_errors import DECODING_ERRORS, raise_corrupt
 from lance_spark.layouts.base import (
     Answer,
     FieldsReader,
@@ -296,7 +297,7 @@ def read_tail(store: ObjectStore, path: str, size: int | None, whole: pa.Buffer 
 
 
 class FileErrors:
-    """A context that adds a file's path to errors."""
+    """A context that adds a file's path to errors, and makes a `CorruptFileError` of those that pyarrow raises."""
 
     # A generator as context takes three times as long, which is much of a small read.
     def __init__(self, store: ObjectStore, path: str) -> None:
@@ -309,3 +310,5 @@ class FileErrors:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CorruptFileError):
             error.at(path=self._path, root=self._store.uri)
+        elif isinstance(error, DECODING_ERRORS):
+            raise_corrupt(error, path=self._path, root=self._store.uri)

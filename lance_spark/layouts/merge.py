@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
+from lance_spark.layouts.arrow_errors import DECODING_ERRORS, raise_corrupt
 from lance_spark.layouts.arrow_values import null_rows
 from lance_spark.schema import logical_type as lt
 from lance_spark.schema.arrow import to_arrow_type
@@ -63,11 +64,14 @@ def merge_paths(field: Field, arrays: Sequence[pa.Array], num_rows: int) -> pa.A
         return null_rows(num_rows, data_type)
     if len(arrays) == 1 and arrays[0].type.equals(data_type, check_metadata=True):
         return arrays[0]
-    if is_leaf(field):
-        return _leaf(field, arrays, data_type)
-    if field.logical_type == "struct":
-        return _struct(field, arrays, data_type)
-    return _list_merger(field)(field, arrays, data_type)
+    try:
+        if is_leaf(field):
+            return _leaf(field, arrays, data_type)
+        if field.logical_type == "struct":
+            return _struct(field, arrays, data_type)
+        return _list_merger(field)(field, arrays, data_type)
+    except DECODING_ERRORS as error:
+        raise_corrupt(error, field=field.name)
 
 
 def _chunk_ends(column: pa.ChunkedArray) -> list[int]:
@@ -98,8 +102,16 @@ class _Cursor:
 def _leaf(field: Field, arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
     if len(arrays) > 1:
         raise CorruptFileError(f"field {field.name!r} is stored twice")
+    if pa.types.is_struct(data_type) and _names(arrays[0].type) != _names(data_type):
+        # A cast would make nulls of members that it does not find.
+        raise CorruptFileError(f"field {field.name!r} is stored as {arrays[0].type}, not as {data_type}")
     # Equal except for the metadata of children (packed structs).
     return arrays[0].cast(data_type)
+
+
+def _names(data_type: pa.DataType) -> list[str]:
+    """The names of the members of a struct; none of another type."""
+    return [member.name for member in data_type] if pa.types.is_struct(data_type) else []
 
 
 def _mask(array: pa.Array) -> pa.BooleanArray | None:

@@ -20,6 +20,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.touched_pages import touched_pages
+from lance_spark.layouts.arrow_errors import DECODING_ERRORS, raise_corrupt
 from lance_spark.layouts.base import (
     Answer,
     BufferSlices,
@@ -355,10 +356,9 @@ def _read_group(group: list[_Run], is_column: bool) -> _ArrayLists:
         array = yield from _located(reads, [(page, run.start) for run in group for page in run.encoded()])
         if len(array) != wanted:
             raise CorruptFileError(f"{len(array)} rows where the page has {wanted}")
-    except CorruptFileError as error:
+    except DECODING_ERRORS as error:
         if len(pages) == 1:
-            error.at(column=group[0].leaf.column.index, page=group[0].numbers[0])
-            raise
+            raise_corrupt(error, column=group[0].leaf.column.index, page=group[0].numbers[0])
     else:
         return _cut(array, group, is_column)
     # One by one, so that the error names its page; or the pages are valid and only too large to be read together.

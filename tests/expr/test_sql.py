@@ -204,6 +204,8 @@ def test_timestamp_without_zone_is_in_the_sessions_zone() -> None:
         ("a not 5", "unexpected '"),
         ("a collate utf8_lcase = 'x'", "operator COLLATE is not supported"),
         ("a = '\\ud800'", "is no character"),
+        ("a rlike 'x' escape '!'", "only LIKE and ILIKE have an ESCAPE"),
+        ("a not rlike 'x' escape '!'", "only LIKE and ILIKE have an ESCAPE"),
     ],
 )
 def test_refused(sql: str, message: str) -> None:

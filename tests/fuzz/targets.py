@@ -262,8 +262,28 @@ def _rows() -> pa.RecordBatch:
     return table().combine_chunks().to_batches()[0]
 
 
+_WORDS = """
+AND OR NOT IN IS NULL LIKE ILIKE RLIKE ESCAPE BETWEEN CASE WHEN THEN ELSE END CAST AS TRUE INTERVAL DAY DATE ANY ALL
+( ) [ ] { } , . : :: ; + - * / % & | ^ ~ = <> < >= <=> || ? @ => '!' '%' 1 -1 1e9 X'00' `q`
+"""
+
+
+def _spliced(text: str, rng: random.Random) -> str:
+    """`text` with some words of other filters, or of the language, in it."""
+    words = text.split(" ")
+    for _ in range(rng.randint(1, 3)):
+        other = rng.choice(filters()).split(" ")
+        start = rng.randrange(len(other))
+        piece = rng.choice(([rng.choice(_WORDS.split())], other[start : start + rng.randint(1, 5)]))
+        at = rng.randrange(len(words) + 1)
+        words[at : at + rng.randint(0, 1)] = piece
+    return " ".join(words)
+
+
 def _make_filter(rng: random.Random) -> bytes:
     text = rng.choice(filters())
+    if rng.random() < 0.5:
+        return _spliced(text, rng).encode(errors="surrogateescape")
     for _ in range(rng.randint(1, 3)):
         numbers = [at for at, character in enumerate(text) if character.isdigit()]
         number = rng.choice((*map(str, NUMBERS), "1e999999", "1e-400", "1e99999BD", "9" * 90, "0x", "''", "NULL"))

@@ -138,3 +138,22 @@ def test_types_keep_the_metadata_of_their_fields() -> None:
     merged = merge_paths(field, [pa.array([{"a": 1}]), pa.array([{"b": 2}])], 1)
     assert merged.type.equals(to_arrow_type(field), check_metadata=True)
     assert merged.type.field("a").metadata == {b"k": b"v"}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_members_of_other_names_are_damage(nested: bool) -> None:
+    """As in a file whose description of a blob was damaged. A cast of pyarrow makes nulls, or raises a TypeError."""
+    dtype = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
+    field = field_of(pa.struct([pa.field("s", dtype, metadata={"packed": "true"})]))
+    damaged = pa.array([{"postion": 1, "size": 2}], pa.struct([("postion", pa.uint64()), ("size", pa.uint64())]))
+    stored = pa.StructArray.from_arrays([damaged], ["s"])
+    with pytest.raises(CorruptFileError, match=r"field 's' is stored as struct<postion.*, not as struct<position"):
+        merge_paths(field if nested else field.children[0], [stored if nested else damaged], 1)
+
+
+def test_errors_of_pyarrow_name_the_field() -> None:
+    values = pa.array(["no number"])
+    with pytest.raises(
+        CorruptFileError, match=r"values of field 'x' are not of the type that the schema says: .*number"
+    ):
+        merge_paths(field_of(pa.int64()), [values], 1)

@@ -202,6 +202,8 @@ def _in(reader: Reader, node: exp.In) -> Expr:
 
 
 def _escape(reader: Reader, node: exp.Escape) -> Expr:
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise reader.refused(node, "only LIKE and ILIKE have an ESCAPE")
     return reader.expr(node.this, _PREDICATE, escape=reader.string(node.expression, "the escape of LIKE"))
 
 

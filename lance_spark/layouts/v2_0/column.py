@@ -17,6 +17,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.touched_pages import cut_at_pages
+from lance_spark.layouts.arrow_errors import DECODING_ERRORS, raise_corrupt
 from lance_spark.layouts.base import EncodedColumn, RowRanges, side_by_side
 from lance_spark.layouts.checked_values import checked
 from lance_spark.layouts.v2_0.base import (
@@ -173,7 +174,7 @@ class Column:
         if len(run) > 1:
             try:
                 return [(yield from self._read_together(run, ranges, arrow_type))]
-            except (CorruptFileError, InvalidInputError):
+            except (*DECODING_ERRORS, InvalidInputError):
                 # One by one, so that the error names its page; or they are only too large to be read together.
                 pass
         arrays = yield from side_by_side([self._read_part(part, arrow_type) for part in run])
@@ -193,14 +194,12 @@ class Column:
         try:
             reads = self.encoding(part.number).read(self.buffers(part.number), part.selection, arrow_type)
             return checked((yield from reads))
-        except CorruptFileError as error:
-            error.at(column=self.encoded.index, page=part.number)
-            raise
+        except DECODING_ERRORS as error:
+            raise_corrupt(error, column=self.encoded.index, page=part.number)
 
     def located(self, reads: FileReads[ResultT], page: int) -> FileReads[ResultT]:
         """`reads`, with `page` of this column added to errors."""
         try:
             return (yield from reads)
-        except CorruptFileError as error:
-            error.at(column=self.encoded.index, page=page)
-            raise
+        except DECODING_ERRORS as error:
+            raise_corrupt(error, column=self.encoded.index, page=page)

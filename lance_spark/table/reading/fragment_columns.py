@@ -127,7 +127,10 @@ class FragmentColumns:
                 ]
             for field, column in zip(part.fields, columns, strict=True):
                 pieces[field.id].append(column)
-        merged = [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
+        try:
+            merged = [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
+        except CorruptFileError as error:
+            raise error.at(path=self._parts[0].reader.path) from None
         return [
             column if field is wanted else narrowed(column, to_arrow_type(wanted))
             for column, field, wanted in zip(merged, self._fields, self._wanted, strict=True)
