@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema import logical_type as lt
-from lance_spark.schema.extension import EXTENSION_NAME, LANCE_JSON, storage, text_metadata
+from lance_spark.schema.extension import EXTENSION_METADATA, EXTENSION_NAME, LANCE_JSON, storage, text_metadata
 from lance_spark.schema.field import (
     MAX_DEPTH,
     RESERVED_NAMES,
@@ -33,6 +33,8 @@ PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 _CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
 
 _PLAIN, _VAR_BINARY, _DICTIONARY = 1, 2, 3  # lance.file.Encoding
+
+_BFLOAT16 = "lance.bfloat16"
 
 _SIMPLE: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -59,9 +61,9 @@ _SIMPLE: dict[str, pa.DataType] = {
     "time32:ms": pa.time32("ms"),
     "time64:us": pa.time64("us"),
     "time64:ns": pa.time64("ns"),
-    "lance.bfloat16": pa.binary(2),
+    _BFLOAT16: pa.binary(2),
 }
-_SIMPLE_NAMES = {dtype: name for name, dtype in _SIMPLE.items() if name not in {"json", "lance.bfloat16"}}
+_SIMPLE_NAMES = {dtype: name for name, dtype in _SIMPLE.items() if name not in {"json", _BFLOAT16}}
 
 
 def to_arrow_schema(schema: LanceSchema) -> pa.Schema:
@@ -164,7 +166,8 @@ def _fixed_size_binary(parameters: tuple[str, ...], field: Field) -> pa.DataType
 
 def _fixed_size_list(parameters: tuple[str, ...], field: Field) -> pa.DataType:
     item, dimension = parameters
-    return pa.list_(pa.field("item", _inner(item, field)), _number(dimension, field))
+    metadata = {EXTENSION_NAME: _BFLOAT16, EXTENSION_METADATA: ""} if item == _BFLOAT16 else None
+    return pa.list_(pa.field("item", _inner(item, field), metadata=metadata), _number(dimension, field))
 
 
 def _dictionary(parameters: tuple[str, ...], field: Field) -> pa.DataType:
@@ -359,8 +362,11 @@ def _fixed_size_list_item(dtype: pa.DataType, path: str) -> str:
         raise InvalidInputError(f"{path} is a list of fixed size 0, which Lance cannot hold; use a list instead")
     if not is_fixed_size_list_type(dtype):
         raise InvalidInputError(f"{path} is a fixed-size list of {item}, which Lance cannot hold; use a list instead")
-    if isinstance(item, pa.BaseExtensionType) and item.extension_name == "lance.bfloat16":
-        return "lance.bfloat16"
+    names = {(dtype.value_field.metadata or {}).get(EXTENSION_NAME.encode(), b"").decode()}
+    if isinstance(item, pa.BaseExtensionType):
+        names.add(item.extension_name)
+    if _BFLOAT16 in names:
+        return _BFLOAT16
     return _logical(item, path)
 
 

@@ -10,6 +10,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.arrow import bfloat16_array
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
@@ -167,3 +168,28 @@ def test_types_that_the_user_registers_are_given(tmp_path: Path) -> None:
         assert lance_spark.open(str(tmp_path / "t")).to_table()["d"].type == Degrees()
     finally:
         pa.unregister_extension_type("test.degrees")
+
+
+def bfloat16_lists(count: int) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(bfloat16_array([float(number) for number in range(count * 2)]), 2)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_lists_and_tensors_of_bfloat16_keep_their_type(tmp_path: Path, version: str) -> None:
+    lists = bfloat16_lists(4)
+    dtype = pa.fixed_shape_tensor(lists.type.value_type, [2])
+    columns = {
+        "id": range(4),
+        "x": lists,
+        "s": pa.StructArray.from_arrays([lists], ["f"]),
+        "t": pa.ExtensionArray.from_storage(dtype, lists),
+    }
+    rows, ours, theirs = pa.table(columns), str(tmp_path / "ours"), str(tmp_path / "theirs")
+    lance.write_dataset(rows, theirs, data_storage_version=version)
+    lance_spark.write(rows, ours, file_format_version=version)
+    assert lance_spark.open(theirs).to_table() == rows
+    assert lance.dataset(ours).to_table() == lance_spark.open(ours).to_table() == rows
+    assert lance_spark.open(ours).schema == lance.dataset(ours).schema
+    made = lance_spark.open(ours).append(lance_spark.open(ours).to_table()).delete("id = 2").compact()
+    assert made.take([0, 5]) == rows.take([0, 3])
+    assert lance.dataset(ours).to_table() == made.to_table()
