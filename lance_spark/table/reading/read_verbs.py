@@ -14,7 +14,15 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.blobs.binary_scan import binary_schema, wants_bytes, with_bytes, with_sources
+from lance_spark.table.reading.blobs.binary_scan import (
+    binary_schema,
+    places_schema,
+    wants_bytes,
+    wants_places,
+    with_bytes,
+    with_places,
+    with_sources,
+)
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
@@ -110,7 +118,8 @@ class ReadVerbs(ABC):
             with_row_address: adds ``_rowaddr``, likewise.
             use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
             blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
-                "blobs_descriptions", or None, for where they are.
+                "blobs_descriptions" for where they are. None is this too, but for tables of 2.0 and 2.1, of which it
+                gives the bytes; descriptions of these are the position and the size in the data file.
             allow_external_blobs: whether blobs that are references to objects outside of the table are read.
             order_by: columns of the table to order the rows by, before the limit: names, for ascending order with nulls
                 last; ``(name, "descending")``; or objects with `column_name`, `ascending` and `nulls_first`. NaN is
@@ -127,10 +136,13 @@ class ReadVerbs(ABC):
             return shown_batches(self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)[1])
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         _, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
-        if wants_bytes(blob_handling):
+        as_places = wants_places(blob_handling, self.file_version)
+        if as_places or wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
         batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
-        if wants_bytes(blob_handling):
+        if as_places:
+            batches = with_places(batches)
+        elif wants_bytes(blob_handling):
             batches = with_bytes(batches, blob_reader(parts, allow_external=allow_external_blobs))
         return shown_batches(batches)
 
@@ -155,8 +167,8 @@ class ReadVerbs(ABC):
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         shape = ReadShape.of(columns, order_by, self.stored_schema, **options)
         plan, parts = self._planned(shape.read, filter, batch_rows=batch_size, **options)
-        reads_bytes = wants_bytes(blobs[0])
-        if reads_bytes:
+        reads_bytes, as_places = wants_bytes(blobs[0]), wants_places(blobs[0], self.file_version)
+        if reads_bytes or as_places:
             plan = with_sources(plan, self._schema_with_sources)
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
         schema = plan.arrow_schema
@@ -168,6 +180,8 @@ class ReadVerbs(ABC):
         if reads_bytes:
             schema = binary_schema(schema)
             batches = with_bytes(batches, blob_reader(parts, allow_external=blobs[1]))
+        elif as_places:
+            schema, batches = places_schema(schema), with_places(batches)
         return shape.shaped_schema(schema), shape.all_shaped(batches)
 
     def to_table(
@@ -195,18 +209,22 @@ class ReadVerbs(ABC):
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
+        as_places = wants_places(blob_handling, self.file_version)
         if batch_size is None:
             parts = [(scan.all_in_memory, manifest) for scan, manifest in parts]
-            if len(parts) == 1 and limit is None and not offset and not wants_bytes(blob_handling):
+            as_stored = not (wants_bytes(blob_handling) or as_places)
+            if len(parts) == 1 and limit is None and not offset and as_stored:
                 rows = parts[0][0].all_rows_at_once(parts[0][1].fragments)
                 if rows is not None:
                     return _shown(plan, rows)
-        if wants_bytes(blob_handling):
+        if as_places or wants_bytes(blob_handling):
             parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
             batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
+            schema = with_sources(plan, self._schema_with_sources).arrow_schema
+            if as_places:
+                return shown_table(pa.Table.from_batches(with_places(batches), schema=places_schema(schema)))
             reader = blob_reader(parts, allow_external=allow_external_blobs)
-            schema = binary_schema(with_sources(plan, self._schema_with_sources).arrow_schema)
-            return shown_table(pa.Table.from_batches(with_bytes(batches, reader), schema=schema))
+            return shown_table(pa.Table.from_batches(with_bytes(batches, reader), schema=binary_schema(schema)))
         batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.

@@ -160,3 +160,22 @@ def test_what_old_files_do_not_hold(tmp_path: Path, version: str) -> None:
     with pytest.raises(InvalidInputError, match="not nullable"):
         lance_spark.write(pa.table({"img": pa.array([None], pa.binary())}), str(tmp_path / "r"), mode="append")
     assert content(uri) == {0: b"a"}
+
+
+@VERSIONS
+def test_descriptions_are_the_places_in_the_file(tmp_path: Path, version: str) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(rows([*VALUES, None]), uri, data_storage_version=version, max_rows_per_file=4)
+    expected = lance.dataset(uri).to_table()["img"].to_pylist()
+    if version == "2.0":
+        # The reference gives the number that stands for NULL in the file.
+        expected = [None if place == {"position": 1, "size": 0} else place for place in expected]
+    dataset = lance_spark.open(uri)
+    found = dataset.to_table(blob_handling="blobs_descriptions")
+    assert found["img"].to_pylist() == expected
+    assert found.schema.field("img").equals(lance.dataset(uri).to_table().schema.field("img"), check_metadata=True)
+    assert pa.Table.from_batches(list(dataset.scan(blob_handling="blobs_descriptions"))) == found
+    some = dataset.to_table({"i": "id + 1", "img": "img"}, order_by=["id"], blob_handling="blobs_descriptions")
+    assert some["img"] == found["img"]
+    few = dataset.to_table(["img"], "id > 3", limit=2, blob_handling="blobs_descriptions")
+    assert few["img"].to_pylist() == expected[4:6]

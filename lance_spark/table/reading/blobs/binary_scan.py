@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import BLOB_KEY, SOURCE, BlobKind
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
@@ -24,6 +25,8 @@ BLOB_HANDLING = (DESCRIPTIONS, BINARY)
 BATCH_BYTES = 64 << 20
 """Bytes of values in a batch, unless a single row has more."""
 
+_PLACE = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
+
 _projections: Remembered[LanceSchema] = Remembered()
 
 
@@ -36,6 +39,13 @@ def wants_bytes(blob_handling: str | None) -> bool:
     if blob_handling is not None and blob_handling not in BLOB_HANDLING:
         raise InvalidInputError(f"unknown blob_handling {blob_handling!r}; one of {', '.join(BLOB_HANDLING)}")
     return blob_handling == BINARY
+
+
+def wants_places(blob_handling: str | None, file_version: FileVersion | None) -> bool:
+    """Whether a scan of a table whose files are of 2.0 or 2.1 returns the positions and sizes of blobs: it is asked for
+    descriptions by name. Raises as `wants_bytes`."""
+    wants_bytes(blob_handling)
+    return blob_handling == DESCRIPTIONS and file_version in (FileVersion.V2_0, FileVersion.V2_1)
 
 
 def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
@@ -52,6 +62,19 @@ def binary_schema(schema: pa.Schema, only: Collection[str] | None = None) -> pa.
     """The schema of batches whose descriptions with a source have become bytes, as `with_bytes` makes them."""
     fields = [_binary_field(field) if only is None or field.name in only else field for field in schema]
     return pa.schema(fields, metadata=schema.metadata)
+
+
+def places_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of batches whose descriptions with a source have become places, as `with_places` makes them."""
+    return pa.schema([_place_field(field) for field in schema], metadata=schema.metadata)
+
+
+def with_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows with the position and the size of each blob in its file, as files of 2.0 and 2.1 describe them."""
+    for batch in batches:
+        schema = places_schema(batch.schema)
+        columns = [_with_places(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
 
 
 def with_bytes(
@@ -139,3 +162,22 @@ def _with_bytes(array: pa.Array, reader: BlobReader, part: ByteRange | None = No
     children = [_with_bytes(child, reader, part) for child in array.flatten()]
     fields = [field.with_type(child.type) for field, child in zip(array.type, children, strict=True)]
     return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)
+
+
+def _place_field(field: pa.Field) -> pa.Field:
+    if is_described_type(field.type):
+        return field.with_type(_PLACE)
+    if pa.types.is_struct(field.type):
+        return field.with_type(pa.struct([_place_field(child) for child in field.type]))
+    return field
+
+
+def _with_places(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        return array
+    if is_described_type(array.type):
+        children = [array.field(member.name) for member in _PLACE]
+    else:
+        children = [_with_places(child, field.type) for child, field in zip(array.flatten(), dtype, strict=True)]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(dtype), mask=mask)
