@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lance
 import pytest
+from lance.query import MinHashQuery
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
@@ -46,6 +47,24 @@ def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table
     assert (row.version, row.fragments_removed) == (7, 0)
     with pytest.raises(AnalysisException, match="fragments cannot have about 0 rows"):
         call(spark, f"optimize('{table}', 0)")
+
+
+def test_optimize_says_how_many_fragments_stay_for_an_unknown_index(spark: SparkSession, table: str) -> None:
+    """The reference's MinHash index covers the five fragments, and two come later."""
+    dataset(spark, table).create_scalar_index("name", "MINHASHLSH", name="mh")
+    spark.sql(f"INSERT INTO lance.{table} VALUES (10, 'n10')")
+    spark.sql(f"INSERT INTO lance.{table} VALUES (11, 'n11')")
+    (expected,) = call(spark, f"optimize(table => '{table}', dry_run => true)")
+    (row,) = spark.sql(f"OPTIMIZE lance.{table}").collect()
+    for found in (expected, row):
+        assert (found.small_fragments, found.fragments_removed, found.kept_fragments) == (7, 2, 5)
+    similar = MinHashQuery("n3", "name")
+    found = dataset(spark, table).to_table(["id", "_distance"], nearest=similar, limit=1, fast_search=True)
+    assert found["id"].to_pylist() == [3]
+    (row,) = spark.sql(f"OPTIMIZE lance.{table} WITH (defer_index_remap = true)").collect()
+    assert (row.fragments_removed, row.kept_fragments) == (5, 0)
+    found = dataset(spark, table).to_table(["id", "_distance"], nearest=similar, limit=1, fast_search=True)
+    assert found["id"].to_pylist() == [3]
 
 
 def test_optimize_can_leave_indexes_to_a_later_statement(spark: SparkSession, table: str) -> None:
