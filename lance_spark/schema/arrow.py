@@ -350,7 +350,7 @@ def is_fixed_size_list_type(dtype: pa.DataType) -> bool:
     item = dtype.value_type
     if dtype.list_size == 0 or (pt.is_fixed_size_list(item) and pt.is_struct(_innermost(item))):
         return False
-    if isinstance(item, pa.BaseExtensionType) and item.extension_name == "lance.bfloat16":
+    if isinstance(item, pa.BaseExtensionType) and item.extension_name == _BFLOAT16:
         return True
     fixed_width = pt.is_primitive(item) or pt.is_decimal(item) or pt.is_fixed_size_binary(item) or pt.is_boolean(item)
     return fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item)
