@@ -35,6 +35,9 @@ STAGING_PREFIX = ".tmp_lance_spark_"
 WITH_DYNAMODB = "s3+ddb"
 """The scheme of tables in S3 with a DynamoDB manifest table; only these URIs have a query."""
 
+S3_SCHEMES = ("s3", "s3a", "s3n", WITH_DYNAMODB)
+"""The schemes of one and the same object in S3."""
+
 _LITERAL_IN_URIS = "/$&+,:;=@!~*'()"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
@@ -142,6 +145,21 @@ def absolute_uri(uri: str) -> str:
     """The URI or path without trailing slashes, independent of the working directory."""
     is_uri = "://" in uri or uri.lower().startswith("file:")
     return uri.rstrip("/") if is_uri else parse_root(uri).location
+
+
+def place_of(uri: str) -> str:
+    """Text that is the same for all URIs of one table: links of local paths are followed.
+
+    >>> place_of("s3a://bucket/t/"), place_of("file:/tmp/../t"), place_of("/t/")
+    ('s3://bucket/t', 'file:///t', 'file:///t')
+
+    Raises:
+        InvalidInputError: as `parse_root`.
+    """
+    root = parse_root(split_query(uri)[0] if uri.lower().startswith(f"{WITH_DYNAMODB}://") else uri)
+    if root.scheme == "file":
+        return f"file://{os.path.realpath(root.location)}"
+    return f"{'s3' if root.scheme in S3_SCHEMES else root.scheme}://{root.location}"
 
 
 def split_query(uri: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.manifest_table import ManifestTable
 from lance_spark.storage.options import check_known
-from lance_spark.storage.paths import WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
+from lance_spark.storage.paths import S3_SCHEMES, WITH_DYNAMODB, Root, UriOrPath, parse_root, split_query, uri_text
 
 Options = Mapping[str, str]
 
@@ -92,7 +92,7 @@ def open_manifest_table(uri: str, storage_options: Options | None = None) -> Man
         return None
     place = split_query(uri)[0] if _scheme(uri) == WITH_DYNAMODB else uri
     root = parse_root(place)
-    if root.scheme not in (WITH_DYNAMODB, "s3", "s3a", "s3n"):
+    if root.scheme not in S3_SCHEMES:
         raise InvalidInputError(f"{uri!r} is not in S3; the storage option {_TABLE_OPTION!r} is for tables in S3")
     open_table: Callable[[str, str, Options], ManifestTable]
     open_table = import_module("lance_spark.storage.s3.dynamodb").DynamoManifestTable

@@ -19,7 +19,8 @@ from lance_spark.spark.connector.catalog.resolve import (
     remove_expired_tables,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings
-from lance_spark.spark.connector.channel.registry import Call, Done, operation
+from lance_spark.spark.connector.channel.registry import Call, operation
+from lance_spark.storage.paths import place_of
 
 _OK, _NO_NAMESPACE, _EXISTS, _NOT_EMPTY, _NO_TABLE = "ok", "no_namespace", "exists", "not_empty", "no_table"
 
@@ -52,6 +53,19 @@ class DropRequest:
     namespace: tuple[str, ...]
     name: str
     purge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropReply:
+    """The result of dropping a table.
+
+    Attributes:
+        done: whether there was one.
+        place: of the table whose files are deleted; None if no files are.
+    """
+
+    done: bool
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +172,20 @@ def drop_namespace(request: NamespaceRequest, _call: Call) -> NamespaceReply:
 
 
 @operation("catalog.drop_table")
-def drop_table(request: DropRequest, _call: Call) -> Done:
+def drop_table(request: DropRequest, _call: Call) -> DropReply:
     """Removes a table; false if it does not exist."""
     identifier = actual_table(request.catalog, (*request.namespace, request.name))
     if identifier is None:
         _check_droppable(request)
-        return Done(False)
+        return DropReply(False)
+    names = open_namespace(request.catalog)
     try:
-        open_namespace(request.catalog).drop_table(identifier, purge=request.purge)
+        place = place_of(names.table_location(identifier).uri) if request.purge else None
+        names.drop_table(identifier, purge=request.purge)
     except NotFoundError:
-        return Done(False)  # A concurrent writer won.
+        return DropReply(False)  # A concurrent writer won.
     remove_expired_tables(request.catalog)
-    return Done()
+    return DropReply(True, place)
 
 
 def _check_droppable(request: DropRequest) -> None:

@@ -23,6 +23,7 @@ from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.constraints import TableConstraint
 from lance_spark.spark.options.names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
+from lance_spark.storage.paths import place_of
 from lance_spark.table.bases import removed_meanwhile
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
@@ -113,6 +114,7 @@ class TableHandle:
         by_path: whether `save(path)` loaded it to overwrite it.
         of_session_catalog: whether its name is in Spark's own catalog.
         name: its name in statements; empty for a path.
+        place: equal for all handles of a table, whatever its URI in them.
         evolved: the new schema if the rows of the statement add columns, as `lance.file.Schema` in base64; None if it
             does not change.
     """
@@ -129,8 +131,11 @@ class TableHandle:
     of_session_catalog: bool = False
     evolved: str | None = None
     name: str = ""
+    place: str = ""
 
     def __post_init__(self) -> None:
+        if not self.place:
+            object.__setattr__(self, "place", place_of(self.uri))
         if self.name:
             remember(self.uri, self.name)
 

@@ -117,5 +117,6 @@ PROCEDURES = (
         (TABLE, Parameter("columns", TEXTS, "names of columns; all whose types have statistics")),
         _analyze,
         finish=_commit,
+        changes_table=True,
     ),
 )

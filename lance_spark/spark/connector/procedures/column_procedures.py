@@ -210,12 +210,14 @@ PROCEDURES = (
         "Says which columns tell rows apart; nothing enforces it.",
         (TABLE, Parameter("columns", TEXTS, "the columns, in the order of the key", required=True)),
         _set_primary_key,
+        changes_table=True,
     ),
     Procedure(
         "sync_identity",
         "Counts the values that rows have in identity columns, so that new rows get others.",
         (TABLE,),
         _sync_identity,
+        changes_table=True,
     ),
     Procedure(
         "add_columns_from",
@@ -225,7 +227,7 @@ PROCEDURES = (
         _plan_new,
         _commit,
         _abort,
-        changes_rows=True,
+        changes_table=True,
     ),
     Procedure(
         "update_columns_from",
@@ -235,6 +237,6 @@ PROCEDURES = (
         _plan_values,
         _commit,
         _abort,
-        changes_rows=True,
+        changes_table=True,
     ),
 )

@@ -236,6 +236,7 @@ PROCEDURES = (
         ),
         _optimize,
         finish=_commit_optimized,
+        changes_table=True,
     ),
     Procedure(
         "refresh_index",
@@ -243,5 +244,6 @@ PROCEDURES = (
         (TABLE, INDEX_NAME),
         _refresh,
         finish=_commit_refreshed,
+        changes_table=True,
     ),
 )

@@ -249,12 +249,14 @@ PROCEDURES = (
         ),
         _create,
         finish=_commit_created,
+        changes_table=True,
     ),
     Procedure(
         "drop_index",
         "Removes an index; a clean-up removes its files.",
         (TABLE, INDEX_NAME, Parameter("if_exists", FLAG, "no error if there is no such index")),
         _drop,
+        changes_table=True,
     ),
     Procedure("show_indexes", "Lists the indexes of a table, and how many rows they cover.", (TABLE,), _show),
     Procedure(

@@ -171,7 +171,7 @@ PROCEDURES = (
             _COMPACTION,
             _optimize,
             finish=_commit_optimized,
-            changes_rows=True,
+            changes_table=True,
         )
         for name in ("optimize", "compact")
     ),
@@ -189,6 +189,7 @@ PROCEDURES = (
             _DRY_RUN,
         ),
         _vacuum,
+        changes_table=True,
     ),
     Procedure(
         "remove_orphans",

@@ -151,12 +151,16 @@ PROCEDURES = (
         "Partitions future rows by one field more; existing rows stay where they are.",
         (TABLE, _TRANSFORM, _NAME),
         _add,
+        changes_table=True,
     ),
-    Procedure("drop_partition_field", "Partitions future rows by one field less.", (TABLE, _FIELD), _drop),
+    Procedure(
+        "drop_partition_field", "Partitions future rows by one field less.", (TABLE, _FIELD), _drop, changes_table=True
+    ),
     Procedure(
         "replace_partition_field",
         "Partitions future rows by another field in place of one.",
         (TABLE, _FIELD, _TRANSFORM, _NAME),
         _replace,
+        changes_table=True,
     ),
 )

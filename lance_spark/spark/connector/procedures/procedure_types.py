@@ -258,7 +258,8 @@ class Procedure:
     Attributes:
         plan: for procedures that return a `Query`.
         abort: removes the files of the tasks of a failed job.
-        changes_rows: whether the procedure changes or moves rows of the table in the parameter `table`.
+        changes_table: whether the procedure changes the table in the parameter `table`, so that what Spark has cached
+            of it is refreshed.
     """
 
     name: str
@@ -268,7 +269,7 @@ class Procedure:
     plan: Callable[[Invocation, Source], QueryPlan] | None = None
     finish: Callable[[bytes, Sequence[bytes]], LocalRows | Tasks] | None = None
     abort: Callable[[bytes], None] | None = None
-    changes_rows: bool = False
+    changes_table: bool = False
 
 
 def quoted(name: str) -> str:

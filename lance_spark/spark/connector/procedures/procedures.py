@@ -107,7 +107,7 @@ class CallReply:
     Attributes:
         step: "done"; "tasks": the attachments are the function, the state and the work; "query"; or "statistics": of
             the columns of the query, the attachment is the state.
-        changed: name of the table whose rows have changed.
+        changed: name of the table that has changed.
     """
 
     step: str
@@ -131,7 +131,7 @@ def call(request: CallRequest, call: Call) -> Reply:
     """The result of a procedure, or its job."""
     procedure, invocation = _procedure(request), request.invocation(call.session)
     result = procedure.call(invocation)
-    changed = invocation.identifier() if procedure.changes_rows else None
+    changed = invocation.identifier() if procedure.changes_table else None
     if isinstance(result, Tasks):
         return _tasks(result, changed)
     if isinstance(result, Query):

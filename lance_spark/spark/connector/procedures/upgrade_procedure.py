@@ -47,6 +47,6 @@ PROCEDURES = (
         ),
         _upgrade,
         finish=_commit,
-        changes_rows=True,
+        changes_table=True,
     ),
 )

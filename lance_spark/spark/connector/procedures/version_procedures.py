@@ -230,20 +230,31 @@ PROCEDURES = (
             Parameter("tag", TEXT, "the tag of the version to restore"),
         ),
         _restore,
-        changes_rows=True,
+        changes_table=True,
     ),
-    Procedure("create_tag", "Names a version.", (TABLE, _TAG_NAME, *_AT, _IF_NOT_EXISTS), _create_tag),
-    Procedure("update_tag", "Gives a tag to another version.", (TABLE, _TAG_NAME, *_AT), _update_tag),
-    Procedure("drop_tag", "Removes a tag, not its version.", (TABLE, _TAG_NAME, _IF_EXISTS), _drop_tag),
+    Procedure(
+        "create_tag", "Names a version.", (TABLE, _TAG_NAME, *_AT, _IF_NOT_EXISTS), _create_tag, changes_table=True
+    ),
+    Procedure(
+        "update_tag", "Gives a tag to another version.", (TABLE, _TAG_NAME, *_AT), _update_tag, changes_table=True
+    ),
+    Procedure(
+        "drop_tag", "Removes a tag, not its version.", (TABLE, _TAG_NAME, _IF_EXISTS), _drop_tag, changes_table=True
+    ),
     Procedure("list_tags", "The tags of a table.", (TABLE,), _list_tags),
     Procedure(
-        "create_branch", "Begins a branch at a version.", (TABLE, _BRANCH_NAME, *_AT, _IF_NOT_EXISTS), _create_branch
+        "create_branch",
+        "Begins a branch at a version.",
+        (TABLE, _BRANCH_NAME, *_AT, _IF_NOT_EXISTS),
+        _create_branch,
+        changes_table=True,
     ),
     Procedure(
         "drop_branch",
         "Removes a branch with its versions.",
         (TABLE, _BRANCH_NAME, _IF_EXISTS, Parameter("force", FLAG, "remove one that was half made, too")),
         _drop_branch,
+        changes_table=True,
     ),
     Procedure("list_branches", "The branches of a table, without the main one.", (TABLE,), _list_branches),
 )

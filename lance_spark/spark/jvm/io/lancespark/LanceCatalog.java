@@ -2,6 +2,7 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceCachedPlans;
 import io.lancespark.catalog.LanceConstraints;
 import io.lancespark.catalog.LancePartitionedTable;
 import io.lancespark.catalog.LanceProcedure;
@@ -217,14 +218,21 @@ public class LanceCatalog
   @Override
   public Table createTable(Identifier identifier, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return new LanceTable(make("table.create", identifier, info, "create", null));
+    return made(make("table.create", identifier, info, "create", null));
   }
 
   @Override
   public Table createTableLike(Identifier identifier, TableInfo info, Table source)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     JsonNode like = source instanceof LanceTable table ? table.handle() : null;
-    return new LanceTable(make("table.create", identifier, info, "create", like));
+    return made(make("table.create", identifier, info, "create", like));
+  }
+
+  /** The table of a description, after a statement that makes or alters it. */
+  private static Table made(JsonNode description) {
+    LanceTable table = new LanceTable(description);
+    LanceCachedPlans.refresh(table.handle());
+    return table;
   }
 
   @Override
@@ -305,7 +313,13 @@ public class LanceCatalog
     if (!reply.get("found").asBoolean()) {
       throw new NoSuchTableException(identifier);
     }
-    return new LanceTable(reply.get("table"));
+    return made(reply.get("table"));
+  }
+
+  /** Spark calls it for REFRESH TABLE, and then refreshes what it has cached by this very name. */
+  @Override
+  public void invalidateTable(Identifier identifier) {
+    tables.refresh(identifier);
   }
 
   /** Schema evolution, the only reason for a schema change inside a transaction. */
@@ -335,7 +349,11 @@ public class LanceCatalog
   private boolean drop(Identifier identifier, boolean purge) {
     ObjectNode request = tables.request(identifier);
     request.put("purge", purge);
-    return PythonChannel.call("catalog.drop_table", request).body().get("done").asBoolean();
+    JsonNode reply = PythonChannel.call("catalog.drop_table", request).body();
+    if (!reply.get("place").isNull()) {
+      LanceCachedPlans.refreshPlace(reply.get("place"));
+    }
+    return reply.get("done").asBoolean();
   }
 
   @Override
@@ -407,6 +425,9 @@ public class LanceCatalog
     JsonNode reply = found(PythonChannel.call("catalog.drop_namespace", request).body(), namespace);
     if (reply.get("outcome").asText().equals("not_empty")) {
       throw new NonEmptyNamespaceException(namespace);
+    }
+    if (cascade) {
+      LanceCachedPlans.refreshAll();
     }
     return true;
   }

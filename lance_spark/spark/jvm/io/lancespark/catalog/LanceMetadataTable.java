@@ -29,6 +29,10 @@ public final class LanceMetadataTable implements SupportsRead {
     this.description = description;
   }
 
+  JsonNode handle() {
+    return description.get("handle");
+  }
+
   @Override
   public String name() {
     return description.get("name").asText();
@@ -57,7 +61,7 @@ public final class LanceMetadataTable implements SupportsRead {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     ObjectNode request = Json.object();
-    request.set("handle", description.get("handle"));
+    request.set("handle", handle());
     request.set("kind", description.get("kind"));
     boolean newestFirst = description.path("newest_first").asBoolean();
     return newestFirst ? new Newest(name(), request) : new Rows(name(), request);

@@ -6,14 +6,13 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceLocalRows;
-import io.lancespark.sql.LanceStatements;
 import io.lancespark.write.LanceJob;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
@@ -116,12 +115,12 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
     return List.<Scan>of(new LanceLocalRows(name, result)).iterator();
   }
 
-  /** Invalidates cached data of the changed table: Spark does this for its own statements only. */
   private void refresh(JsonNode changed) {
     if (!changed.isNull()) {
-      List<String> parts = new ArrayList<>(List.of(tables.catalog()));
+      List<String> parts = new ArrayList<>();
       changed.forEach(part -> parts.add(part.asText()));
-      SparkSession.active().sql("REFRESH TABLE " + LanceStatements.quoted(parts));
+      String[] namespace = parts.subList(0, parts.size() - 1).toArray(new String[0]);
+      tables.refresh(Identifier.of(namespace, parts.get(parts.size() - 1)));
     }
   }
 

@@ -31,7 +31,11 @@ public final class LanceStagedTable extends LanceTable implements StagedTable {
 
   @Override
   public void commitStagedChanges() {
-    PythonChannel.call("table.commit_staged", request(), written);
+    try {
+      PythonChannel.call("table.commit_staged", request(), written);
+    } finally {
+      LanceCachedPlans.refresh(handle());
+    }
   }
 
   @Override

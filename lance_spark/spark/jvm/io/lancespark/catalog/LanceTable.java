@@ -234,7 +234,7 @@ public class LanceTable
   public boolean truncateTable() {
     ObjectNode request = Json.object();
     request.set("handle", handle());
-    PythonChannel.call("table.truncate", request);
+    change("table.truncate", request);
     return true;
   }
 
@@ -245,7 +245,15 @@ public class LanceTable
 
   @Override
   public void deleteWhere(Predicate[] predicates) {
-    PythonChannel.call("row_level.delete", delete(predicates));
+    change("row_level.delete", delete(predicates));
+  }
+
+  private void change(String op, ObjectNode request) {
+    try {
+      PythonChannel.call(op, request);
+    } finally {
+      LanceCachedPlans.refresh(handle());
+    }
   }
 
   private ObjectNode delete(Predicate[] predicates) {

@@ -87,6 +87,13 @@ public final class TableRequests {
     return metadata.get("found").asBoolean() ? new LanceMetadataTable(metadata) : null;
   }
 
+  /** Refreshes what Spark has cached of a table, whatever name a cached plan has for it. */
+  public void refresh(Identifier identifier) {
+    if (!LanceCachedPlans.isEmpty() && load(identifier, new TableContext(null, Set.of()), Map.of()) instanceof LanceTable table) {
+      LanceCachedPlans.refresh(table.handle());
+    }
+  }
+
   /** The changes in a version range, or null if the table does not exist. */
   public Changelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
     ObjectNode described = LanceChangelog.describe(context.range());

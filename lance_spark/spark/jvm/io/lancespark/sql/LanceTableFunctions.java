@@ -87,7 +87,8 @@ public final class LanceTableFunctions {
           isRelative ? catalogs.currentNamespace() : rest.subList(0, rest.size() - 1).toArray(new String[0]);
       Identifier identifier = Identifier.of(namespace, last);
       Table found = lance.search(identifier, search);
-      return DataSourceV2Relation.create(found, Option.apply(catalog), Option.apply(identifier));
+      // Without the name of the table, for which Spark would take the rows once they are cached.
+      return DataSourceV2Relation.create(found, Option.empty(), Option.empty());
     } catch (ParseException | NoSuchTableException error) {
       throw LanceException.sneaky(error);
     }

@@ -2,6 +2,7 @@ package io.lancespark.streaming;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceCachedPlans;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.write.LanceLayout;
@@ -63,7 +64,11 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
     ObjectNode request = Json.object();
     request.put("epoch", epochId);
     List<byte[]> attachments = attachments(messages);
-    count(() -> PythonChannel.call("stream.commit", request, attachments));
+    try {
+      count(() -> PythonChannel.call("stream.commit", request, attachments));
+    } finally {
+      LanceCachedPlans.refresh(handle);
+    }
     LanceSinkMetrics.keep(query, epochId, counted());
   }
 

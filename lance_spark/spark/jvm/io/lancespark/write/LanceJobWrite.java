@@ -2,6 +2,7 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.catalog.LanceCachedPlans;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
@@ -65,7 +66,11 @@ public abstract class LanceJobWrite {
   /** Runs {@code commit}; after a conflict the statement runs again on the newest version of the target. */
   final void commit(Supplier<PythonChannel.Reply> commit) {
     commitAsked = true;
-    metrics = LanceReruns.commit(handle, () -> metricsOf(commit.get()));
+    try {
+      metrics = LanceReruns.commit(handle, () -> metricsOf(commit.get()));
+    } finally {
+      LanceCachedPlans.refresh(handle);
+    }
   }
 
   /** Keeps what {@code count} has counted, for a table whose commit comes later. */

@@ -2,14 +2,13 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import io.lancespark.catalog.LanceIdentifier;
+import io.lancespark.catalog.LanceCachedPlans;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.optimizer.Cases;
 import io.lancespark.python.Json;
 import io.lancespark.read.LanceAggregateScan;
 import io.lancespark.read.LanceScan;
 import java.util.LinkedHashSet;
-import java.util.Locale;
 import java.util.Set;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.plans.logical.InsertOnlyMerge;
@@ -33,8 +32,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * analysed with. The columns of all relations stay, so nothing has to be resolved again.
  */
 public final class LanceStatement {
-  private static final Set<String> PINS = Set.of("version", "tag", "timestamp", "versionasof", "timestampasof");
-
   private final QueryExecution execution;
   private final V2WriteCommand command;
 
@@ -63,7 +60,7 @@ public final class LanceStatement {
             execution.optimizedPlan().collectWithSubqueries(new Cases<JsonNode>() {
               @Override
               protected JsonNode of(LogicalPlan node) {
-                return node instanceof DataSourceV2ScanRelation scan && !isPinned(scan.relation())
+                return node instanceof DataSourceV2ScanRelation scan && !LanceCachedPlans.isPinned(scan.relation())
                     ? request(scan.scan())
                     : null;
               }
@@ -77,16 +74,6 @@ public final class LanceStatement {
       return rows.request();
     }
     return scan instanceof LanceAggregateScan aggregate ? aggregate.request() : null;
-  }
-
-  private static boolean isPinned(DataSourceV2Relation relation) {
-    boolean byPath = relation.identifier().isDefined() && relation.identifier().get() instanceof LanceIdentifier path
-        && pins(path.options().keySet());
-    return relation.timeTravelSpec().isDefined() || byPath || pins(relation.options().keySet());
-  }
-
-  private static boolean pins(Set<String> options) {
-    return options.stream().anyMatch(name -> PINS.contains(name.toLowerCase(Locale.ROOT)));
   }
 
   /** Runs it again on the newest version of its target. */
@@ -108,7 +95,7 @@ public final class LanceStatement {
     Cases<LogicalPlan> relations = new Cases<>() {
       @Override
       protected LogicalPlan of(LogicalPlan node) {
-        if (!(node instanceof DataSourceV2Relation relation) || isPinned(relation)) {
+        if (!(node instanceof DataSourceV2Relation relation) || LanceCachedPlans.isPinned(relation)) {
           return null;
         }
         if (relation.table() instanceof RowLevelOperationTable) {
