@@ -290,6 +290,11 @@ class PartitionedTable(ReadVerbs):
             return kept
         return overlapped(self.open, partitions, NUM_THREADS)
 
+    def partitions_with_rows(self) -> list[PartitionVersion]:
+        """The partitions with rows, or with an unknown number of rows; deletes can leave some without."""
+        opened = self.open_all(self.partitions())
+        return [item for item in opened if any(count != 0 for count in item.manifest.fragments.row_counts())]
+
     def plan(
         self,
         opened: PartitionVersion,

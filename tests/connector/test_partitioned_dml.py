@@ -99,3 +99,35 @@ def test_merge_with_schema_evolution(spark: SparkSession, table: str) -> None:
         for row in lance.dataset(opened.table.store.uri, version=opened.manifest.version).to_table().to_pylist()
     ]
     assert sorted(by_reference, key=str) == _rows(spark, table)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM {} WHERE id < 3",
+        "DELETE FROM {} WHERE k = 'a'",
+        "UPDATE {} SET k = 'b' WHERE id < 3",
+        "MERGE INTO {} t USING (SELECT * FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_partition_without_rows_is_not_listed_until_it_has_some_again(
+    spark: SparkSession, root: str, statement: str
+) -> None:
+    table = f"lance.emptied_{statement.split()[0].lower()}_{len(statement)}"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, k STRING) PARTITIONED BY (k)")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'c')")
+
+    def listed() -> tuple[list[str], list[tuple[str, int]]]:
+        shown = [row.partition for row in spark.sql(f"SHOW PARTITIONS {table}").collect()]
+        counted = spark.sql(f"SELECT map_values(values)[0], num_rows FROM {table}.partitions").collect()
+        return sorted(shown), sorted(tuple(row) for row in counted)
+
+    assert listed() == (["k=a", "k=b", "k=c"], [("a", 2), ("b", 1), ("c", 1)])
+    spark.sql(statement.format(table))
+    moved = 2 if statement.startswith("UPDATE") else 0
+    assert listed() == (["k=b", "k=c"], [("b", 1 + moved), ("c", 1)])
+    assert spark.sql(f"SHOW PARTITIONS {table} PARTITION (k = 'a')").collect() == []
+    spark.sql(f"INSERT INTO {table} VALUES (9, 'a')")
+    assert listed() == (["k=a", "k=b", "k=c"], [("a", 1), ("b", 1 + moved), ("c", 1)])
+    assert spark.table(table).where("k = 'a'").collect() == [(9, "a")]
+    spark.sql(f"DROP TABLE {table} PURGE")

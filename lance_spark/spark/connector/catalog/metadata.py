@@ -231,7 +231,7 @@ def _of_splits(table: TableSource, of_one: Callable[[Dataset], _Rows]) -> _Rows:
 
 
 def _partitions(table: PartitionedTable) -> _Rows:
-    for item in table.open_all(table.partitions()):
+    for item in table.partitions_with_rows():
         counts = item.manifest.fragments.row_counts()
         known = [count for count in counts if count is not None]
         (row,) = item.partition.values.to_pylist() or [{}]

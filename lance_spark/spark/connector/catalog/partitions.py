@@ -39,6 +39,6 @@ def list_partitions(request: PartitionsRequest, _call: Call) -> PartitionsReply:
             texts(partition.values.column(field.name))[0] if field.name in partition.values.schema.names else None
             for field in fields
         )
-        for partition in table.index.partitions
+        for partition in (opened.partition for opened in table.partitions_with_rows())
     ]
     return PartitionsReply(to_spark_schema(pa.schema(named)), tuple(rows))
