@@ -13,6 +13,7 @@ from lance_spark.layouts.v2_0.write import visible_items
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.projection import written_path
 
 
 class BatchChecker:
@@ -119,7 +120,7 @@ def _check_nulls(top: Field, array: pa.Array, first_row: int) -> None:
             if not field.nullable and rows.present >> code & 1 and rows.codes is not None:
                 item = int(np.flatnonzero(rows.codes == code)[0])
                 row = first_row + _row_of(rows.reps, item, rows.num_items, len(array))
-                name = ".".join(node.name for node in path[: depth + 1])
+                name = written_path(path[: depth + 1])
                 raise InvalidInputError(f"column {name!r} is not nullable but is null in row {row} of the batch")
 
 
@@ -128,7 +129,7 @@ def _check_leaf(path: tuple[Field, ...], array: pa.Array, steps: tuple[int, ...]
     if path[-1].logical_type != "struct":
         return
     rows = shred(array, steps)
-    name = ".".join(node.name for node in path)
+    name = written_path(path)
     if path[-1].children:
         require_whole_structs(rows.values, name)
     elif rows.codes is not None:
@@ -146,7 +147,7 @@ def _check_valid_structs(top: Field, array: pa.Array) -> None:
         values = node_values(array, steps)
         packed = is_array_leaf(path[-1])
         if values.null_count or (packed and any(values.field(n).null_count for n in range(values.type.num_fields))):
-            name = ".".join(node.name for node in path)
+            name = written_path(path)
             kind = "packed struct" if packed else "struct"
             raise UnsupportedFeatureError(
                 f"column {name!r} has a null {kind}, which files of version 2.0 cannot store; "

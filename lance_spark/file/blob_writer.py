@@ -23,6 +23,7 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.blob import INGEST, PLACE, SOURCE, BlobKind, BlobSizes, has_blobs, is_blob_v2, stored
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
+from lance_spark.schema.projection import written_path
 from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream
 from lance_spark.storage.copies import copy_object
 from lance_spark.storage.deletion import delete_quietly
@@ -372,7 +373,7 @@ class BlobColumns:
         for field in self._fields.values():
             for path in _blob_paths(field):
                 names = tuple(node.name for node in path)
-                self._writers[names] = BlobColumnWriter(path[-1], ".".join(names), sidecars, write_inline, source)
+                self._writers[names] = BlobColumnWriter(path[-1], written_path(path), sidecars, write_inline, source)
 
     def __call__(self, batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
         """`batch` with descriptions in its blob columns, whose values are written."""

@@ -11,6 +11,7 @@ from lance_spark.schema import logical_type as lt
 from lance_spark.schema.blob import BlobSizes, is_blob_v2
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.projection import written_path
 from lance_spark.schema.remembered import Remembered
 
 WRITABLE_VERSIONS = (FileVersion.V2_0, FileVersion.V2_1, FileVersion.V2_2)
@@ -54,7 +55,7 @@ def _refusal(version: FileVersion) -> str:
 
 
 def _check(field: Field, above: tuple[Field, ...], version: FileVersion) -> None:
-    name = ".".join(node.name for node in (*above, field))
+    name = written_path((*above, field))
     if is_blob(field):
         _check_blob(field, above, name, version)
         return

@@ -201,7 +201,7 @@ def _field_from_json(value: object, depth: int) -> Field:
     if not field_id.isascii() or not field_id.isdigit() or len(field_id) > 9:
         raise CorruptFileError(f"field {arrow.name!r} of the namespace's schema has no number as {FIELD_ID_KEY}")
     try:
-        field = from_arrow_field(arrow.with_metadata(metadata or None), first_id=0)
+        field = from_arrow_field(arrow.with_metadata(metadata or None), first_id=0, nested=depth > 0)
     except InvalidInputError as error:
         raise CorruptFileError(f"the namespace's schema is no schema of a table: {error}") from error
     children = field.children

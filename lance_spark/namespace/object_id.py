@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.schema.projection import dotted
 
 DELIMITER = "$"
 
@@ -76,4 +77,4 @@ def checked(identifier: Identifier) -> Identifier:
 
 def format_identifier(identifier: Identifier) -> str:
     """The identifier as messages show it."""
-    return ".".join(identifier) if identifier else "the root namespace"
+    return dotted(identifier) if identifier else "the root namespace"

@@ -23,6 +23,7 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.collation import has_collation
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.identity import IDENTITY
+from lance_spark.schema.projection import dotted
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def partition_field(
     """
     ids = {tuple(node.name for node in path): path[-1] for path in source_paths(schema).values()}
     names = [(source,) if isinstance(source, str) else source for source in sources]
-    missing = [".".join(name) for name in names if name not in ids]
+    missing = [dotted(name) for name in names if name not in ids]
     if missing:
         raise InvalidInputError(f"partition field {field_id!r}: the schema has no column {', '.join(missing)}")
     if any(has_collation(ids[name]) for name in names):

@@ -209,9 +209,17 @@ def internal_schema(schema: pa.Schema) -> LanceSchema:
     return LanceSchema(fields, text_metadata(schema.metadata, "the schema"))
 
 
-def from_arrow_field(field: pa.Field, *, first_id: int) -> Field:
-    """One Lance field and its children, numbered depth-first from `first_id`; raises as `from_arrow_schema`."""
-    return _top_level(field, count(first_id))
+def from_arrow_field(field: pa.Field, *, first_id: int, nested: bool = False) -> Field:
+    """One Lance field and its children, numbered depth-first from `first_id`; raises as `from_arrow_schema`.
+
+    Args:
+        nested: whether it is in another field; then its name may have dots.
+    """
+    ids = count(first_id)
+    if not nested:
+        return _top_level(field, ids)
+    _check_names([field.name], "a struct")
+    return _from_arrow_field(field, ids, field.name, 0)
 
 
 def _top_level(field: pa.Field, ids: Iterator[int]) -> Field:

@@ -52,6 +52,23 @@ def quoted(names: Sequence[str]) -> str:
     return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
+def dotted(names: Sequence[str]) -> str:
+    """The path of some names as the reference library writes it: in backticks are names with a dot or a backtick.
+
+    >>> dotted(("s", "a.b")), dotted(("s", "a b"))
+    ('s.`a.b`', 's.a b')
+    """
+    return ".".join(quoted((name,)) if "." in name or "`" in name else name for name in names)
+
+
+def written_path(fields: Sequence[Field]) -> str:
+    """The path of the last of some fields, each of which is in the one before, without the entries of maps, which
+    only files name.
+    """
+    named = [field for place, field in enumerate(fields) if place == 0 or fields[place - 1].logical_type != "map"]
+    return dotted([field.name for field in named])
+
+
 class FieldFinder:
     """Finds many fields of one schema; the names of siblings are indexed only once."""
 
@@ -59,8 +76,12 @@ class FieldFinder:
         self._tops = schema.fields
         self._names: dict[int, dict[str, Field]] = {}
 
-    def find(self, path: Sequence[str]) -> tuple[Field, ...]:
+    def find(self, path: Sequence[str], *, in_sql: bool = False) -> tuple[Field, ...]:
         """The fields along `path`, the top-level field first.
+
+        Args:
+            in_sql: whether names can be those of Spark too: `element` for the items of a list, `key` and `value` for
+                the parts of a map.
 
         Raises:
             NotFoundError: there is no such field; the message suggests similar names.
@@ -69,13 +90,14 @@ class FieldFinder:
         siblings = self._tops
         for name in path:
             match = self._by_name(siblings).get(name)
-            if match is None:
+            below = (match,) if match is not None else _part(found[-1], name) if in_sql and found else ()
+            if not below:
                 near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
                 hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
                 known = ", ".join(repr(field.name) for field in siblings[:20])
-                raise NotFoundError(f"there is no column {'.'.join(path)!r}{hint} Known here: {known or 'no fields'}")
-            found.append(match)
-            siblings = match.children
+                raise NotFoundError(f"there is no column {dotted(path)!r}{hint} Known here: {known or 'no fields'}")
+            found += below
+            siblings = found[-1].children
         return tuple(found)
 
     def find_in_lists(self, path: Sequence[str]) -> tuple[Field, ...]:
@@ -112,6 +134,16 @@ class FieldFinder:
             # The first of two fields with the same name wins.
             names = self._names[id(siblings)] = {field.name: field for field in reversed(siblings)}
         return names
+
+
+def _part(field: Field, name: str) -> tuple[Field, ...]:
+    """The fields below a list or a map that Spark calls `name`; empty if none."""
+    if is_list(field.logical_type) and name == "element":
+        return field.children[:1]
+    if field.logical_type == "map" and name in ("key", "value") and len(field.children) == 1:
+        entries = field.children[0]
+        return (entries, *entries.children[name == "value" :][:1])
+    return ()
 
 
 def find(schema: LanceSchema, path: Sequence[str]) -> tuple[Field, ...]:

@@ -1,10 +1,28 @@
-"""Validation of the names of columns to write."""
+"""Names of columns and tables: as statements write them, and the validation of those to write."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.expr.nodes import quote_name
+from lance_spark.schema.projection import parse_path
+
+
+def in_sql(path: str) -> str:
+    """A dotted path of a column as a statement writes it.
+
+    >>> in_sql("s.a b"), in_sql("s.`a.b`")
+    ('s.`a b`', 's.`a.b`')
+    """
+    return quoted_name(parse_path(path))
+
+
+def quoted_name(parts: Sequence[str]) -> str:
+    """The name of these parts as a statement writes it."""
+    return ".".join(map(quote_name, parts))
 
 
 def check_distinct(columns: StructType, *, case_sensitive: bool) -> None:

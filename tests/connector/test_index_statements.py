@@ -200,3 +200,23 @@ def test_reference_library_uses_indexes_built_by_tasks(spark: SparkSession) -> N
     assert "ScalarIndexQuery" in dataset.scanner(filter="id = 2500").explain_plan(True)
     assert dataset.to_table(filter="id IN (5, 1500, 2500)")["id"].to_pylist() == [5, 1500, 2500]
     assert dataset.stats.index_stats("n")["num_indexed_rows"] == 3000
+
+
+@pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
+def test_names_of_indexed_fields_can_be_written_back(spark: SparkSession, partitioned: str) -> None:
+    name = f"lance.named_fields_{'parts' if partitioned else 'plain'}"
+    members = ("plain", "odd.name", "a b", "tick`s")
+    declared = ", ".join(f"`{member.replace('`', '``')}`: INT" for member in members)
+    run(spark, f"CREATE TABLE {name} (p INT, `top level` INT, s STRUCT<{declared}>) {partitioned}")
+    run(spark, f"INSERT INTO {name} VALUES (1, 1, struct(1, 2, 3, 4))")
+    written = ["`top level`", "s.plain", "s.`odd.name`", "s.`a b`", "s.`tick``s`"]
+    for place, column in enumerate(written):
+        run(spark, f"CREATE INDEX i{place} ON {name} ({column})")
+    expected = {f"i{place}": [column] for place, column in enumerate(written)}
+    assert {row.name: row.fields for row in run(spark, f"SHOW INDEXES IN {name}")} == expected
+    assert {
+        row.name: row.fields for row in run(spark, f"SELECT name, columns AS fields FROM {name}.indexes")
+    } == expected
+    for column in written:
+        assert run(spark, f"SELECT {column} FROM {name} WHERE {column} IS NOT NULL")
+    run(spark, f"DROP TABLE {name} PURGE")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import lance
+import pyarrow as pa
 import pytest
 
+import lance_spark
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.index.planner import Plan
 from lance_spark.partitioned.dataset import PartitionedDataset
@@ -168,3 +172,15 @@ def test_auto_zonemap_covers_what_is_written(kind: Kind, dataset: Any) -> None:
     assert num_rows(made, "id_idx") == num_rows(made, "v_idx") == (5, 0)
     assert made.count_rows("id = 3") == 1
     kind.check(made, ROWS)
+
+
+def test_fields_are_named_as_the_reference_names_them(tmp_path: Path) -> None:
+    members = pa.array([{"odd.name": 1, "a b": 2, "tick`s": 3, "all": 4}])
+    lance_spark.write(pa.table({"top level": [1], "s": members}), tmp_path / "t")
+    dataset = lance_spark.open(tmp_path / "t")
+    for place, column in enumerate(["top level", "s.`odd.name`", "s.a b", "s.`tick``s`", "s.all"]):
+        dataset = dataset.create_scalar_index(column, "btree", name=f"i{place}")
+    named = {index["name"]: index["fields"] for index in dataset.list_indices()}
+    assert named == {index["name"]: index["fields"] for index in lance.dataset(tmp_path / "t").list_indices()}
+    for (column,) in named.values():
+        assert dataset.to_table(columns=[column]).num_rows == 1

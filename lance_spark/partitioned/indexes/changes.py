@@ -21,7 +21,7 @@ from lance_spark.partitioned.indexes.definitions import (
     recorded_definitions,
 )
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
-from lance_spark.schema.projection import quoted
+from lance_spark.schema.projection import dotted, quoted
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.commit import commit_indices, drop_index
 from lance_spark.table.indexes.coverage import Coverage
@@ -211,7 +211,7 @@ def partition_index_columns(table: PartitionedTable) -> dict[str, list[str]]:
     found = {}
     for name, definition in recorded_definitions(table).items():
         along = field_path(table.lance_schema, definition.field.id)
-        found[name] = [".".join(field.name for field in along)]
+        found[name] = [dotted([field.name for field in along])]
     return {**found, **{str(index["name"]): index["fields"] for index in list_partition_indexes(table)}}
 
 

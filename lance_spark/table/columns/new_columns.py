@@ -23,7 +23,7 @@ from lance_spark.schema.blob import BLOB_KEY
 from lance_spark.schema.evolution import as_nested
 from lance_spark.schema.extension import EXTENSION_KEYS
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.schema.projection import parse_path
+from lance_spark.schema.projection import dotted, parse_path
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.row_level.key_index import KeyIndex
@@ -234,7 +234,7 @@ def around(schema: LanceSchema, added: LanceSchema) -> list[str]:
             return
         if field.logical_type != "struct":
             raise InvalidInputError(
-                f"{'.'.join(names)!r} is a {field.logical_type}: what is in it can be added as null only"
+                f"{dotted(names)!r} is a {field.logical_type}: what is in it can be added as null only"
             )
         paths.append(_first_leaf(known[field.id], names))
         for child in field.children:
@@ -282,7 +282,7 @@ class Assembler:
         self, field: Field, names: tuple[str, ...], there: pa.Array | None, given: Mapping[tuple[str, ...], pa.Array]
     ) -> pa.Array:
         if there is None:
-            return _fitting(given[names], to_arrow_field(field), ".".join(names))
+            return _fitting(given[names], to_arrow_field(field), dotted(names))
         children = []
         for child in field.children:
             below = there.field(child.name) if child.id in self._known else None

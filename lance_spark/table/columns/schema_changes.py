@@ -10,6 +10,7 @@ import pyarrow.types as pt
 from lance_spark.errors import InvalidInputError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.projection import dotted
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.commits.commit import Commit, NewTable
@@ -104,7 +105,7 @@ def check_nulls(table: TableLocation, base: Manifest, after: LanceSchema) -> Non
     for fragment in base.fragments:
         for batch in scan.read_fragment(fragment):
             for field, array in zip(tops, batch.columns, strict=True):
-                _refuse_nulls(field, array, required, field.name)
+                _refuse_nulls(field, array, required, dotted((field.name,)))
 
 
 def _refuse_nulls(field: Field, array: pa.Array, required: set[int], path: str) -> None:
@@ -115,7 +116,8 @@ def _refuse_nulls(field: Field, array: pa.Array, required: set[int], path: str) 
     # Below a null there are no values that could be null.
     live = array.drop_null() if array.null_count else array
     for child, values in zip(field.children, _below(live), strict=True):
-        _refuse_nulls(child, values, required, f"{path}.{child.name}")
+        below = path if field.logical_type == "map" else f"{path}.{dotted((child.name,))}"
+        _refuse_nulls(child, values, required, below)
 
 
 def _below(array: pa.Array) -> list[pa.Array]:

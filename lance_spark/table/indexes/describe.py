@@ -16,6 +16,7 @@ from lance_spark.index.registry import index_type_of
 from lance_spark.index.vector.building.kinds import kind_in_details
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import LanceSchema
+from lance_spark.schema.projection import dotted
 from lance_spark.table.bases import Bases
 from lance_spark.table.indexes.definition import field_path
 from lance_spark.table.indexes.optimize import index_files
@@ -117,7 +118,7 @@ def kind_name(url: str, details: bytes) -> str:
 
 def column_paths(index: IndexMetadata, schema: LanceSchema) -> list[str]:
     """The dotted paths of the indexed columns."""
-    return [".".join(field.name for field in field_path(schema, number)) for number in index.message.fields]
+    return [dotted([field.name for field in field_path(schema, number)]) for number in index.message.fields]
 
 
 def index_statistics(manifest: Manifest, bases: Bases, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_type
 from lance_spark.schema.blob import is_blob_v1
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import FieldFinder
+from lance_spark.schema.projection import FieldFinder, dotted
 from lance_spark.table.writing.python_values import check_value
 from lance_spark.table.writing.text_lengths import check_lengths
 
@@ -41,10 +41,10 @@ class _Assignment:
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(self.value, pa.Array):
-            check_lengths(self.value, to_arrow_field(self.fields[-1]), ".".join(self.path))
+            check_lengths(self.value, to_arrow_field(self.fields[-1]), dotted(self.path))
             return take(self.value, np.zeros(batch.num_rows, np.int64))
         values = assigned(self.value, batch, to_arrow_type(self.fields[-1]))
-        check_lengths(values, to_arrow_field(self.fields[-1]), ".".join(self.path))
+        check_lengths(values, to_arrow_field(self.fields[-1]), dotted(self.path))
         return values
 
 

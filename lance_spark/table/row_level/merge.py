@@ -31,7 +31,7 @@ from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.check import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.identity import identities_of
-from lance_spark.schema.projection import find, parse_path
+from lance_spark.schema.projection import dotted, find, parse_path
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
@@ -154,7 +154,7 @@ class _Merge(Generic[Version, Written]):
         self._schema = target.lance_schema
         self._arrow_schema = to_arrow_schema(LanceSchema(self._schema.fields))
         self._paths = key_paths(self._schema, rows.schema, on)
-        self._names = [".".join(path) for path in self._paths]
+        self._names = [dotted(path) for path in self._paths]
         self._source_fields, self._source = conformed(self._schema, rows, inserts=actions.not_matched is not None)
         if actions.matched is Matched.UPDATE:
             target.identity.check_kept(set(rows.schema.names) - {path[0] for path in self._paths})
@@ -294,7 +294,7 @@ class InsertedKeys(Generic[Version, Written]):
     ) -> None:
         self._seen = target
         self._fields = [find(target.lance_schema, path)[-1].id for path in paths]
-        self._index = KeyIndex(keys, [".".join(path) for path in paths])
+        self._index = KeyIndex(keys, [dotted(path) for path in paths])
         self._known = {
             (*_place(split), message.id): message.files
             for split in splits

@@ -23,6 +23,7 @@ from lance_spark.namespace.locations import hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.column_names import quoted_name
 from lance_spark.spark.connector.catalog.partition_by import partition_fields
 from lance_spark.spark.connector.catalog.resolve import (
     ResolvedTable,
@@ -167,7 +168,7 @@ def stage(request: MakeRequest, _call: Call) -> MakeReply:
             raise
         if request.mode == "create":
             return MakeReply("exists")
-        name = ".".join(request.table_name().identifier)
+        name = quoted_name(request.table_name().identifier)
         raise RetryableConflictError(f"another writer has created {name} meanwhile; run the statement again") from error
     if isinstance(handle, MakeReply):
         return handle
@@ -267,7 +268,7 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     table = request.table_name()
     if request.by_path:
         WriteOptions.parse({**request.options, "path": request.name}).check_makes_table(None)
-    check_storage_options(request.properties, table.storage_options(), ".".join(table.identifier))
+    check_storage_options(request.properties, table.storage_options(), quoted_name(table.identifier))
     place = find(table)
     base = None if place is None else place.location().latest()
     whole = None if place is None or base is not None else open_partitioned_table(place, StateOptions())

@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringT
 
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.column_names import in_sql
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
@@ -96,7 +97,7 @@ def _indexes(table: Dataset) -> _Rows:
         yield (
             segment.name,
             segment.uuid,
-            found.columns,
+            [in_sql(column) for column in found.columns],
             found.type_name.lower(),
             segment.message.dataset_version,
             len(segment.fragment_ids()) if segment.tells_coverage else None,

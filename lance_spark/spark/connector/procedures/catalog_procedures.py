@@ -10,6 +10,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+from lance_spark.spark.column_names import quoted_name
 from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
@@ -62,7 +63,7 @@ def _dropped_tables(call: Invocation) -> LocalRows:
         files = names.dropped.files(item)
         where = location_uri(names.root, item.location)
         figures = (files.versions, files.files, files.num_bytes, kept_until(item, _retention(call)))
-        rows.append((".".join(item.name), where, item.dropped_at, *figures))
+        rows.append((quoted_name(item.name), where, item.dropped_at, *figures))
     return LocalRows.of(_DROPPED, rows)
 
 
@@ -103,7 +104,7 @@ def _purge(call: Invocation) -> LocalRows:
         else:
             names.dropped.purge(item)
         where = location_uri(names.root, item.location)
-        rows.append((".".join(item.name), where, files.files, files.num_bytes, dry_run))
+        rows.append((quoted_name(item.name), where, files.files, files.num_bytes, dry_run))
     return LocalRows.of(_PURGED, rows)
 
 

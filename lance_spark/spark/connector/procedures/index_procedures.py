@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType
 
 from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.spark.column_names import in_sql
 from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.procedures.index_targets import (
     INDEX_NAME,
@@ -193,7 +194,7 @@ def _show(call: Invocation) -> LocalRows:
     for name in sorted(fields):
         found = table.index_statistics(name)
         counts = [found[column] for column in _SHOWN.fieldNames()[3:]]
-        rows.append((name, fields[name], str(found["index_type"]).lower(), *counts))
+        rows.append((name, [in_sql(column) for column in fields[name]], str(found["index_type"]).lower(), *counts))
     return LocalRows.of(_SHOWN, rows)
 
 
