@@ -1,6 +1,7 @@
 """Schema evolution. Fields keep their ids, so that existing data files remain valid.
 
-Paths are as in `projection`: names joined by dots; the items of a list are the field ``item`` below it.
+Paths are as in `projection`: names joined by dots. The items of a list are the field ``item`` or ``element`` below it,
+the parts of a map ``key`` and ``value``, or ``entries.key`` and ``entries.value``.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field
+from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, to_arrow_type
 from lance_spark.schema.blob import as_blob_field
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import RESERVED_NAMES, Field, FieldId, LanceSchema
-from lance_spark.schema.projection import FieldFinder, find, parse_path, prune
+from lance_spark.schema.projection import FieldFinder, parse_path, prune
 
 FieldChange = Callable[[Field], Field]
 
@@ -38,7 +39,7 @@ class Addition:
 def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
     """The schema with the fields of `new`, numbered from `first_id`.
 
-    An existing struct, or list of structs, gets its missing children.
+    An existing struct gets its missing children, in lists and maps too.
 
     Raises:
         InvalidInputError: a field that exists, no new field at all, or a type that Lance cannot store.
@@ -62,15 +63,17 @@ def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
 
 def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
     """`field` with the missing children from `wanted`."""
+    if pt.is_map(wanted.type) and field.logical_type == "map":
+        return _grown_map(field, wanted.type, first_id, path)
     below = _children(wanted.type)
-    if not below or is_leaf(field) or field.logical_type == "map" or _shape(field) != _shape_of(wanted.type):
+    if not below or is_leaf(field) or _shape(field) != _shape_of(wanted.type):
         raise InvalidInputError(f"the table has a column {path!r}; drop or rename it, or choose another name")
     children = list(field.children)
     for child in below:
         name = child.name if field.logical_type == "struct" else children[0].name
         place = next((place for place, known in enumerate(children) if known.name == name), None)
         if place is None:
-            made = as_blob_field(_numbered(child, first_id))
+            made = as_blob_field(from_arrow_field(child, first_id=first_id, nested=True))
             children.append(made)
         else:
             children[place] = made = _grown(children[place], child, first_id, f"{path}.{name}")
@@ -78,11 +81,15 @@ def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
     return field.with_children(tuple(children))
 
 
-def _numbered(child: pa.Field, first_id: int) -> Field:
-    """A nested field; unlike that of a top-level field, its name may contain dots."""
-    return (
-        from_arrow_schema(pa.schema([pa.field("s", pa.struct([child]))]), first_id=first_id - 1).fields[0].children[0]
-    )
+def _grown_map(field: Field, wanted: pa.MapType, first_id: int, path: str) -> Field:
+    """The map `field` with the missing children of those of its parts that are of another type in `wanted`."""
+    entries = field.children[0]
+    parts = []
+    for part, given in zip(entries.children, (wanted.key_field, wanted.item_field), strict=True):
+        made = part if given.type == to_arrow_type(part) else _grown(part, given, first_id, f"{path}.{part.name}")
+        first_id = max([first_id, *(node.id + 1 for node in made.walk())])
+        parts.append(made)
+    return field.with_children((entries.with_children(tuple(parts)),))
 
 
 def _children(dtype: pa.DataType) -> list[pa.Field]:
@@ -114,9 +121,14 @@ def as_nested(schema: LanceSchema, path: str, field: pa.Field) -> pa.Field:
     if len(names) == 1:
         return field.with_name(names[0])
     nested = field.with_name(names[-1])
-    for around in reversed(find(schema, names[:-1])):
+    fields = FieldFinder(schema).find(names[:-1], in_sql=True)
+    for place, around in reversed(list(enumerate(fields))):
         shown = to_arrow_field(around)
-        if pt.is_struct(shown.type):
+        if place and fields[place - 1].logical_type == "map":
+            dtype = _map_with(around.children, nested)
+        elif pt.is_map(shown.type) and place + 1 < len(fields):
+            dtype = nested.type
+        elif pt.is_struct(shown.type):
             dtype = pa.struct([nested])
         elif pt.is_list(shown.type):
             dtype = pa.list_(nested)
@@ -126,6 +138,12 @@ def as_nested(schema: LanceSchema, path: str, field: pa.Field) -> pa.Field:
             raise InvalidInputError(f"nothing can be added to {around.name!r}, which is a {shown.type}")
         nested = pa.field(around.name, dtype, around.nullable)
     return nested
+
+
+def _map_with(parts: Sequence[Field], changed: pa.Field) -> pa.MapType:
+    """The type of a map of these parts, of which `changed` is one."""
+    key, value = (changed if part.name == changed.name else to_arrow_field(part) for part in parts)
+    return pa.map_(key.with_nullable(False), value)
 
 
 def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
@@ -138,7 +156,7 @@ def without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
     deleted: set[FieldId] = set()
     finder = FieldFinder(schema)
     for path in paths:
-        along = finder.find(_names(finder, path))
+        along = finder.find(_names(finder, path), in_sql=True)
         _check_part(along, path, "dropped")
         deleted.add(along[-1].id)
     if not deleted:
@@ -168,7 +186,7 @@ def renamed(schema: LanceSchema, names: Mapping[str, str]) -> LanceSchema:
     wanted: dict[FieldId, str] = {}
     finder = FieldFinder(schema)
     for path, name in names.items():
-        along = finder.find(_names(finder, path))
+        along = finder.find(_names(finder, path), in_sql=True)
         _check_part(along, path, "renamed")
         _check_name(name, nested=len(along) > 1)
         if wanted.setdefault(along[-1].id, name) != name:
@@ -212,8 +230,17 @@ def field_at(schema: LanceSchema, path: str) -> Field:
     Raises:
         NotFoundError: there is none.
     """
+    return fields_along(schema, path)[-1]
+
+
+def fields_along(schema: LanceSchema, path: str) -> tuple[Field, ...]:
+    """The fields along `path`, the top-level one first.
+
+    Raises:
+        NotFoundError: there is no such field.
+    """
     finder = FieldFinder(schema)
-    return finder.find(_names(finder, path))[-1]
+    return finder.find(_names(finder, path), in_sql=True)
 
 
 def _names(finder: FieldFinder, path: str) -> Sequence[str]:
@@ -238,8 +265,8 @@ def _check_part(along: Sequence[Field], path: str, verb: str) -> None:
     around = along[-2] if len(along) > 1 else None
     if around is None:
         return
-    in_map = any(field.logical_type == "map" for field in along[:-1])
-    if around.logical_type != "struct" or in_map or any(is_leaf(field) for field in along[:-1]):
+    is_entries = len(along) > 2 and along[-3].logical_type == "map"
+    if around.logical_type != "struct" or is_entries or any(is_leaf(field) for field in along[:-1]):
         raise InvalidInputError(f"{path!r} is no column or field of a struct, and cannot be {verb} on its own")
 
 

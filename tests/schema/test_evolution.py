@@ -58,6 +58,31 @@ def test_members_of_structs_in_lists() -> None:
     assert ids(with_added(SCHEMA, new, 100).schema)["l/item/y"] == 100
 
 
+def test_members_of_structs_in_maps() -> None:
+    value = pa.schema([("m", pa.map_(pa.string(), pa.struct([("y", pa.int8()), ("z", pa.int8())])))])
+    grown = with_added(SCHEMA, value, 100).schema
+    assert {name: number for name, number in ids(grown).items() if number >= 100} == {
+        "m/entries/value/y": 100,
+        "m/entries/value/z": 101,
+    }
+    keyed = from_arrow_schema(pa.schema([("m", pa.map_(INNER, INNER))]))
+    both = pa.schema([("m", pa.map_(pa.struct([("k", pa.int8())]), pa.struct([("y", pa.int8())])))])
+    assert {name for name, number in ids(with_added(keyed, both, 100).schema).items() if number >= 100} == {
+        "m/entries/key/k",
+        "m/entries/value/y",
+    }
+
+
+@pytest.mark.parametrize("path", ["m.value.x", "m.entries.value.x", "l.item.x", "l.element.x"])
+def test_items_and_parts_have_the_names_of_files_and_of_spark(path: str) -> None:
+    stored = path.replace("m.value", "m.entries.value").replace("element", "item").replace(".", "/")
+    assert ids(SCHEMA).keys() - ids(without(SCHEMA, [path])).keys() == {stored}
+    assert stored.replace("/x", "/new") in ids(renamed(SCHEMA, {path: "new"}))
+    field = pa.field("y", pa.int8())
+    added = with_added(SCHEMA, pa.schema([as_nested(SCHEMA, path.replace(".x", ".y"), field)]), 100).schema
+    assert ids(added)[stored.replace("/x", "/y")] == 100
+
+
 @pytest.mark.parametrize(
     "new",
     [
@@ -66,7 +91,10 @@ def test_members_of_structs_in_lists() -> None:
         pa.schema([("s", pa.int64())]),
         pa.schema([("s", pa.struct([("x", pa.int32())]))]),
         pa.schema([("s", pa.list_(pa.int8()))]),
-        pa.schema([("m", pa.map_(pa.string(), pa.struct([("y", pa.int8())])))]),
+        pa.schema([("m", pa.map_(pa.string(), pa.struct([("x", pa.int32())])))]),
+        pa.schema([("m", pa.map_(pa.int8(), pa.struct([("y", pa.int8())])))]),
+        pa.schema([("m", pa.map_(pa.string(), INNER))]),
+        pa.schema([("m", pa.struct([("y", pa.int8())]))]),
         pa.schema([("n", pa.int8()), ("n", pa.int8())]),
         pa.schema([("a.b", pa.int8())]),
         pa.schema([("n", pa.struct([("", pa.int8())]))]),
@@ -102,7 +130,8 @@ def test_dropping() -> None:
         ["l.item"],
         ["m.entries"],
         ["m.entries.key"],
-        ["m.entries.value.x"],
+        ["m.value"],
+        ["m.value.x", "m.value.`a.b`"],
     ],
 )
 def test_what_cannot_be_dropped(paths: list[str]) -> None:

@@ -21,12 +21,10 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import (
     Evolution,
-    NewColumns,
     column_file_version,
     commit_evolution,
     options_of,
 )
-from lance_spark.table.columns.column_files import PlacedBatch
 from lance_spark.table.columns.new_columns import (
     Assembler,
     BatchFunction,
@@ -38,6 +36,7 @@ from lance_spark.table.columns.new_columns import (
     arrow_fields,
     called,
 )
+from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.columns.schema_changes import check_followable
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -50,6 +49,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import split_addresses
+from lance_spark.table.writing.column_files import NewColumns, PlacedBatch
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
 
@@ -169,9 +169,19 @@ def _add_null_columns(
         addition = with_added(version.schema, names, next_field_id(table.history, version))
         if any(has_blobs(field) for field in addition.added.fields):
             require_writable(addition.added, column_file_version(version, addition.added))
-        return commit_evolution(table, version, Evolution(addition.schema), options)
+        placeholders = PlaceholderColumns(version.schema, addition.schema)
+        needed = _grows_maps(version.schema, addition.added) and any(
+            placeholders.columns_of(message) for message in version.fragments.messages
+        )
+        return commit_evolution(table, version, Evolution(addition.schema, placeholders if needed else None), options)
 
     return retry_on_conflict(attempt, base, table.newest, options_of(options).policy)
+
+
+def _grows_maps(schema: LanceSchema, added: LanceSchema) -> bool:
+    """Whether maps of `schema` get new parts."""
+    maps = {node.id for node in schema.walk() if node.logical_type == "map"}
+    return any(node.id in maps for node in added.walk())
 
 
 def _dotted(fields: pa.Schema) -> bool:

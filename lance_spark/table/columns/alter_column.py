@@ -13,11 +13,10 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, to_arrow_type, with_metadata
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import find, parse_path, prune
+from lance_spark.schema.projection import prune
 from lance_spark.schema.widening import check_widening
 from lance_spark.table.bases import Bases
-from lance_spark.table.columns.column_commit import Evolution, NewColumns, commit_evolution, options_of
-from lance_spark.table.columns.column_files import PlacedBatch, physical_batches
+from lance_spark.table.columns.column_commit import Evolution, commit_evolution, options_of
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
@@ -27,6 +26,7 @@ from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.versions.changes import update_field_metadata
+from lance_spark.table.writing.column_files import NewColumns, PlacedBatch, physical_batches
 from lance_spark.table.writing.save import CommitOptions
 
 COMMENT = "comment"
@@ -125,18 +125,18 @@ def conversion(
     table: TableLocation, base: Manifest, change: Alteration, dtype: pa.DataType, new_id: FieldId
 ) -> Evolution:
     """The column with a new id and its values converted. Raises as `alter_column`."""
-    names = (change.path,) if change.path in base.schema.names() else parse_path(change.path)
-    along = find(base.schema, names)
+    along = evolution.fields_along(base.schema, change.path)
     old = along[-1]
-    if any(node.logical_type == "map" for node in along[:-1]):
-        raise InvalidInputError(f"{change.path!r} is in a map, whose parts cannot be converted on their own")
     schema = converted_schema(base.schema, change, dtype, new_id)
     target = change.of_schema(base.schema)
     check_nulls(table, base, target)
     preserves = not forbids_more_nulls(base.schema, target)
-    before = prune((along[0],), {old.id})[0]
+    # Other readers need all parts of a map in one file.
+    whole = next((node for node in along[:-1] if node.logical_type == "map"), old)
+    written = {node.id for node in whole.walk()}
+    before = prune((along[0],), written)[0]
     # Under the old name, as values are converted by name; the column names inside a file do not matter.
-    after = prune(_with_field(base.schema, old.id, _renumbered(dtype, new_id)).fields, {new_id})[0]
+    after = prune(_with_field(base.schema, old.id, _renumbered(dtype, new_id)).fields, written | {new_id})[0]
     return Evolution(schema, _Converted(before, after), preserves_nullability=preserves)
 
 

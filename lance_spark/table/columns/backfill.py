@@ -32,7 +32,6 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import column_file_version, options_of
-from lance_spark.table.columns.column_files import PlacedBatch, physical_batches, write_column_file
 from lance_spark.table.columns.schema_changes import check_followable
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.commits.field_ids import next_field_id
@@ -49,6 +48,7 @@ from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
 from lance_spark.table.writing.checks import RowChecks
+from lance_spark.table.writing.column_files import PlacedBatch, physical_batches, write_column_file
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 

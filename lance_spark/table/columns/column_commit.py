@@ -6,17 +6,12 @@ data files keeps the file written for it (which has values for deleted rows too)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from lance_spark._proto import table_pb2
 from lance_spark.errors import CommitStateUnknownError, UnsupportedFeatureError
 from lance_spark.file.writable import WRITABLE_VERSIONS
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.field import LanceSchema
-from lance_spark.storage.deletion import delete_quietly
-from lance_spark.table.bases import Bases
-from lance_spark.table.columns.column_files import PlacedBatch, write_column_file
 from lance_spark.table.commits.commit import Commit, NewTable
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
@@ -24,28 +19,9 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Merge, Recomputed
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.paths import DATA
-from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
 from lance_spark.table.writing.checks import require_columns_of_checks
+from lance_spark.table.writing.column_files import ColumnFiles, Values
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
-
-
-@dataclass(frozen=True, slots=True)
-class NewColumns:
-    """New columns of a fragment.
-
-    Attributes:
-        schema: the columns, inside their parent fields.
-        batches: values for rows of the fragment, in row order.
-    """
-
-    schema: LanceSchema
-    batches: Iterator[PlacedBatch]
-
-
-Values = Callable[[DataFragment, Bases], NewColumns | None]
-"""The columns of a new file of a fragment; None for no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +56,34 @@ def commit_evolution(
     """
     check_writable(base.writer_flags, table.uri)
     require_columns_of_checks(LanceSchema(evolution.schema.fields, base.schema.metadata))
-    files = _ColumnFiles(table, evolution, base)
+    files: ColumnFiles | None = None
+    if evolution.values is not None:
+        column_file_version(base, LanceSchema((), {}))  # Refuses tables that get no files.
+        files = ColumnFiles(table, evolution.values, lambda columns: column_file_version(base, columns))
+
+    def on_version(manifest: Manifest) -> Merge:
+        """The operation that adds the columns to `manifest`, the version that was read or a newer one."""
+        return Merge(
+            manifest.fragments if files is None else files.added_to(manifest),
+            LanceSchema(evolution.schema.fields, manifest.schema.metadata),
+            evolution.preserves_nullability,
+            recomputed=evolution.recomputed,
+            new_files=frozenset() if files is None else files.paths,
+        )
+
     made: Manifest | None = None
     unknown = False
     try:
-        transaction = Transaction.new(base.version, files.from_version(base), options_of(options).all_properties())
+        transaction = Transaction.new(base.version, on_version(base), options_of(options).all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
         policy = options_of(options).policy
-        made = Commit(table.history, base, transaction, new_table, policy, files.from_version).run()
+        made = Commit(table.history, base, transaction, new_table, policy, on_version).run()
     except CommitStateUnknownError:
         unknown = True
         raise
     finally:
         # Values can come from user code, so any error can occur.
-        if not unknown:
+        if files is not None and not unknown:
             files.remove(but_those_of=made)
     return made
 
@@ -122,69 +112,3 @@ def column_file_version(base: Manifest, columns: LanceSchema) -> FileVersion:
     if known not in WRITABLE_VERSIONS or (known is FileVersion.V2_0 and has_structs):
         return DEFAULT_FILE_VERSION
     return known
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The parts of a fragment that determine values: deleted rows are ignored."""
-
-    id: FragmentId
-    files: tuple[DataFile, ...]
-
-
-class _ColumnFiles:
-    """The files written for an evolution."""
-
-    def __init__(self, table: TableLocation, evolution: Evolution, base: Manifest) -> None:
-        self._table = table
-        self._evolution = evolution
-        self._base = base
-        if evolution.values is not None:
-            column_file_version(base, LanceSchema((), {}))  # Refuses tables that get no files.
-        self._files: dict[_Source, DataFile | None] = {}
-
-    def from_version(self, manifest: Manifest) -> Merge:
-        """The operation that adds the columns to `manifest`, the version that was read or a newer one."""
-        schema = LanceSchema(self._evolution.schema.fields, manifest.schema.metadata)
-        fragments = manifest.fragments
-        if self._evolution.values is not None:
-            bases = self._table.bases(manifest)
-            fragments = FragmentList(
-                self._with_file(message, manifest.fragments[place], bases, self._evolution.values)
-                for place, message in enumerate(manifest.fragments.messages)
-            )
-        return Merge(
-            fragments,
-            schema,
-            self._evolution.preserves_nullability,
-            recomputed=self._evolution.recomputed,
-            new_files=frozenset(file.path for file in self._files.values() if file is not None),
-        )
-
-    def _with_file(
-        self, message: table_pb2.DataFragment, fragment: DataFragment, bases: Bases, values: Values
-    ) -> table_pb2.DataFragment:
-        source = _Source(fragment.id, fragment.files)
-        if source not in self._files:
-            new = values(fragment, bases)
-            self._files[source] = None if new is None else self._written(fragment, bases, new)
-        file = self._files[source]
-        if file is None:
-            return message
-        copy = table_pb2.DataFragment()
-        copy.CopyFrom(message)
-        copy.files.append(file.to_proto())
-        return copy
-
-    def _written(self, fragment: DataFragment, bases: Bases, new: NewColumns) -> DataFile:
-        num_rows = FragmentReader(fragment, bases).num_rows
-        file_version = column_file_version(self._base, new.schema)
-        return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=file_version)
-
-    def remove(self, but_those_of: Manifest | None = None) -> None:
-        """Removes the files that were written, except those of a version."""
-        messages = () if but_those_of is None else but_those_of.fragments.messages
-        kept = {file.path for message in messages for file in message.files}
-        for file in self._files.values():
-            if file is not None and file.path not in kept:
-                delete_quietly(self._table.store, f"{DATA}/{file.path}")

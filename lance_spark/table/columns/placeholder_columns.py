@@ -1,9 +1,11 @@
-"""Placeholder columns, which preserve nulls of structs and list lengths after columns were dropped.
+"""Columns that files need after a change of the schema: placeholders, and whole maps.
 
 The nulls of a struct or list, and the length of a list, are stored in the columns of its members. If the remaining
 members have no column in a fragment, because they were added as null, the last column with this information must be
 replaced. Also, other readers reject a fragment without a column of the table. In both cases a column of nulls is
 written.
+
+Other readers need all parts of a map in one file, so a map with a part that no file holds is written again.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import prune
 from lance_spark.table.bases import Bases
-from lance_spark.table.columns.column_commit import NewColumns
-from lance_spark.table.columns.column_files import PlacedBatch, physical_batches
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.writing.column_files import NewColumns, PlacedBatch, physical_batches
 from lance_spark.table.writing.conform import converted
+from lance_spark.table.writing.whole_maps import held_fields, incomplete_maps
 
 
 class PlaceholderColumns:
-    """What fragments need after columns were dropped.
+    """What fragments need after columns were dropped, or parts of maps were added.
 
     Args:
         before, after: the schemas.
@@ -39,8 +41,9 @@ class PlaceholderColumns:
 
     def columns_of(self, message: table_pb2.DataFragment) -> tuple[Field, ...]:
         """The columns that a fragment needs a file for, each inside its parent fields."""
-        held = {field_id for file in message.files for field_id in file.fields if field_id >= 0}
+        held = held_fields(message)
         needed = {leaf.id for field in self._fields for leaf in _lost(field, self._known, held)}
+        needed.update(leaf for field in self._fields for leaf in incomplete_maps(field, held))
         if not needed and not any(_holds(field, held) for field in self._fields):
             known = next(field for field in self._fields if field.id in self._tops)
             needed = {_first_leaf(known).id}

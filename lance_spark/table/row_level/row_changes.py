@@ -35,7 +35,7 @@ from lance_spark.table.rows.fragment import DataFragment, DeletionFile, Fragment
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
-from lance_spark.table.writing.schema_merge import merge_operation
+from lance_spark.table.writing.schema_merge import MapFiles, merge_operation
 
 MAX_ARROW_ROWS = 5000
 """Deletion files with at most this many rows use the Arrow form, as in the reference library."""
@@ -158,6 +158,7 @@ class _RowChanges:
         self._changed_fields = changed_fields
         self._check = check
         self._evolved = evolved
+        self._maps = None if evolved is None else MapFiles(table, base, evolved)
         self._kind = OperationKind.UPDATE if moved.fragments else OperationKind.DELETE
         if evolved is not None:
             self._kind = OperationKind.MERGE
@@ -178,7 +179,9 @@ class _RowChanges:
         if not self._moved.fragments and self._evolved is None:
             return Delete(updated, removed, self._predicate)
         update = Update(removed, updated, self._moved.with_lineage(manifest), changed_fields=self._changed_fields)
-        return update if self._evolved is None else merge_operation(manifest, update, self._evolved)
+        if self._evolved is None or self._maps is None:
+            return update
+        return merge_operation(manifest, update, self._evolved, self._maps)
 
     def _losses(self, manifest: Manifest) -> tuple[tuple[DataFragment, ...], tuple[FragmentId, ...]]:
         """Fragments with new deletion files, and those without a row left."""
@@ -230,7 +233,9 @@ class _RowChanges:
         )
 
     def remove_files(self, but_those_of: Manifest | None = None) -> None:
-        """Removes the deletion files that were written, but those that a version names."""
+        """Removes the files that were written, but those that a version names."""
+        if self._maps is not None:
+            self._maps.remove(but_those_of)
         # The path of a deletion file has the id of its fragment.
         changed = () if but_those_of is None else but_those_of.fragments.with_ids(self._outcomes)
         kept = {fragment.deletion_file.path(fragment.id) for fragment in changed if fragment.deletion_file is not None}

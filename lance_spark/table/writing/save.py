@@ -32,7 +32,7 @@ from lance_spark.table.writing.base_selection import require_same_bases
 from lance_spark.table.writing.conform import Conformer, same_columns
 from lance_spark.table.writing.identity import IdentityColumns, without_identities
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.schema_merge import append_evolving, evolved_schema
+from lance_spark.table.writing.schema_merge import MapFiles, append_evolving, evolved_schema
 from lance_spark.table.writing.write import FileLimits, num_rows_of, remove_fragments, write_fragments
 
 CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"
@@ -188,13 +188,17 @@ def commit_append(
             table.history, base, transaction, new_table, options.policy, keeps_bases, marks=options.marks()
         ).run()
     schema = evolved
+    maps = MapFiles(table, base, schema)
 
     def on_version(manifest: Manifest) -> Merge:
-        return append_evolving(manifest, fragments, schema)
+        return append_evolving(manifest, fragments, schema, maps)
 
-    transaction = Transaction.new(base.version, on_version(base), options.all_properties())
-    new_table = NewTable(file_version)
-    return Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=options.marks()).run()
+    new_table, marks = NewTable(file_version), options.marks()
+    with cleanup_on_failure(maps.remove):
+        transaction = Transaction.new(base.version, on_version(base), options.all_properties())
+        made = Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=marks).run()
+    maps.remove(but_those_of=made)
+    return made
 
 
 def commit_overwrite(

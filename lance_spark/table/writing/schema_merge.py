@@ -12,9 +12,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import Merge, Recomputed, Update
@@ -22,11 +25,14 @@ from lance_spark.table.operations.delete import with_deletions
 from lance_spark.table.operations.manifest_builder import (
     assign_fragment_ids,
     checked_row_id,
+    data_format,
     largest_fragment_id,
     with_row_ids,
 )
 from lance_spark.table.operations.update import completed_lineage
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
+from lance_spark.table.writing.column_files import ColumnFiles
+from lance_spark.table.writing.whole_maps import WholeMaps
 
 
 def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> LanceSchema | None:
@@ -41,14 +47,45 @@ def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> Lance
     return with_added(base.schema, lacking, next_field_id(history, base)).schema if len(lacking) else None
 
 
+class MapFiles:
+    """The files of the maps to which the columns of `schema` give new parts.
+
+    Maps are in files of version 2.2 or later, which is that of `base`.
+    """
+
+    def __init__(self, table: TableLocation, base: Manifest, schema: LanceSchema) -> None:
+        version = data_format(base) or FileVersion.V2_2
+        has_maps = any(field.logical_type == "map" for field in schema.walk())
+        self._files = ColumnFiles(table, WholeMaps(schema), lambda _columns: version) if has_maps else None
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files that were written."""
+        return frozenset() if self._files is None else self._files.paths
+
+    def added_to(self, manifest: Manifest) -> FragmentList:
+        """The fragments of a version with their files."""
+        return manifest.fragments if self._files is None else self._files.added_to(manifest)
+
+    def remove(self, but_those_of: Manifest | None = None) -> None:
+        """Removes the files that were written, except those of a version."""
+        if self._files is not None:
+            self._files.remove(but_those_of)
+
+
 def columns_lacking(schema: LanceSchema, source: pa.Schema) -> pa.Schema:
     """The columns and struct members that only `source` has, as nullable ones."""
     fields = {field.name: field for field in schema.fields}
     return pa.schema([part for column in source if (part := _lacking(fields.get(column.name), column)) is not None])
 
 
-def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schema: LanceSchema) -> Merge:
+def append_evolving(
+    manifest: Manifest, fragments: Sequence[DataFragment], schema: LanceSchema, maps: MapFiles
+) -> Merge:
     """The operation that adds `fragments` and the columns of `schema` to `manifest`, whose columns `schema` extends.
+
+    Args:
+        maps: the files of maps that get new parts.
 
     Raises:
         CorruptFileError: the table has stable row ids, but the free ids are unknown.
@@ -57,16 +94,19 @@ def append_evolving(manifest: Manifest, fragments: Sequence[DataFragment], schem
     if manifest.has_stable_row_ids:
         new, _ = with_row_ids(new, checked_row_id(manifest), manifest.version + 1)
     return Merge(
-        manifest.fragments.appended(new),
+        maps.added_to(manifest).appended(new),
         LanceSchema(schema.fields, manifest.schema.metadata),
         preserves_nullability=True,
         recomputed=Recomputed.ALWAYS,
-        new_files=frozenset(file.path for fragment in fragments for file in fragment.files),
+        new_files=maps.paths.union(file.path for fragment in fragments for file in fragment.files),
     )
 
 
-def merge_operation(manifest: Manifest, update: Update, schema: LanceSchema) -> Merge:
+def merge_operation(manifest: Manifest, update: Update, schema: LanceSchema, maps: MapFiles) -> Merge:
     """The operation that combines `update`, which rewrites rows, with adding the columns of `schema`.
+
+    Args:
+        maps: the files of maps that get new parts.
 
     Raises:
         CorruptFileError: the table has stable row ids, but the free ids are unknown.
@@ -78,7 +118,7 @@ def merge_operation(manifest: Manifest, update: Update, schema: LanceSchema) -> 
         new, _ = completed_lineage(new, checked_row_id(manifest), manifest.version + 1)
     kept = FragmentList(
         with_deletions(message, updated.get(FragmentId(message.id)))
-        for message in manifest.fragments.messages
+        for message in maps.added_to(manifest).messages
         if message.id not in removed
     )
     return Merge(
@@ -86,7 +126,7 @@ def merge_operation(manifest: Manifest, update: Update, schema: LanceSchema) -> 
         LanceSchema(schema.fields, manifest.schema.metadata),
         preserves_nullability=True,
         recomputed=Recomputed.ALWAYS,
-        new_files=update.data_file_paths(),
+        new_files=maps.paths.union(update.data_file_paths()),
         losing=update.touched_fragment_ids,
     )
 
@@ -104,4 +144,12 @@ def _lacking(field: Field | None, column: pa.Field) -> pa.Field | None:
         item = _lacking(field.children[0], column.type.value_field)
         is_large = field.logical_type.startswith("large")
         return None if item is None else column.with_type(pa.large_list(item) if is_large else pa.list_(item))
+    if pt.is_map(column.type) and field.logical_type == "map":
+        known_parts = field.children[0].children
+        given = (column.type.key_field, column.type.item_field)
+        lacking = [_lacking(known, part) for known, part in zip(known_parts, given, strict=True)]
+        if any(part is not None for part in lacking):
+            pair = zip(known_parts, lacking, strict=True)
+            key, value = (to_arrow_field(known) if part is None else part for known, part in pair)
+            return column.with_type(pa.map_(key.with_nullable(False), value))
     return None

@@ -211,7 +211,7 @@ def add_columns_with_defaults(table: Dataset | PartitionedTable, changes: Sequen
 
 
 def _check_appended(change: Change) -> None:
-    name = ".".join(change.path)
+    name = _text(change.path)
     if change.kind != "add" or len(change.path) > 1 or change.position is not None:
         raise UnsupportedFeatureError(
             f"column {name}: ADD COLUMN with a DEFAULT adds columns after the others, not inside of structs; add and "
@@ -387,7 +387,7 @@ def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Chang
         raise UnsupportedFeatureError(
             "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
         )
-    path = _text(_names(base.schema, converted[0].path))
+    path = _text(converted[0].path)
     return alter_column(table, base, Alteration(path, data_type=_arrow_type(converted[0], path).type))
 
 
@@ -414,7 +414,7 @@ def change_partitioned(table: PartitionedTable, changes: Sequence[Change]) -> Pa
         raise UnsupportedFeatureError(
             "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
         )
-    path = _text(_names(schema, converted[0].path))
+    path = _text(converted[0].path)
     return alter_partitioned_column(table, Alteration(path, data_type=_arrow_type(converted[0], path).type))
 
 
@@ -424,7 +424,7 @@ def _named(schema: LanceSchema, folded: str) -> Field | None:
 
 
 def _changes_type(schema: LanceSchema, change: Change) -> bool:
-    path = _text(_names(schema, change.path))
+    path = _text(change.path)
     old, new = to_arrow_field(evolution.field_at(schema, path)), _arrow_type(change, path)
     if has_collation(old) or has_collation(new):
         before = to_spark_schema(pa.schema([old])).fields[0].dataType.simpleString()
@@ -465,28 +465,26 @@ def _edited(
             schema = _with_column(schema, first_id, change, given)
             first_id = max(first_id, *(node.id + 1 for node in schema.walk()))
         elif not (change.kind == "drop" and change.if_exists and not _has(schema, change.path)):
-            schema = _changed(schema, change, _names(schema, change.path))
+            schema = _changed(schema, change)
     return schema
 
 
 def _with_column(schema: LanceSchema, first_id: int, change: Change, given: pa.Field) -> LanceSchema:
-    around = _names(schema, change.path[:-1]) if len(change.path) > 1 else ()
-    path = (*around, change.path[-1])
     if not change.nullable:
         raise InvalidInputError(
-            f"column {change.path[-1]!r} would be null in the rows that are there; leave NOT NULL out"
+            f"column {_text(change.path)!r} would be null in the rows that are there; leave NOT NULL out"
         )
     if _has(schema, change.path):
-        raise InvalidInputError(f"there is a column {'.'.join(change.path)!r} already")
+        raise InvalidInputError(f"there is a column {_text(change.path)!r} already")
     if change.comment:
         given = given.with_metadata({**(given.metadata or {}), COMMENT: change.comment})
-    new = evolution.as_nested(schema, _text(path), given)
+    new = evolution.as_nested(schema, _text(change.path), given)
     schema = evolution.with_added(schema, pa.schema([new]), first_id).schema
-    return schema if change.position is None else _moved(schema, path, change.position)
+    return schema if change.position is None else _moved(schema, change.path, change.position)
 
 
-def _changed(schema: LanceSchema, change: Change, names: tuple[str, ...]) -> LanceSchema:
-    path = _text(names)
+def _changed(schema: LanceSchema, change: Change) -> LanceSchema:
+    path = _text(change.path)
     if change.kind == "drop":
         return evolution.without(schema, [path])
     if change.kind == "rename":
@@ -496,7 +494,7 @@ def _changed(schema: LanceSchema, change: Change, names: tuple[str, ...]) -> Lan
     if change.kind == "comment":
         return evolution.replaced(schema, path, lambda old: _commented(old, change.comment))
     if change.kind == "position":
-        return _moved(schema, names, change.position or Position())
+        return _moved(schema, change.path, change.position or Position())
     if change.kind == "default":
         text = checked_default(path, change.value) if change.value else None
         return evolution.replaced(schema, path, lambda old: _with_entries(old, {DEFAULT.decode(): text}))
@@ -534,40 +532,10 @@ def _in_order(siblings: Sequence[Field], name: str, position: Position) -> tuple
 
 def _has(schema: LanceSchema, path: Sequence[str]) -> bool:
     try:
-        _names(schema, path)
+        evolution.field_at(schema, _text(path))
     except NotFoundError:
         return False
     return True
-
-
-def _names(schema: LanceSchema, path: Sequence[str]) -> tuple[str, ...]:
-    """The names along Spark's path as the table spells them."""
-    siblings: Sequence[Field] = schema.fields
-    around = ""
-    names: list[str] = []
-    for part in path:
-        if around == "map" and part in ("key", "value"):
-            entries = siblings[0]
-            names.append(entries.name)
-            found = entries.children[part == "value"]
-        elif around == "list" and part == "element":
-            found = siblings[0]
-        else:
-            match = [item for item in siblings if item.name == part]
-            if not match:
-                raise NotFoundError(f"there is no column {'.'.join(path)!r}")
-            found = match[0]
-        names.append(found.name)
-        siblings = found.children
-        around = _shape(found)
-    return tuple(names)
-
-
-def _shape(item: Field) -> str:
-    shown = to_arrow_field(item).type
-    if pa.types.is_map(shown):
-        return "map"
-    return "list" if pa.types.is_list(shown) or pa.types.is_large_list(shown) else ""
 
 
 def _text(names: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ deleted ones. The values of deleted rows do not matter: null, or the value of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark._proto import table_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.expr.values import no_rows
@@ -23,11 +24,15 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
+from lance_spark.table.bases import Bases
+from lance_spark.table.location import TableLocation
+from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.operations.live_files import without_columns
 from lance_spark.table.paths import DATA, new_data_file_name
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
 from lance_spark.table.reading.window import Window
-from lance_spark.table.rows.fragment import DataFile
+from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId, FragmentList
 
 _PIECE_ROWS = 1 << 16
 
@@ -43,6 +48,88 @@ class PlacedBatch:
 
     offsets: Int64Array
     batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class NewColumns:
+    """New columns of a fragment.
+
+    Attributes:
+        schema: the columns, inside their parent fields.
+        batches: values for rows of the fragment, in row order.
+    """
+
+    schema: LanceSchema
+    batches: Iterator[PlacedBatch]
+
+
+Values = Callable[[DataFragment, Bases], NewColumns | None]
+"""The columns of a new file of a fragment; None for no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The parts of a fragment that determine values: deleted rows are ignored."""
+
+    id: FragmentId
+    files: tuple[DataFile, ...]
+
+
+class ColumnFiles:
+    """Files with columns for the fragments of a version, which a commit makes for each version that it is based on.
+
+    A fragment with unchanged data files keeps the file that was written for it.
+
+    Args:
+        file_version: of a file with these columns.
+    """
+
+    def __init__(
+        self, table: TableLocation, values: Values, file_version: Callable[[LanceSchema], FileVersion]
+    ) -> None:
+        self._table = table
+        self._values = values
+        self._file_version = file_version
+        self._files: dict[_Source, DataFile | None] = {}
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files that were written."""
+        return frozenset(file.path for file in self._files.values() if file is not None)
+
+    def added_to(self, manifest: Manifest) -> FragmentList:
+        """The fragments of a version with their files; columns that these hold count no more in other files."""
+        bases = self._table.bases(manifest)
+        return FragmentList(
+            self._with_file(message, manifest.fragments[place], bases)
+            for place, message in enumerate(manifest.fragments.messages)
+        )
+
+    def _with_file(
+        self, message: table_pb2.DataFragment, fragment: DataFragment, bases: Bases
+    ) -> table_pb2.DataFragment:
+        source = _Source(fragment.id, fragment.files)
+        if source not in self._files:
+            new = self._values(fragment, bases)
+            self._files[source] = None if new is None else self._written(fragment, bases, new)
+        file = self._files[source]
+        if file is None:
+            return message
+        copy = without_columns(message, frozenset(file.columns()))
+        copy.files.append(file.to_proto())
+        return copy
+
+    def _written(self, fragment: DataFragment, bases: Bases, new: NewColumns) -> DataFile:
+        num_rows = FragmentReader(fragment, bases).num_rows
+        version = self._file_version(new.schema)
+        return write_column_file(self._table.store, new.schema, new.batches, num_rows, file_version=version)
+
+    def remove(self, but_those_of: Manifest | None = None) -> None:
+        """Removes the files that were written, except those of a version."""
+        messages = () if but_those_of is None else but_those_of.fragments.messages
+        kept = {file.path for message in messages for file in message.files}
+        for path in self.paths - kept:
+            delete_quietly(self._table.store, f"{DATA}/{path}")
 
 
 def physical_batches(reader: FragmentReader, fields: Sequence[Field]) -> Iterator[PlacedBatch]:
