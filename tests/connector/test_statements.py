@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timezone
 
 import lance
@@ -162,8 +163,13 @@ def test_other_statements_are_not_touched(spark: SparkSession, table: str) -> No
     assert spark.sql("SELECT 'OPTIMIZE t' AS a /* VACUUM t */").first().a == "OPTIMIZE t"
     with pytest.raises(ParseException):
         spark.sql("OPTIMIZE spark_catalog.default.nothing")
-    with pytest.raises(ParseException):
-        spark.sql(f"OPTIMIZE {table} ZORDER BY id")
+    for statement in (
+        "CONVERT TO DELTA parquet.`/tmp/x`",
+        "VACUUM spark_catalog.default.nothing RETAIN 1 HOURS",
+        "CREATE TABLE spark_catalog.default.a SHALLOW CLONE spark_catalog.default.b",
+    ):
+        with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
+            spark.sql(statement)
     with pytest.raises(AnalysisException, match="no_such_option"):
         spark.sql(f"OPTIMIZE {table} WITH (no_such_option = 1)")
     assert spark.sql(f"SELECT * FROM {table} WHERE id > :low", args={"low": 3}).count() == 2
@@ -186,7 +192,47 @@ def test_arguments_of_the_changes_function(spark: SparkSession, table: str, argu
 
 
 def test_versions_are_whole_numbers(spark: SparkSession, table: str) -> None:
-    for statement in (f"RESTORE {table} TO VERSION 1.5", f"ALTER TABLE {table} CREATE TAG t AS OF VERSION 1.5"):
-        with pytest.raises(ParseException):
-            spark.sql(statement)
+    with pytest.raises(AnalysisException, match="write RESTORE t TO VERSION n or RESTORE t TO TAG name"):
+        spark.sql(f"RESTORE {table} TO VERSION 1.5")
+    with pytest.raises(ParseException):
+        spark.sql(f"ALTER TABLE {table} CREATE TAG t AS OF VERSION 1.5")
     assert spark.sql(f"SELECT * FROM {table}.versions").count() == 4
+
+
+@pytest.mark.parametrize(
+    ("statement", "instead"),
+    [
+        ("OPTIMIZE {t} ZORDER BY (id)", "INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b"),
+        ("OPTIMIZE {t} WHERE id > 1 ZORDER BY id", "INSERT OVERWRITE t SELECT * FROM t ORDER BY a, b"),
+        ("OPTIMIZE {t} WHERE id > 1", "OPTIMIZE takes no WHERE"),
+        ("OPTIMIZE {t} REWRITE DATA USING BIN_PACK", "write OPTIMIZE t, or OPTIMIZE t WITH (name = value, ...)"),
+        ("VACUUM {t} RETAIN 168 HOURS", "write VACUUM t WITH (days = 7)"),
+        ("vacuum {t} retain 6 hours dry run", "write VACUUM t WITH (days = 0.25, dry_run = true)"),
+        ("VACUUM {t} DRY RUN", "write VACUUM t WITH (dry_run = true)"),
+        ("VACUUM {t} FULL", "write VACUUM t, or VACUUM t WITH (name = value, ...)"),
+        ("RESTORE TABLE {t} TO TIMESTAMP AS OF '2026-01-01'", "DESCRIBE HISTORY t shows which version"),
+        ("CONVERT TO LANCE parquet.`/data/x`", "CREATE TABLE lance.db.t AS SELECT * FROM parquet.`path`"),
+        ("REORG TABLE {t} APPLY (PURGE)", "OPTIMIZE t rewrites files with deleted rows"),
+        ("UNDROP TABLE {t}", "system.register_table"),
+        ("CREATE OR REPLACE TABLE {t}_new SHALLOW CLONE {t}", "ALTER TABLE t CREATE BRANCH name"),
+        ("CREATE TABLE IF NOT EXISTS {t}_new DEEP CLONE {t}", "CREATE TABLE t AS SELECT * FROM other"),
+        ("CREATE TABLE {t}_new (id INT) CLUSTER BY (id)", "leave CLUSTER BY out and sort the rows"),
+        ("CREATE TABLE {t}_new CLUSTER BY (id) AS SELECT 1 AS id", "leave CLUSTER BY out and sort the rows"),
+        ("ALTER TABLE {t} CLUSTER BY (id)", "leave CLUSTER BY out and sort the rows"),
+        ("CREATE TABLE {t}_new (id INT) CLUSTERED BY (id) SORTED BY (id) INTO 4 BUCKETS", "leave SORTED BY out"),
+    ],
+)
+def test_statements_of_other_formats_say_what_to_write(spark: SparkSession, statement: str, instead: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.st_others")
+    spark.sql("CREATE TABLE IF NOT EXISTS lance.st_others.t (id BIGINT)")
+    with pytest.raises(AnalysisException, match=re.escape(instead)) as raised:
+        spark.sql(statement.format(t="lance.st_others.t"))
+    assert raised.value.getCondition() in {"LANCE_INVALID_INPUT", "LANCE_UNSUPPORTED_FEATURE"}
+    assert spark.sql("SHOW TABLES IN lance.st_others").count() == 1
+
+
+def test_what_is_to_be_written_instead_does_it(spark: SparkSession, table: str) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (-1)")
+    spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM {table} ORDER BY id")
+    assert [row.id for row in spark.table(table).collect()] == [-1, *range(6)]
+    assert spark.sql(f"VACUUM {table} WITH (days = 0.25, dry_run = true)").first().versions == 0

@@ -26,6 +26,7 @@ from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
 from lance_spark.schema.check import checks_of
 from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.spark.connector.catalog.partition_by import NO_CLUSTERING
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
 from lance_spark.spark.connector.catalog.table import (
     LoadReply,
@@ -151,7 +152,7 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
 
 
 _NOT_HERE = {
-    "ClusterBy": "tables have no clustering columns; sort the rows that you write",
+    "ClusterBy": NO_CLUSTERING,
 }
 
 

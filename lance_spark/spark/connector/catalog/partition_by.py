@@ -32,6 +32,15 @@ _PARTS: dict[str, Transform] = {"year": Year(), "month": Month(), "day": Day(), 
 _NUMBERED: dict[str, Callable[[int], Transform]] = {"bucket": Bucket, "truncate": Truncate, "multi_bucket": MultiBucket}
 _PLAIN: dict[str, Transform] = {"identity": Identity(), **_PARTS}
 _EXPRESSION = "expression"
+NO_CLUSTERING = (
+    "tables have no clustering columns; leave CLUSTER BY out and sort the rows that you write, as in INSERT OVERWRITE "
+    "t SELECT * FROM t ORDER BY a, b"
+)
+_OTHER_CLAUSES = {
+    "cluster_by": NO_CLUSTERING,
+    "sorted_bucket": "buckets are not sorted; leave SORTED BY out, or write PARTITIONED BY (bucket(16, id))",
+}
+"""Clauses that Spark turns into transforms."""
 
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
@@ -156,6 +165,8 @@ def _levels(
         return [(_NUMBERED[name](numbers[0]), (name, str(numbers[0])))]
     parts = list(_PARTS.items())
     depths = {f"{part}s": depth for depth, part in enumerate(_PARTS, 1)}
+    if name in _OTHER_CLAUSES:
+        raise UnsupportedFeatureError(_OTHER_CLAUSES[name], feature=name)
     if name not in _PLAIN and name not in depths:
         known = ", ".join([*_PLAIN, *depths, *_NUMBERED, _EXPRESSION])
         raise UnsupportedFeatureError(

@@ -1,6 +1,7 @@
 package io.lancespark.sql;
 
 import io.lancespark.catalog.LanceProcedure;
+import io.lancespark.python.LanceException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -15,7 +16,8 @@ import java.util.function.UnaryOperator;
  */
 public final class LanceStatements {
   private static final Set<String> FIRST = Set.of(
-      "ANALYZE", "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "CREATE", "DROP");
+      "ANALYZE", "OPTIMIZE", "VACUUM", "RESTORE", "DESCRIBE", "DESC", "ALTER", "SHOW", "CREATE", "DROP", "CONVERT",
+      "REORG", "UNDROP");
 
   private final SqlTokens tokens;
   private final UnaryOperator<List<String>> resolve;
@@ -35,6 +37,7 @@ public final class LanceStatements {
    *
    * @param resolve returns the qualified name of a table, catalog first, or null if it is not in a Lance catalog
    * @param named returns the name that a string or the marker of a parameter stands for, or null
+   * @throws LanceException (unchecked) if another table format has the statement, or part of it: what to write instead
    */
   static String rewrite(
       String text, UnaryOperator<List<String>> resolve, Function<String, List<String>> named) {
@@ -53,6 +56,11 @@ public final class LanceStatements {
   private String rewritten() {
     String procedure = procedure();
     if (procedure == null || !tokens.atEnd()) {
+      tokens.restart();
+      String hint = LanceHints.of(tokens, this::table);
+      if (hint != null) {
+        throw LanceException.invalid(hint);
+      }
       return null;
     }
     return "CALL " + quoted(List.of(catalog, LanceProcedure.NAMESPACE, procedure))

@@ -121,6 +121,23 @@ public final class SqlTokens {
     return true;
   }
 
+  /** Goes behind these words, ignoring case, wherever they come next outside of strings and quoted names. */
+  boolean seek(String... words) {
+    int start = next;
+    for (; next < tokens.size(); next++) {
+      if (take(words)) {
+        return true;
+      }
+    }
+    next = start;
+    return false;
+  }
+
+  /** Goes back to the first token. */
+  void restart() {
+    next = 0;
+  }
+
   /** Consumes a word and the opening parenthesis after it, if both come next. */
   boolean takeCall(String word) {
     Token parenthesis = peek(1);
