@@ -361,7 +361,7 @@ def is_fixed_size_list_type(dtype: pa.DataType) -> bool:
     if isinstance(item, pa.BaseExtensionType) and item.extension_name == _BFLOAT16:
         return True
     fixed_width = pt.is_primitive(item) or pt.is_decimal(item) or pt.is_fixed_size_binary(item) or pt.is_boolean(item)
-    return fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item)
+    return bool(fixed_width or pt.is_struct(item) or pt.is_fixed_size_list(item))
 
 
 def _fixed_size_list_item(dtype: pa.DataType, path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import date, datetime, timezone
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -14,7 +14,7 @@ Moment: TypeAlias = datetime | date | np.datetime64
 """A `pandas.Timestamp` is a datetime. One without a zone is local time, a date its first moment."""
 
 
-def is_moment(value: object) -> bool:
+def is_moment(value: object) -> TypeGuard[Moment]:
     """Whether a value is of one of the types of `Moment`."""
     return isinstance(value, (date, np.datetime64))
 

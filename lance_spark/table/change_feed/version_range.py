@@ -49,7 +49,7 @@ class VersionRange:
         return cls(first, max(last, first - 1))
 
 
-def _number(value: int) -> int:
+def _number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0 or is_detached(value):
         raise InvalidInputError(f"{value!r} is no version of a table's history")
     return value

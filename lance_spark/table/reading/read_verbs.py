@@ -134,6 +134,7 @@ class ReadVerbs(ABC):
             flags = (with_row_id, with_row_address, use_scalar_index)
             blobs = (blob_handling, allow_external_blobs)
             return shown_batches(self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)[1])
+        assert not isinstance(columns, Mapping), "expressions make a shape"
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         _, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
         as_places = wants_places(blob_handling, self.file_version)
@@ -206,6 +207,7 @@ class ReadVerbs(ABC):
             batches = list(shaped)
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return shown_table(pa.Table.from_batches(batches, schema=schema if schema.names or not batches else None))
+        assert not isinstance(columns, Mapping), "expressions make a shape"
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
