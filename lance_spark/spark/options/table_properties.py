@@ -17,8 +17,11 @@ _OF_HIVE = ("hive.", "serialization.", "field.delim", "line.delim", "collection.
 _RESERVED_PROPERTIES = frozenset(
     {"provider", "location", "owner", "external", "is_managed_location", "comment", "path", "collation", "table_type"}
 )
-_OF_PARTITIONED = {FILE_VERSION: "file_format_version", STABLE_ROW_IDS: "enable_stable_row_ids"}
-"""The names under which SHOW CREATE TABLE of a partitioned table has what was decided when it was made."""
+_OF_PARTITIONED = {
+    FILE_VERSION: ("file_format_version", "data_storage_version"),
+    STABLE_ROW_IDS: ("enable_stable_row_ids",),
+}
+"""The names under which SHOW CREATE TABLE of a partitioned table also has what these properties have decided."""
 
 _BINARY = "UTF8_BINARY"
 
@@ -53,9 +56,10 @@ class TableProperties:
                 f"{properties['collation']}"
             )
         given = {name: value for name, value in properties.items() if name.lower() not in _RESERVED_PROPERTIES}
-        given = {_OF_PARTITIONED.get(name, name): value for name, value in given.items()} | {
-            name: value for name, value in given.items() if name in _OF_PARTITIONED.values()
-        }
+        for stored, names in _OF_PARTITIONED.items():
+            value = given.pop(stored, None)
+            if value is not None and not any(name.lower() in names for name in given):
+                given[names[0]] = value
         # Spark repeats the OPTIONS with a prefix.
         of_statement = {
             name[len(_OPTION_PREFIX) :].lower() for name in given if name.lower().startswith(_OPTION_PREFIX)
