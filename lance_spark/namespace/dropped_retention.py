@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.namespace.dropped_tables import DroppedTable, DroppedTables
 from lance_spark.namespace.locations import listed_name
+from lance_spark.namespace.object_id import format_identifier
 from lance_spark.table.cleanup.retention import parse_retention
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ def remove_expired(dropped: DroppedTables, default: timedelta | None) -> None:
         if not dropped.begin_search(interval):
             return
         for item in dropped.purge_unused(expired(dropped.find(), default), until):
-            _log.info("removed the files of %s, dropped on %s", ".".join(item.name), item.dropped_at)
+            _log.info("removed the files of %s, dropped on %s", format_identifier(item.name), item.dropped_at)
     except LanceError as error:
         _log.warning(
             "files of tables that were dropped long ago are left; CALL system.purge(expired => true) removes them: %s",

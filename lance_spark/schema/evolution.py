@@ -109,6 +109,7 @@ def _shape_of(dtype: pa.DataType) -> str:
 def as_nested(schema: LanceSchema, path: str, field: pa.Field) -> pa.Field:
     """`field` wrapped in its parents, as `with_added` takes it for the path `path`.
 
+    >>> from lance_spark.schema.arrow import from_arrow_schema
     >>> schema = from_arrow_schema(pa.schema([("s", pa.struct([("x", pa.int32())]))]))
     >>> str(as_nested(schema, "s.y", pa.field("y", pa.int8())))
     'pyarrow.Field<s: struct<y: int8>>'
