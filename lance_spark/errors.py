@@ -23,6 +23,7 @@ because Spark sends errors from its workers to the driver that way.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
@@ -169,6 +170,10 @@ class CommitConflictError(LanceError):
         own: name of this operation.
         committed: name of the operation that was committed first.
         table_version: the version of the committed operation.
+
+    Attributes:
+        table: URI of the table, which for a partition is that of the partitioned table; the text begins with it unless
+            it names the table anyway.
     """
 
     def __init__(self, message: str, *, own: str = "", committed: str = "", table_version: int | None = None) -> None:
@@ -176,6 +181,13 @@ class CommitConflictError(LanceError):
         self.own = own
         self.committed = committed
         self.table_version = table_version
+        self.table = ""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        table = _printable(self.table)
+        is_named = re.search(rf"(?<![\w/]){re.escape(table)}(?![\w/$-]|\.\w)", text)
+        return text if is_named or not table else f"{table}: {text}"
 
 
 class RetryableConflictError(CommitConflictError):

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -172,20 +173,31 @@ def commit_rows(
     columns = [
         rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type) for field in schema
     ]
-    made = base.catalog.replace_rows(
-        base.catalog_version,
-        pa.Table.from_arrays(columns, schema=schema),
-        (options or CommitOptions()).all_properties(),
-        changed_properties={**specs.to_metadata(), **(properties or {})},
-    )
+    with _conflicts_of(base.root):
+        made = base.catalog.replace_rows(
+            base.catalog_version,
+            pa.Table.from_arrays(columns, schema=schema),
+            (options or CommitOptions()).all_properties(),
+            changed_properties={**specs.to_metadata(), **(properties or {})},
+        )
     return PartitionedTable(base.root, base.storage_options, base.catalog, base.catalog.at(made))
 
 
 def _run(commit: _PartitionedCommit) -> PartitionedTable:
-    with cleanup_on_failure(commit.withdraw):
+    with cleanup_on_failure(commit.withdraw), _conflicts_of(commit.root):
         made = commit.run()
     clean_up_after(made)
     return made
+
+
+@contextmanager
+def _conflicts_of(root: str) -> Iterator[None]:
+    """Names the table in conflicts, which the tables of its partitions and `__manifest` have found."""
+    try:
+        yield
+    except CommitConflictError as error:
+        error.table = root
+        raise
 
 
 class _PartitionedCommit:
@@ -209,6 +221,10 @@ class _PartitionedCommit:
         self._options = replace(options, mark=None, identity=None, properties={**(options.properties or {}), **of_mark})
         self._done: dict[PartitionKey, _Done] = {}
         self._policy = options.policy or RetryPolicy()
+
+    @property
+    def root(self) -> str:
+        return self._base.root
 
     def run(self) -> PartitionedTable:
         current = self._base

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
+import lance_spark
+from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from tests.connector.conftest import plan
 
 
@@ -67,3 +72,46 @@ def test_messages_name_the_table(spark: SparkSession, root: str, partitioning: s
             spark.sql(statement)
         assert table in str(raised.value)
         assert root not in str(raised.value)
+
+
+def location(spark: SparkSession, table: str) -> str:
+    rows = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()
+    return str(rows[0].data_type)
+
+
+def test_conflict_of_optimize_names_the_table(spark: SparkSession, root: str) -> None:
+    table = "lance.optimized_twice"
+    spark.sql(f"CREATE TABLE {table} AS SELECT id FROM range(3)")
+    spark.sql(f"INSERT INTO {table} VALUES (5)")
+    call = {"catalog": {"name": "lance", "settings": {"root": root}}, "name": "optimize"}
+    call["arguments"] = {"table": [table]}
+
+    def asked(op: str, attachments: tuple[bytes, ...] = ()) -> tuple[dict[str, object], tuple[bytes, ...]]:
+        body, attached = answer(json.dumps({"protocol": PROTOCOL, "op": op, "args": call}).encode(), attachments)
+        return json.loads(body), attached
+
+    _, (_, state, *work) = asked("procedure.call")
+    results = [pickle.loads(item).run() for item in work]
+    spark.sql(f"OPTIMIZE {table}")
+    error = asked("procedure.finish", (state, *results))[0]["error"]
+    assert error["condition"] == "LANCE_COMMIT_CONFLICT"  # type: ignore[index]
+    assert table in error["message"] and root not in error["message"]  # type: ignore[index]  # noqa: PT018
+
+
+@pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])
+def test_conflict_of_a_write_names_the_table(spark: SparkSession, root: str, partitioning: str) -> None:
+    table = f"lance.written_{bool(partitioning)}"
+    spark.sql(f"CREATE TABLE {table} {partitioning} AS SELECT id, 'w' AS word, 'a' AS part FROM range(3)")
+    place = location(spark, table)
+
+    def rival(key: int) -> int:
+        opened = lance_spark.open(place)
+        if "word" in opened.schema.names:
+            opened.drop_columns(["word"])
+        return key
+
+    spark.udf.register("column_dropper", udf(rival, "bigint"))
+    with pytest.raises(Exception, match=r"another writer|conflicts") as raised:
+        spark.sql(f"INSERT INTO {table} SELECT column_dropper(9), 'new', 'b'")
+    assert table in str(raised.value)
+    assert root not in str(raised.value)

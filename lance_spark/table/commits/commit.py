@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import (
+    CommitConflictError,
     CommitStateUnknownError,
     IncompatibleConflictError,
     LanceError,
@@ -152,6 +153,8 @@ class Commit:
                 raise self._unknown(self._in_doubt) from error
             if with_file:
                 delete_quietly(self._store, path)
+            if isinstance(error, CommitConflictError):
+                error.table = self._store.uri
             raise
         if self._history.after_commit is not None:
             self._history.after_commit(made, self._operation.kind)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
@@ -19,7 +18,7 @@ from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, directory, remove_expired_tables
 from lance_spark.spark.connector.catalog.table import TableDescription
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
-from lance_spark.spark.connector.write.job_task import unpickle_results
+from lance_spark.spark.connector.write.job_task import unpickle_job, unpickle_results
 from lance_spark.spark.jobs.target import Version
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.catalog import CatalogOptions
@@ -77,10 +76,7 @@ class StagedTable(ABC):
         Raises:
             AlreadyExistsError, NotFoundError: another statement was first with the name. The new table is deleted.
         """
-        if attachments:
-            job: WriteJob = pickle.loads(attachments[0])
-        else:
-            job = self.job(self.staged.columns, {}, like=like)
+        job = unpickle_job(attachments[0]) if attachments else self.job(self.staged.columns, {}, like=like)
         made = job.commit(unpickle_results(attachments[1:]))
         if self.staged.location is not None:
             try:

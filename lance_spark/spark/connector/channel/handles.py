@@ -6,9 +6,9 @@ import re
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -138,6 +138,10 @@ class TableHandle:
             object.__setattr__(self, "place", place_of(self.uri))
         if self.name:
             remember(self.uri, self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its constructor, so that the commit of a statement knows the name too.
+        return TableHandle, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def display_name(self) -> str:

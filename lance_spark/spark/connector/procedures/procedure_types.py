@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
-from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset, open_partitioned_dataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
 from lance_spark.schema.projection import parse_path
@@ -125,6 +126,13 @@ class Invocation:
     def identifier(self) -> tuple[str, ...]:
         """The name in the parameter `table`, without the catalog."""
         return self.table_name(self.arguments.required("table")).identifier
+
+    def remember_table(self) -> None:
+        """Looks up the table in the parameter `table` for the messages of errors, which then have its name."""
+        name = self.arguments.text("table")
+        with suppress(LanceError):
+            if name is not None:
+                find(self.table_name(name))
 
     def table(self) -> AnyDataset:
         """The newest version of the table in the parameter `table`.

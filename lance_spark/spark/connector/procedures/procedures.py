@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import DataType, StructType
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, Session, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
@@ -161,7 +161,11 @@ def finish(request: CallRequest, call: Call) -> Reply:
     """The result of a procedure after its job, or its next job; attached are its state and the results of its tasks."""
     procedure = _procedure(request)
     assert procedure.finish is not None, "the procedure has had a job"
-    result = procedure.finish(call.attachments[0], call.attachments[1:])
+    try:
+        result = procedure.finish(call.attachments[0], call.attachments[1:])
+    except LanceError:
+        request.invocation(call.session).remember_table()
+        raise
     return _tasks(result) if isinstance(result, Tasks) else Reply(CallReply("done", result))
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import messages
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.task_result import TaskResult
+from lance_spark.spark.jobs.write_job import WriteJob
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,18 @@ class JobTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield messages([pickle.dumps(self.job.write(iter(batches)))])
+
+
+def pickle_job(job: WriteJob, handle: TableHandle) -> bytes:
+    """A job for its commit, with the table that it writes to, by whose name errors then call it."""
+    return pickle.dumps((handle, job))
+
+
+def unpickle_job(attachment: bytes) -> WriteJob:
+    """The job of `pickle_job`, from this very statement."""
+    _, job = pickle.loads(attachment)
+    found: WriteJob = job
+    return found
 
 
 def unpickle_results(attachments: Iterable[bytes]) -> list[TaskResult]:

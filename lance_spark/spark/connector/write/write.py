@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +19,7 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
-from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
+from lance_spark.spark.connector.write.job_task import JobTask, pickle_job, unpickle_job, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import is_everything
 from lance_spark.spark.connector.write.row_search import search_job
 from lance_spark.spark.connector.write.statement_reads import reads_of
@@ -133,7 +132,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     layout = table.layout(job, request.write_options())
     description = f"lance {job.mode.value} {request.handle.display_name}"
     summary = WriteSummary(description, layout.distribution, layout.clustering, replaces=job.replaced is not None)
-    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(job)))
+    return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle_job(job, request.handle)))
 
 
 @operation("write.search")
@@ -141,7 +140,7 @@ def search(_request: SearchRequest, call: Call) -> Reply:
     """The job that searches for the replaced rows: its function, then the work of each task. Nothing is attached if
     the commit finds them by itself.
     """
-    return Reply(Done(), search_job(pickle.loads(call.attachments[0]), call.session.parallelism))
+    return Reply(Done(), search_job(unpickle_job(call.attachments[0]), call.session.parallelism))
 
 
 @operation("write.commit")
@@ -151,7 +150,7 @@ def commit(request: CommitRequest, call: Call) -> Written:
     if request.num_found is not None:
         first = len(attachments) - request.num_found
         attachments, found = attachments[:first], attachments[first:]
-    job, results = _pickled_job(attachments), unpickle_results(attachments[1:])
+    job, results = unpickle_job(attachments[0]), unpickle_results(attachments[1:])
     # Counted first: nothing may fail after the commit.
     counted = counts_of(results)
     reads = () if request.target is None else reads_of(request.target, request.reads, call.session.time_zone)
@@ -173,14 +172,8 @@ def metrics(_request: CommitRequest, call: Call) -> Written:
 def abort(request: AbortRequest, call: Call) -> Done:
     """Removes the files of the job."""
     results = unpickle_results(call.attachments[1:])
-    _pickled_job(call.attachments).abort(results, all_tasks_finished=request.all_tasks_finished)
+    unpickle_job(call.attachments[0]).abort(results, all_tasks_finished=request.all_tasks_finished)
     return Done()
-
-
-def _pickled_job(attachments: tuple[bytes, ...]) -> WriteJob:
-    # Pickled by `plan` for this very statement.
-    job: WriteJob = pickle.loads(attachments[0])
-    return job
 
 
 def _job(request: WriteRequest) -> WriteJob:
