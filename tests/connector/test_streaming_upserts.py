@@ -109,8 +109,19 @@ def test_update_mode_writes_the_newest_aggregates(spark: SparkSession, feed: Fee
     feed.add(("i", 1, 4, "a"), ("i", 1, 5, "c"))
     go()
     assert sorted(map(tuple, spark.table("lance.upserts.counts").collect())) == [("a", 3), ("b", 1), ("c", 1)]
-    with pytest.raises((AnalysisException, StreamingQueryException)):
-        run(feed.stream().groupBy("v").count(), "lance.upserts.counts", tmp_path / "d", mode="update")
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_update_mode_without_a_key_says_what_to_give(
+    spark: SparkSession, feed: Feed, target: str, tmp_path: Path, by_path: bool
+) -> None:
+    place = str(tmp_path / "made") if by_path else target
+    feed.add(("i", 1, 1, "a"))
+    message = rf"update replaces rows of {place} by their key: give the option key, such as \.option\('key', 'id'\)"
+    with pytest.raises(StreamingQueryException, match=message):
+        run(feed.stream().selectExpr("CAST(id AS BIGINT) AS id", "v"), place, tmp_path / "c", mode="update")
+    assert len(rows(spark, target)) == 3
+    assert not (tmp_path / "made" / "_versions").exists()
 
 
 def test_path_without_a_table(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from lance_spark.table.refs.refs import MAIN
 
 _log = logging.getLogger(__name__)
 
-APPEND, COMPLETE = "append", "complete"
+APPEND, COMPLETE, UPDATE = "append", "complete", "update"
 
 _EVERYTHING = ()
 
@@ -50,7 +50,7 @@ class SinkRequest:
     Attributes:
         handle: the table as it was when the query started.
         columns: of the rows: as the query has them when the sink is opened, as the table has them when it is planned.
-        mode: "append" or "complete", where the rows replace all others.
+        mode: "append"; "complete", where the rows replace all others; or "update", which needs a key.
         query_id: Spark's id of the query, which stays over restarts.
         epoch: the number of the micro-batch.
         planned: when Spark chose the rows of the epoch, in milliseconds since 1970; None if Spark does not tell.
@@ -125,7 +125,13 @@ def open_sink(request: SinkRequest, call: Call) -> SinkTable:
     Raises:
         StreamBehindError: it has a newer epoch of the query, or another one of this number.
         NotFoundError: the table or its branch was dropped, or another table is in its place.
+        InvalidInputError: the output mode needs a key.
     """
+    if request.mode == UPDATE:
+        raise InvalidInputError(
+            f"the output mode update replaces rows of {request.handle.display_name} by their key: give the option key, "
+            "such as .option('key', 'id'), or use the output mode append or complete"
+        )
     check_distinct(request.columns, case_sensitive=call.session.case_sensitive)
     options = request.sink_options()
     write = WriteOptions.parse({**_without_path(options.write), "path": request.handle.uri})

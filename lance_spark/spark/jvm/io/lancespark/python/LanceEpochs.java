@@ -6,6 +6,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadataBase;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
+import org.apache.spark.sql.streaming.OutputMode;
 import scala.Option;
 
 /** What a running streaming query knows of its epochs. */
@@ -27,8 +28,19 @@ public final class LanceEpochs {
 
   /** The relation that a query writes to in each epoch; null if no such query runs, or it writes in another way. */
   public static NamedRelation sink(String query) {
-    StreamExecution running = query == null ? null : running(query);
-    return running != null && running.logicalPlan() instanceof WriteToMicroBatchDataSource write ? write.relation() : null;
+    WriteToMicroBatchDataSource write = query == null ? null : write(query);
+    return write == null ? null : write.relation();
+  }
+
+  /** Whether a query has the output mode update; false if no such query runs, or it writes in another way. */
+  public static boolean updates(String query) {
+    WriteToMicroBatchDataSource write = write(query);
+    return write != null && write.outputMode().equals(OutputMode.Update());
+  }
+
+  private static WriteToMicroBatchDataSource write(String query) {
+    StreamExecution running = running(query);
+    return running != null && running.logicalPlan() instanceof WriteToMicroBatchDataSource write ? write : null;
   }
 
   private static StreamExecution running(String query) {

@@ -41,7 +41,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     this.hasCatalog = hasCatalog;
     request.set("handle", handle);
     request.set("options", TableRequests.options(info.options()));
-    request.put("mode", "append");
+    request.put("mode", !byKey && LanceEpochs.updates(query) ? "update" : "append");
     request.put("query_id", info.queryId());
     long epoch = Long.parseLong(property(EPOCH));
     request.put("epoch", epoch);
@@ -50,14 +50,17 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
 
   /** See the constructor. */
   public static WriteBuilder of(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
-    return info.options().containsKey("key")
-        ? new ByKey(handle, table, info, hasCatalog)
+    return info.options().containsKey("key") || LanceEpochs.updates(info.queryId())
+        ? new Updates(handle, table, info, hasCatalog)
         : new LanceEpochWriteBuilder(handle, table, info, hasCatalog);
   }
 
-  /** Spark allows the output mode update for such builders, and hands over updated rows like new ones. */
-  private static final class ByKey extends LanceEpochWriteBuilder implements SupportsStreamingUpdateAsAppend {
-    ByKey(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
+  /**
+   * Spark allows the output mode update for such builders, and hands over updated rows like new ones. Without a key
+   * Python refuses them.
+   */
+  private static final class Updates extends LanceEpochWriteBuilder implements SupportsStreamingUpdateAsAppend {
+    Updates(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
       super(handle, table, info, hasCatalog);
     }
   }
