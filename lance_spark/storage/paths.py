@@ -162,6 +162,12 @@ def place_of(uri: str) -> str:
     return f"{'s3' if root.scheme in S3_SCHEMES else root.scheme}://{root.location}"
 
 
+def with_absolute_path(uri: str) -> str:
+    """A URI or path for messages: a relative path with the absolute one that it stands for."""
+    place = absolute_uri(uri)
+    return uri if place == uri.rstrip("/") or not place else f"{uri} ({place})"
+
+
 def split_query(uri: str) -> tuple[str, str]:
     """Splits a URI: (URI without its query, query).
 

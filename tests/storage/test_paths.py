@@ -16,6 +16,7 @@ from lance_spark.storage.paths import (
     object_path,
     parse_root,
     uri_text,
+    with_absolute_path,
 )
 
 
@@ -138,3 +139,14 @@ def test_absolute_uri_keeps_uris_and_resolves_paths(monkeypatch: pytest.MonkeyPa
     assert absolute_uri("/a/b") == "/a/b"
     assert absolute_uri("s3://b/my%20t/") == "s3://b/my%20t"
     assert absolute_uri("file:///a/b") == "file:///a/b"
+
+
+@pytest.mark.parametrize("uri", ["/data/t", "/data/t/", "s3://bucket/t/", "memory://t", "file:///data/t"])
+def test_message_has_an_absolute_place_as_it_is(uri: str) -> None:
+    assert with_absolute_path(uri) == uri
+
+
+def test_message_has_a_relative_path_with_the_absolute_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert with_absolute_path("data/t") == f"data/t ({tmp_path}/data/t)"
+    assert with_absolute_path("~/t") == f"~/t ({Path.home()}/t)"

@@ -103,3 +103,14 @@ def test_opened_table(tmp_path: Path, kind: Kind, named: dict[str, Any]) -> None
     with pytest.raises(ValueError, match="no ") as raised:
         lance_spark.open(ours if named else f"{ours}-none", **named)
     assert isinstance(raised.value, NotFoundError)
+
+
+def test_relative_path_says_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFoundError, match=rf"no table at data/t \({tmp_path}/data/t\)"):
+        lance_spark.open("data/t")
+    table = lance_spark.write(table_of(*ROWS), "data/t")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(NotFoundError, match=rf"data/t \({tmp_path}/data/t\) has no version 9"):
+        table.checkout_version(9)

@@ -26,6 +26,7 @@ from lance_spark.spark.projection import narrow
 from lance_spark.spark.table_view import ShownAs, spark_view
 from lance_spark.spark.types.schemas import exchanged_schema, to_spark_schema
 from lance_spark.spark.types.values import to_spark_batch
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
@@ -63,7 +64,7 @@ class Snapshot:
             return cls(options, location, location.as_of(options.timestamp).manifest)
         newest = location.latest()
         if newest is None:
-            raise NotFoundError(f"there is no Lance table at {location.uri}")
+            raise NotFoundError(f"there is no Lance table at {with_absolute_path(location.uri)}")
         return cls(options, location, newest)
 
     @property

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_etag, has_free_etags
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.manifests.features import check_readable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
@@ -38,12 +39,14 @@ class History:
 
     Attributes:
         store: the root.
+        place: the root as messages name it.
         manifests: locates and publishes versions.
         after_commit: after-commit hook, called with each new version and the kind of its operation; it must not raise.
     """
 
     def __init__(self, store: ObjectStore, manifests: ManifestStore | None = None) -> None:
         self.store = store
+        self.place = with_absolute_path(store.uri)
         self.manifests: ManifestStore = ObjectManifests(store) if manifests is None else manifests
         self.after_commit: Callable[[Manifest, OperationKind], None] | None = None
 
@@ -133,7 +136,7 @@ class History:
         """
         found = self.find_latest()
         if found is None:
-            raise NotFoundError(f"there is no table at {self.store.uri}")
+            raise NotFoundError(f"there is no table at {self.place}")
         return found
 
     def load(self, version: int) -> ManifestFile:

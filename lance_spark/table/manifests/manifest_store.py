@@ -21,6 +21,7 @@ from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.storage.base import Named, ObjectInfo, ObjectStore, PutResult
 from lance_spark.storage.cache import free_etag
 from lance_spark.storage.exclusive_create import check_commits
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
 
 # V2 names sort newest first. One page of a listing is enough to see that a table has only V2 names.
@@ -129,6 +130,7 @@ class ObjectManifests:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._place = with_absolute_path(store.uri)
 
     def newest(self) -> ManifestLocation | None:
         return self._newest(self._first_names())
@@ -208,7 +210,7 @@ class ObjectManifests:
             return max(self._first(), key=attrgetter("version"), default=None)
 
     def _not_found(self, version: int) -> NotFoundError:
-        return NotFoundError(f"{self._store.uri} has no version {version}")
+        return NotFoundError(f"{self._place} has no version {version}")
 
 
 def _has_names(store: ObjectStore) -> TypeGuard[Named]:

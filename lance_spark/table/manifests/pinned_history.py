@@ -41,7 +41,7 @@ class PinnedHistory(History):
 
     def load_latest(self) -> ManifestFile:
         if self.version == 0:
-            raise NotFoundError(f"there is no table at {self.store.uri}")
+            raise NotFoundError(f"there is no table at {self.place}")
         return self.load(self.version)
 
     def is_replaced(self, known: Manifest, newest: ManifestLocation) -> bool:

@@ -60,6 +60,7 @@ from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.spark.types.generated import check_generated, expressions_of, with_expressions
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.manifests.manifest import Manifest
 
 _log = logging.getLogger(__name__)
@@ -227,7 +228,7 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
     manifest = location.latest()
     if manifest is None:
         if not request.schema:
-            raise NotFoundError(f"there is no Lance table at {uri}")
+            raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
         _check_definitions(request.schema)
         parsed = TableProperties.parse(properties, uri, {})
         job = plan_plain_write(location, None, request.schema, WriteMode.CREATE, parsed.options, config=parsed.config)

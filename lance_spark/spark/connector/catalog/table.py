@@ -42,6 +42,7 @@ from lance_spark.spark.types.identities import (
     with_nullable_identities,
 )
 from lance_spark.spark.types.schemas import to_spark_schema
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.marks import without_marks
@@ -161,7 +162,7 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     location, manifest = (location, newest) if is_newest else _version(location, state, request.time_travel)
     if manifest is None:
         if request.by_path:
-            raise NotFoundError(f"there is no Lance table at {location.uri}")
+            raise NotFoundError(f"there is no Lance table at {with_absolute_path(location.uri)}")
         return LoadReply(False)
     if request.by_path:
         ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.

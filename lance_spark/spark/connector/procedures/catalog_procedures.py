@@ -15,6 +15,7 @@ from lance_spark.spark.connector.catalog.resolve import directory, display_name,
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.options.catalog import CatalogOptions
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.location import TableLocation
 
 _REGISTERED = row_type(location=StringType(), version=LongType(), partitioned=BooleanType())
@@ -35,7 +36,7 @@ def _register(call: Invocation) -> LocalRows:
         names.register_table(identifier, location)
         return LocalRows.of(_REGISTERED, [(uri, newest.version, False)])
     if not is_partitioned_table(uri, storage):
-        raise NotFoundError(f"there is no Lance table at {uri}")
+        raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
     version = open_partitioned(uri, storage_options=storage).version
     names.declare_table(identifier, location=location)
     return LocalRows.of(_REGISTERED, [(uri, version, True)])

@@ -39,6 +39,7 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_view import written_columns
+from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
@@ -211,7 +212,7 @@ class _Plain(WritableTable):
         location = self.handle.location()
         newest = location.latest()
         if newest is None:
-            raise NotFoundError(f"there is no Lance table at {location.uri}")
+            raise NotFoundError(f"there is no Lance table at {with_absolute_path(location.uri)}")
         columns = written_columns(newest.schema, data_format(newest), newest.config)
         options = WriteOptions.parse({"path": location.uri})
         return plan_plain_write(location, newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None
