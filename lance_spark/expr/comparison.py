@@ -270,7 +270,7 @@ def _compare_floating(op: ComparisonOp, left: Operand, right: Operand) -> Operan
 def to_double(operand: Operand) -> Operand:
     """Numbers as doubles, rounded to nearest."""
     if isinstance(operand, pa.Scalar):
-        return pa.scalar(scalar_as_double(operand), pa.float64())
+        return operand if pa.types.is_float64(operand.type) else pa.scalar(scalar_as_double(operand), pa.float64())
     return operand.cast(pa.float64(), safe=False)
 
 

@@ -65,6 +65,9 @@ from lance_spark.expr.values import (
     required_family,
 )
 
+_FALSE = pa.nulls(1).is_valid()[0]
+"""The Arrow scalar; pyarrow imports pandas, where that is installed, to make one of Python's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -109,7 +112,7 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
     value = evaluate(expr, batch, time_zone=time_zone)
     with _Named(expr):
         truth = as_boolean(value, "the filter")
-    return truth.fill_null(False) if truth.null_count else truth
+    return truth.fill_null(_FALSE) if truth.null_count else truth
 
 
 def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> bool:

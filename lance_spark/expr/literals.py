@@ -71,7 +71,23 @@ class Literal(Expr):
 
     def scalar(self) -> pa.Scalar:
         """The constant as an Arrow scalar of `type`."""
-        return pa.scalar(self.value, self.type)
+        data = _buffers(self.value, self.type)
+        if data is None:
+            return pa.scalar(self.value, self.type)
+        # `pa.scalar` imports pandas, where that is installed.
+        return pa.Array.from_buffers(self.type, 1, [None, *data])[0]
+
+
+def _buffers(value: LiteralValue, dtype: pa.DataType) -> list[pa.Buffer] | None:
+    """Of an array with one value; None for types that are less common."""
+    if isinstance(value, str) and pa.types.is_string(dtype):
+        data = value.encode()
+        return [pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]
+    if isinstance(value, int) and (pa.types.is_int64(dtype) or pa.types.is_timestamp(dtype)):
+        return [pa.py_buffer(np.array([value], np.int64))]
+    if isinstance(value, float) and pa.types.is_float64(dtype):
+        return [pa.py_buffer(np.array([value]))]
+    return None
 
 
 NULL = Literal(None, pa.null())

@@ -20,12 +20,13 @@ from lance_spark.expr.grid import Grid, grid_of, threshold
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr
 from lance_spark.expr.values import Family, family_of
+from lance_spark.schema.number_types import elements, numpy_type
 
 Keys: TypeAlias = "npt.NDArray[np.int64] | pa.Array"
 """Values without nulls: whole numbers, dates and timestamps as their numbers, texts as they are."""
 
 _STORED: dict[int, np.dtype[Any]] = {
-    dtype.id: np.dtype(dtype.to_pandas_dtype())
+    dtype.id: numpy_type(dtype)
     for dtype in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 }
 """What the bytes of whole numbers are; those of dates and times are whole numbers, too."""
@@ -147,13 +148,8 @@ def stored_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]]:
     dtype = _STORED.get(values.type.id)
     if dtype is None:
         dtype = np.dtype(f"i{values.type.bit_width // 8}")
-    count = len(values)
     # Casts of Arrow take longer than all else of a search.
-    return (
-        np.frombuffer(values.buffers()[1], dtype, count, values.offset * dtype.itemsize)
-        if count
-        else np.empty(0, dtype)
-    )
+    return elements(values, dtype)
 
 
 @dataclass(frozen=True, slots=True)

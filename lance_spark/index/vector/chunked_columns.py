@@ -35,6 +35,7 @@ from lance_spark.layouts.mini_block.chunks import (
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
+from lance_spark.schema.number_types import numpy_type
 
 _WORDS, _DATA = 0, 1
 """The buffers of a page."""
@@ -82,7 +83,7 @@ class ChunkedColumn:
         if not pages or sum(lengths) != file.num_rows or file.type_of(name) != data_type:
             return None
         is_list = pa.types.is_fixed_size_list(data_type)
-        dtype = np.dtype((data_type.value_type if is_list else data_type).to_pandas_dtype())
+        dtype = numpy_type(data_type.value_type if is_list else data_type)
         return cls(pages, np.cumsum(lengths, dtype=np.int64), dtype, data_type.list_size if is_list else None)
 
     def read(self, memory: pa.Buffer, rows: RowRanges) -> list[npt.NDArray[Any]] | None:

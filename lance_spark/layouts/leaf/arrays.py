@@ -16,6 +16,7 @@ from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Ar
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.arrow_values import block_to_array
 from lance_spark.layouts.base import Located
+from lance_spark.schema.number_types import numpy_type
 
 Leaf: TypeAlias = Callable[[pa.Buffer | None, int], pa.Array]
 """Creates the leaf's array from the validity (None: all valid) and the number of values according to the levels."""
@@ -141,7 +142,7 @@ class PageDictionary:
         self, places: npt.NDArray[np.unsignedinteger[npt.NBitBase]], validity: pa.Buffer | None
     ) -> pa.Array:
         index_type = self.data_type.index_type
-        if len(self.values) > np.iinfo(index_type.to_pandas_dtype()).max:
+        if len(self.values) > np.iinfo(numpy_type(index_type)).max:
             raise CorruptFileError(f"a dictionary of {len(self.values)} values for indices of type {index_type}")
-        data = pa.py_buffer(places.astype(index_type.to_pandas_dtype()))
+        data = pa.py_buffer(places.astype(numpy_type(index_type)))
         return pa.DictionaryArray.from_buffers(self.data_type, len(places), [validity, data], self.values)

@@ -33,6 +33,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.layouts.dictionary_pages import without_unused_items
 from lance_spark.layouts.leaf.values import is_variable, leaf_block, validity_bits
 from lance_spark.layouts.page_bytes import PageBytes
+from lance_spark.schema.number_types import numpy_type
 
 _MIN_DICTIONARY_VALUES = 100
 _MAX_DICTIONARY_ITEMS = 99
@@ -278,7 +279,7 @@ def _arrow_dictionary(page: _Page, values: pa.DictionaryArray) -> pb.ArrayEncodi
 
 
 def _require_free_code(dtype: pa.DictionaryType, num_items: int) -> None:
-    if num_items > np.iinfo(dtype.index_type.to_pandas_dtype()).max:
+    if num_items > np.iinfo(numpy_type(dtype.index_type)).max:
         raise InvalidInputError(
             f"a dictionary of {num_items} items leaves indices of type {dtype.index_type} no value for null in a file "
             "of version 2.0; use wider indices"

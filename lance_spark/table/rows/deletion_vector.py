@@ -19,6 +19,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import live_rows
 from lance_spark.layouts.base import RowRanges
+from lance_spark.schema.number_types import elements
 from lance_spark.table.rows.ipc_claims import batch_position, claimed_sizes
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
 
@@ -144,8 +145,7 @@ def _decode_arrow(data: pa.Buffer | bytes, limit: int) -> npt.NDArray[np.uint32]
     column = batch.column(0)
     if column.null_count:
         raise CorruptFileError("a deletion file has nulls")
-    values: npt.NDArray[np.uint32] = column.to_numpy()
-    return values
+    return elements(column, np.dtype(np.uint32))
 
 
 def _batch(data: pa.Buffer, schema: pa.Schema, limit: int) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.identity import IDENTITY, Identity, identities_of
+from lance_spark.schema.number_types import numpy_type
 from lance_spark.table.manifests.identity_mark import IdentityMark, UsedValues, used_values
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.row_source import RowSource
@@ -248,7 +249,7 @@ class IdentityValues:
         first = (column.used or 0) + self._task + self._num_tasks * self._counts[place]
         identity, stride = column.identity, column.identity.step * self._num_tasks
         start = identity.start + identity.step * first
-        limits = np.iinfo(column.field.type.to_pandas_dtype())
+        limits = np.iinfo(numpy_type(column.field.type))
         end = start + stride * max(count - 1, 0)
         if count and not (limits.min <= start <= limits.max and limits.min <= end <= limits.max):
             raise InvalidInputError(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_spark.index.vector.metrics import Metric, Vectors
+from lance_spark.schema.number_types import numpy_type
 
 Float32Array = npt.NDArray[np.float32]
 UInt64Array = npt.NDArray[np.uint64]
@@ -43,7 +44,7 @@ class VectorType:
         value = vector.value_type
         if not (pt.is_floating(value) or (pt.is_uint8(value) and not is_list)):
             return None
-        return cls(np.dtype(value.to_pandas_dtype()), vector.list_size, is_list)
+        return cls(numpy_type(value), vector.list_size, is_list)
 
     @property
     def is_bits(self) -> bool:

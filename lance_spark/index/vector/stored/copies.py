@@ -19,6 +19,7 @@ from lance_spark.index.vector.aligned import owned
 from lance_spark.index.vector.metrics import computed_type
 from lance_spark.index.vector.storage import Partition, Parts, VectorStorage
 from lance_spark.index.vector.vector_places import VectorPlaces
+from lance_spark.schema.number_types import numpy_type
 from lance_spark.storage.cache import cached_parts, has_free_etags, shared
 from lance_spark.storage.meter import READS
 
@@ -89,7 +90,7 @@ class CopiedStorage(VectorStorage):
     def _stored_type(self) -> tuple[str, np.dtype[Any]]:
         """(the name of the column of vectors or codes; the type of its values)."""
         ((name, column_type),) = self.column_types().items()
-        return name, np.dtype(column_type.value_type.to_pandas_dtype())
+        return name, numpy_type(column_type.value_type)
 
     @cached_property
     def _places(self) -> VectorPlaces | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.expr.columns import resolve_names
 from lance_spark.expr.evaluate import evaluate_filter
@@ -16,6 +17,7 @@ from lance_spark.layouts.arrow_take import filter_chunked
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.row_bits import RowBits
 from lance_spark.schema.field import Field
+from lance_spark.schema.number_types import elements
 from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.fragment_columns import FragmentColumns
 from lance_spark.table.reading.fragment_group import FragmentGroup
@@ -187,7 +189,7 @@ def _kept_rows(rows: RowRanges, keep: pa.ChunkedArray, num_kept: int) -> RowRang
     if num_kept == rows.num_rows:
         return rows
     if keep.num_chunks > 1 or len(rows.starts) > 1:
-        return RowRanges.of_numbers(rows.numbers(np.flatnonzero(keep.to_numpy())))
+        return RowRanges.of_numbers(rows.numbers(elements(pc.indices_nonzero(keep), np.dtype(np.int64))))
     return RowBits(keep.chunk(0), int(rows.starts[0]), num_kept)
 
 
