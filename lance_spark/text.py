@@ -1,10 +1,14 @@
-"""Validation of text: it must be encodable as UTF-8.
+"""Validation of text: it must be encodable as UTF-8. Values for messages and listings.
 
 Python strings may contain lone surrogates (from `json`, broken UTF-16, names of files that are not UTF-8); files of the
 format, Arrow and Spark cannot.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 
@@ -21,3 +25,19 @@ def check_text(text: str, what: str) -> str:
         place = f"character {error.start + 1} ({ascii(text[error.start])[1:-1]})"
         raise InvalidInputError(f"{what} is no text: {place} is half of a surrogate pair") from error
     return text
+
+
+def shown_values(values: Iterable[pa.Scalar]) -> list[object]:
+    """Values as Python has them; as text where it has none, which are moments of nanoseconds without pandas.
+
+    >>> shown_values([pa.scalar(7), pa.scalar(1, pa.time64("ns"))])
+    [7, '00:00:00.000000001']
+    """
+    return [_shown(value) for value in values]
+
+
+def _shown(value: pa.Scalar) -> object:
+    try:
+        return value.as_py()
+    except ValueError:
+        return value.cast(pa.string()).as_py()

@@ -160,9 +160,7 @@ def _partitioning(target: Target, *, fragments: bool, pages: bool) -> dict[str, 
         "partitions": [
             {
                 "spec": partition.spec.id,
-                "values": {key: str(value) for key, value in partition.values.to_pylist()[0].items()}
-                if partition.spec.fields
-                else {},
+                "values": {name: str(value) for name, value in partition.named_values().items()},
                 "location": partition.location,
                 "table": _describe_table(dataset, fragments=True, pages=pages),
             }

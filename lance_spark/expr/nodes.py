@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.function_names import FUNCTION_ARITIES, FunctionName
-from lance_spark.text import check_text
+from lance_spark.text import check_text, shown_values
 
 
 class Expr:
@@ -209,7 +209,7 @@ class InArray(Expr):
         return (self.value,)
 
     def to_sql(self) -> str:
-        options = ", ".join(repr(value) for value in self.values.to_pylist())
+        options = ", ".join(repr(value) for value in shown_values(self.values))
         return f"{_operand(self.value)} IN ({options})"
 
 

@@ -26,6 +26,7 @@ from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.partitioned.names import TABLE_NAME, spec_id_of_object
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs
 from lance_spark.partitioned.values.row_values import KeyValues, keys_of
+from lance_spark.text import shown_values
 
 READ_VERSION, READ_BRANCH, READ_TAG = "read_version", "read_branch", "read_tag"
 READ_FIELDS = (pa.field(READ_VERSION, pa.uint64()), pa.field(READ_BRANCH, pa.string()), pa.field(READ_TAG, pa.string()))
@@ -55,6 +56,11 @@ class Partition:
     branch: str | None = None
     tag: str | None = None
     known_key: KeyValues | None = field(default=None, compare=False, repr=False)
+
+    def named_values(self) -> dict[str, object]:
+        """Its values by the names of the fields, as they are shown."""
+        names = self.values.schema.names if self.spec.fields else []
+        return dict(zip(names, shown_values(self.values.column(name)[0] for name in names), strict=True))
 
     @property
     def key(self) -> PartitionKey:

@@ -131,7 +131,11 @@ def _values(name: str, column: pa.Array) -> Any:
             raise _nulls(name, "vectors")
         return _tensor(items).reshape(len(column), dtype.list_size)
     if not _is_number(dtype) and not pt.is_boolean(dtype):
-        return column.to_pylist()
+        try:
+            return column.to_pylist()
+        except ValueError as error:
+            # Python's times end at microseconds; pandas has others, and pyarrow says so.
+            raise InvalidInputError(f"column {name} ({dtype}): {error} Or give a transform") from error
     if column.null_count and not pt.is_floating(dtype):
         raise _nulls(name, str(dtype))
     return _tensor(column)

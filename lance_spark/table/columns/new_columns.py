@@ -29,7 +29,7 @@ from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.writing.conform import is_blob_type
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.text import check_text
+from lance_spark.text import check_text, shown_values
 
 # Keys are looked up for many rows at a time, because of the overhead per call.
 _MANY_ROWS = 1 << 20
@@ -175,10 +175,8 @@ class KeyedColumns:
         index = KeyIndex(columns, list(on))
         twice = np.flatnonzero(index.counts() > 1)
         if len(twice):
-            row = {
-                name: column[int(index.first_rows()[twice[0]])].as_py()
-                for name, column in zip(on, columns, strict=True)
-            }
+            place = int(index.first_rows()[twice[0]])
+            row = dict(zip(on, shown_values(column[place] for column in columns), strict=True))
             raise InvalidInputError(f"more than one row has the key {row}")
         fields = {name: rows.schema.field(name) for name in names}
         read = [quote_name(name) for name in on]

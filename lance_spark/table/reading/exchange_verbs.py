@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,7 +90,11 @@ class ExchangeVerbs(ReadVerbs):
 
         Args:
             options: of `to_table`, and of `pyarrow.Table.to_pandas`, such as ``types_mapper``.
+
+        Raises:
+            UnsupportedFeatureError: pandas is not installed.
         """
+        _require("pandas", "to_pandas")
         read = {name: options.pop(name) for name in _READ_OPTIONS if name in options}
         frame: pd.DataFrame = self.to_table(columns, filter, limit, offset, **read).to_pandas(**options)
         return frame
@@ -107,13 +112,7 @@ class ExchangeVerbs(ReadVerbs):
         Raises:
             UnsupportedFeatureError: polars is not installed.
         """
-        try:
-            import polars as pl
-        except ModuleNotFoundError as error:
-            raise UnsupportedFeatureError(
-                "to_polars needs polars, which is not installed; pip install polars", feature="lazy frames of polars"
-            ) from error
-        frame: pl.LazyFrame = pl.scan_pyarrow_dataset(self.to_arrow_dataset())
+        frame: pl.LazyFrame = _require("polars", "to_polars").scan_pyarrow_dataset(self.to_arrow_dataset())
         return frame
 
     def head(self, num_rows: int = 5, columns: ReadColumns | None = None) -> pa.Table:
@@ -160,6 +159,17 @@ class ExchangeVerbs(ReadVerbs):
         return f"<p><code>{escape(repr(self))}</code></p><table><tr><th>column</th><th>type</th></tr>{rows}</table>"
 
 
+def _require(package: str, verb: str) -> Any:
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise  # It is there, and something that it needs is not.
+        raise UnsupportedFeatureError(
+            f"{verb} needs {package}, which is not installed; pip install {package}", feature=verb
+        ) from error
+
+
 @dataclass(frozen=True)
 class Scanner:
     """A read of one version with its arguments.
@@ -198,7 +208,8 @@ class Scanner:
         return self.table.to_table(**self.arguments)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a `pandas.DataFrame`."""
+        """The rows as a `pandas.DataFrame`; raises as the table's `to_pandas`."""
+        _require("pandas", "to_pandas")
         frame: pd.DataFrame = self.to_table().to_pandas()
         return frame
 

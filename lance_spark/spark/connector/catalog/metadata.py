@@ -235,8 +235,8 @@ def _partitions(table: PartitionedTable) -> _Rows:
     for item in table.partitions_with_rows():
         counts = item.manifest.fragments.row_counts()
         known = [count for count in counts if count is not None]
-        (row,) = item.partition.values.to_pylist() or [{}]
-        values = {name: None if value is None else str(value) for name, value in row.items()}
+        named = item.partition.named_values().items()
+        values = {name: None if value is None else str(value) for name, value in named}
         yield (
             item.partition.object_id,
             values,
