@@ -9,7 +9,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 # Where it is set, each Python worker of Spark compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart jar test test-engine test-connector test-docs soak fuzz mutants lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test test-engine test-connector test-docs bare soak fuzz mutants lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -49,6 +49,10 @@ test-connector: $(VENV)/.dev
 
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs
+
+bare: $(VENV)/.dev ## the wheel without extras: lowest and highest versions of its dependencies, oldest and newest Python on the PATH or under pyenv
+	@$(BIN)/python -m lance_spark.spark.jvm.build || true
+	$(BIN)/python -m pytest -n 2 --dist worksteal -rsP integration/test_bare.py
 
 soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `test`, for hours, then TPC-DS; set LANCE_SEED to repeat them
 	LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_KILLS=$${LANCE_KILLS:-200} \

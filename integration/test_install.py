@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from integration.environments import pip, run
 
 TREE = Path(__file__).parents[1]
 SPARK = "pyspark==4.3.0"
@@ -41,21 +42,6 @@ spark.sql("OPTIMIZE lance.db.t")
 print("jar", builder._options["spark.driver.extraClassPath"])
 print("package", lance_spark.__file__)
 """
-
-
-def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """What a program prints, in an environment without what this process has set for its own Python and Spark."""
-    own = ("PYTHONPATH", "PYTHONHOME", "SPARK_HOME", "VIRTUAL_ENV", "LANCE_SPARK_JAR_DIR", "PYSPARK_DRIVER_PYTHON")
-    clean = {name: value for name, value in os.environ.items() if name not in own}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env={**clean, **environment}, text=True, capture_output=True
-    )
-    assert done.returncode == 0, f"{command} failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-    return done.stdout
-
-
-def pip(environment: Path, *arguments: str | Path, cwd: Path) -> None:
-    run(environment / "bin" / "python", "-m", "pip", "--quiet", *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="module")

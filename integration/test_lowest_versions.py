@@ -106,3 +106,10 @@ def test_lowest_takes_the_highest_of_several_bounds(tmp_path: Path) -> None:
     assert lowest(["more"], project) == ["a==1.10", "b==2.0.1", "c==4"]
     with pytest.raises(ValueError, match="'d' has no lower bound"):
         lowest(["other"], project)
+
+
+def test_lowest_takes_the_bounds_of_a_version_of_python(tmp_path: Path) -> None:
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\nname = "p"\ndependencies = ["a>=1", "a>=2.1; python_version >= \'3.13\'"]\n')
+    assert lowest([], project, "3.9") == ["a==1"]
+    assert lowest([], project, "3.13") == lowest([], project, "3.14") == ["a==2.1"]
