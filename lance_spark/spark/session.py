@@ -86,9 +86,9 @@ def configure(
     Raises:
         InvalidInputError: an invalid name of a catalog.
         NotFoundError: the package has no jar, and no JDK, Spark or Java sources to compile it.
-        UnsupportedFeatureError: the connector does not support this version of pyspark.
+        UnsupportedFeatureError: pyspark is not installed, or the connector does not support its version.
     """
-    _check_spark(str(import_module("pyspark").__version__))
+    _check_spark(_pyspark_version())
     settings = {**_catalog_settings(catalog, root, options), **(JOIN_SETTINGS if joins else {})}
     jar = jar_path()
     jvm = running_jvm()
@@ -185,6 +185,15 @@ def _jar_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if batch.num_rows:
             yield pa.RecordBatch.from_pydict({"jar": [jar_bytes()]})
+
+
+def _pyspark_version() -> str:
+    try:
+        return str(import_module("pyspark").__version__)
+    except ModuleNotFoundError as error:
+        raise UnsupportedFeatureError(
+            "configure needs pyspark, which is not installed; pip install 'lance-spark[spark]'", feature="connector"
+        ) from error
 
 
 def _check_spark(version: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -100,6 +101,12 @@ def test_another_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.2.1")
     with pytest.raises(UnsupportedFeatureError, match=r"for Spark 4\.3, this is 4\.2\.1"):
         session.configure(SparkSession.Builder())
+
+
+def test_missing_pyspark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(UnsupportedFeatureError, match=r"pip install 'lance-spark\[spark\]'"):
+        session.configure(object())
 
 
 def test_java_names_the_same_spark() -> None:
