@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 
@@ -28,7 +29,7 @@ def check_text(text: str, what: str) -> str:
 
 
 def shown_values(values: Iterable[pa.Scalar]) -> list[object]:
-    """Values as Python has them; as text where it has none, which are moments of nanoseconds without pandas.
+    """Values as Python has them; moments of nanoseconds, which Python does not have, as text.
 
     >>> shown_values([pa.scalar(7), pa.scalar(1, pa.time64("ns"))])
     [7, '00:00:00.000000001']
@@ -37,7 +38,7 @@ def shown_values(values: Iterable[pa.Scalar]) -> list[object]:
 
 
 def _shown(value: pa.Scalar) -> object:
-    try:
-        return value.as_py()
-    except ValueError:
+    dtype = value.type
+    if (pt.is_timestamp(dtype) or pt.is_time64(dtype)) and dtype.unit == "ns":
         return value.cast(pa.string()).as_py()
+    return value.as_py()

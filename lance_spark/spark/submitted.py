@@ -92,7 +92,7 @@ class _Argument:
     place: int
 
     def setting(self) -> tuple[str, str]:
-        """The name and value of the setting; the name is empty if it is none."""
+        """The name and value of the setting; the name is empty if the option is not a setting."""
         if self.option in _CONF:
             name, _, value = self.value.partition("=")
             return name.strip(), value

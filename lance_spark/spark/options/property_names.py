@@ -91,7 +91,7 @@ def nearest_property(name: str) -> str | None:
     >>> nearest_property("isolation-levl"), nearest_property("name.lance.compresion")
     ('isolation-level', 'name.lance.compression')
     >>> nearest_property("auto_compact"), nearest_property("id.lance.shrink")
-    ('lance.auto_compact', 'id.lance.structural-encoding')
+    ('lance.auto_compact', 'id.lance.json')
     >>> nearest_property("lance.file_format_version"), nearest_property("max_row_per_fiel")
     ('file_format_version', 'max_row_per_file')
     >>> nearest_property("isolation-level"), nearest_property("owner.team")

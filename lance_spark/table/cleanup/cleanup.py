@@ -210,7 +210,7 @@ class CleanupRun:
         if not self._policy.error_if_tagged_old_versions:
             return
         candidates = {location.version for location in self._candidates(newest, keep_from)}
-        # Nobody has to be told to remove the tags of clones: they keep what is in use.
+        # Tags of clones keep what is in use, so nobody has to remove them.
         own = (GUARD_PREFIX, CLONE_PREFIX)
         tags = [tag for tag in self._table.refs.tags().values() if not tag.name.startswith(own)]
         old = [tag for tag in tags if tag.branch == self._table.branch and tag.version in candidates]

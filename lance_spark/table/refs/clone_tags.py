@@ -71,7 +71,7 @@ def _kept_for_clone(table: TableLocation, source: Manifest, clone: TableLocation
 
 
 def tagged_clones(refs: Refs) -> set[str]:
-    """The roots of the clones for which a table has tags; they may be gone."""
+    """The roots of the clones for which a table has tags; they may no longer exist."""
     clones = (_clone_of(refs, name) for name in refs.tags())
     return {clone for clone in clones if clone is not None}
 

@@ -116,7 +116,7 @@ class VersionVerbs(TagVerbs):
         """Creates a table at `uri` that shares the files of `version` of this branch; returns its first version.
 
         The version of this table gets a tag ``lance-clone-...``, so that clean-ups keep the files; remove the tag when
-        the clone is gone. Removing this table removes them.
+        the clone no longer exists. Removing this table removes them.
 
         Args:
             storage_options: for the new table; None for those of this one.

@@ -139,7 +139,7 @@ def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.Table:
 
 
 def _reader(data: Any) -> pa.RecordBatchReader | None:
-    """The batches of an object with Arrow data, None if it is none."""
+    """The batches of an object with Arrow data; None for other objects."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     _refuse_pointers(data)

@@ -160,7 +160,7 @@ class RowChoice:
         offset: how many to leave out first; only without filters, and where the count of each fragment is known.
         uses_zone_maps: whether bounds of the filters' columns may be computed.
         answers: what indexes say of the filters.
-        zones: what `of` does with computed bounds is told here.
+        zones: receives what `of` does with computed bounds.
     """
 
     limit: int | None = None
