@@ -44,7 +44,7 @@ def test_optimize(spark: SparkSession, root: str, table: str) -> None:
     assert [len(opened.manifest.fragments) for opened in made.open_all(made.partitions())] == [1, 1]
     # Nothing is left to do: no version.
     (row,) = spark.sql(f"OPTIMIZE {table}").collect()
-    assert tuple(row) == (before + 2, 0, 0, 0, 0, 2, 0, 0, 0, False)
+    assert tuple(row) == (before + 2, 0, 0, 0, 0, 2, 0, 0, 0, False, 0)
     assert ids(spark, f"SELECT id FROM {table}") == [1, 2, 11, 12]
     told = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 2").collect()
     assert [(row.operation, row.message, row.num_rows, row.num_fragments) for row in told] == [
