@@ -130,6 +130,8 @@ class FragmentColumns:
         try:
             merged = [merge_columns(field, pieces[field.id], rows.num_rows) for field in self._fields]
         except CorruptFileError as error:
+            if not self._parts:  # The columns are in no file; only the manifest has them.
+                raise
             raise error.at(path=self._parts[0].reader.path) from None
         return [
             column if field is wanted else narrowed(column, to_arrow_type(wanted))
