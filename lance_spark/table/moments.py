@@ -28,11 +28,11 @@ def in_utc(moment: object) -> datetime:
     Raises:
         InvalidInputError: it is not a time, or NaT.
     """
-    found = _datetime(moment)
+    given = _datetime(moment)
     try:
-        return found.astimezone(timezone.utc)
+        return given.astimezone(timezone.utc)
     except (OverflowError, ValueError):
-        limit = datetime.min if found.year <= 1 else datetime.max
+        limit = datetime.min if given.year <= 1 else datetime.max
         return limit.replace(tzinfo=timezone.utc)
 
 
@@ -47,8 +47,8 @@ def _datetime(moment: object) -> datetime:
         year = 1970 + int(moment.astype("datetime64[Y]").astype(np.int64))
         if not datetime.min.year <= year <= datetime.max.year:
             return datetime.min if year < 1970 else datetime.max
-        found: datetime = moment.astype("datetime64[us]").item()  # Finer units are cut off towards the past.
-        return found
+        local: datetime = moment.astype("datetime64[us]").item()  # Finer units are cut off towards the past.
+        return local
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(moment, pandas.Timestamp):
         moment = moment.to_pydatetime(warn=False)

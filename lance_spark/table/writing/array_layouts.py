@@ -30,16 +30,16 @@ def dictionary_values(array: pa.DictionaryArray, values: pa.Array) -> pa.Array:
     return take(pa.concat_arrays([values, pa.nulls(1, values.type)]), places)
 
 
-def encoded(array: pa.Array, wanted: pa.DictionaryType) -> pa.DictionaryArray:
-    """`array`, plain values of `wanted` or a dictionary array with such a dictionary, as `wanted`.
+def encoded(array: pa.Array, dtype: pa.DictionaryType) -> pa.DictionaryArray:
+    """`array`, plain values of `dtype` or a dictionary array with such a dictionary, as `dtype`.
 
     Raises:
-        pa.ArrowInvalid: there are more different values than the indices of `wanted` can number.
+        pa.ArrowInvalid: there are more different values than the indices of `dtype` can number.
     """
     if not pt.is_dictionary(array.type):
         array = array.dictionary_encode()
-    indices = array.indices.cast(wanted.index_type)
-    return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=wanted.ordered)
+    indices = array.indices.cast(dtype.index_type)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=dtype.ordered)
 
 
 def view_items(array: pa.Array) -> tuple[Int64Array, Int64Array]:
@@ -59,19 +59,19 @@ def fixed_size_items(array: pa.FixedSizeListArray) -> tuple[Int64Array, Int64Arr
     return valid * np.int64(size), places.reshape(-1)
 
 
-def lists_of(array: pa.Array, sizes: Int64Array, items: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The lists of `array` in the type `wanted`, list or large list.
+def lists_of(array: pa.Array, sizes: Int64Array, items: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """The lists of `array` in the type `dtype`, list or large list.
 
     Args:
         sizes: number of items of each.
-        items: of all of them, in the type of items of `wanted`.
+        items: of all of them, in the type of items of `dtype`.
     """
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    if not pt.is_large_list(wanted) and ends[-1] > _MAX_INT32:
+    if not pt.is_large_list(dtype) and ends[-1] > _MAX_INT32:
         raise InvalidInputError(f"{ends[-1]} items of lists are in one batch; write smaller batches")
-    offsets = pa.array(ends.astype(np.int64 if pt.is_large_list(wanted) else np.int32))
-    flavour = pa.LargeListArray if pt.is_large_list(wanted) else pa.ListArray
-    return flavour.from_arrays(offsets, items, type=wanted, mask=array.is_null() if array.null_count else None)
+    offsets = pa.array(ends.astype(np.int64 if pt.is_large_list(dtype) else np.int32))
+    flavour = pa.LargeListArray if pt.is_large_list(dtype) else pa.ListArray
+    return flavour.from_arrays(offsets, items, type=dtype, mask=array.is_null() if array.null_count else None)
 
 
 def _valid(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

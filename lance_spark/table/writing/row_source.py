@@ -18,7 +18,7 @@ from lance_spark.table.writing.stored_types import stored_field
 _PANDAS_METADATA = b"pandas"
 _PIECE_BYTES = 512 << 20
 _PIECE_ROWS = 1 << 20
-TAKEN = (
+_TAKEN = (
     "a Table, RecordBatch, RecordBatchReader, Dataset or Scanner of pyarrow, a pandas DataFrame, anything that exports "
     "Arrow data, a list of dicts, a dict of columns, or an iterable of batches"
 )
@@ -84,7 +84,7 @@ class RowSource:
             return cls._checked(reader.schema, iter(reader), schema)
         if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
             return cls._from_iterable(data, schema)
-        raise InvalidInputError(f"cannot write a {type(data).__name__}; give {TAKEN}")
+        raise InvalidInputError(f"cannot write a {type(data).__name__}; give {_TAKEN}")
 
     @classmethod
     def _from_iterable(cls, data: Iterable[Any], schema: pa.Schema | None) -> RowSource:
@@ -168,7 +168,7 @@ def _refuse_pointers(data: Any) -> None:
 def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     for item in data:
         if isinstance(item, (str, bytes, Mapping)):
-            raise InvalidInputError(f"an iterable of batches has a {type(item).__name__} in it; give {TAKEN}")
+            raise InvalidInputError(f"an iterable of batches has a {type(item).__name__} in it; give {_TAKEN}")
         try:
             rows = RowSource._given(item, None)
         except InvalidInputError as error:

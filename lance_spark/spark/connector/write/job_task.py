@@ -32,9 +32,8 @@ def pickle_job(job: WriteJob, handle: TableHandle) -> bytes:
 
 def unpickle_job(attachment: bytes) -> WriteJob:
     """The job of `pickle_job`, from this very statement."""
-    _, job = pickle.loads(attachment)
-    found: WriteJob = job
-    return found
+    pickled: tuple[TableHandle, WriteJob] = pickle.loads(attachment)
+    return pickled[1]
 
 
 def unpickle_results(attachments: Iterable[bytes]) -> list[TaskResult]:
