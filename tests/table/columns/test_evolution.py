@@ -51,7 +51,7 @@ def test_nested_columns(tmp_path: Path, version: str) -> None:
     dataset.alter_columns({"path": "s.y.q", "data_type": pa.int16()})
     dataset.drop_columns(["s.x"])
     assert_all_versions_equal(uri)
-    assert lance_spark.open(uri).to_table(columns=["s.y.q"]).to_pylist()[-1] == {"s": {"y": {"q": 2}}}
+    assert lance_spark.open(uri).to_table(columns=["s.y.q"]).to_pylist()[-1] == {"s.y.q": 2}
     found = lance_spark.open(uri).to_table(columns=["id"], filter="s.y.q = 2")["id"].to_pylist()
     assert found == [1, 100]
 
