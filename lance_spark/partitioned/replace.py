@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lance_spark.errors import RetryableConflictError
 from lance_spark.file.writable import require_writable
+from lance_spark.file_version import FileVersion
 from lance_spark.partitioned.change import AppendRows, ChangeRows, PartitionChange, Step
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
 from lance_spark.partitioned.commit import Check, commit_specs, with_operation_name
@@ -30,6 +31,7 @@ from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field, with_metadata
+from lance_spark.schema.blob import in_file_version
 from lance_spark.schema.check import CHECK_PREFIX, checks_of, without_checks
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
@@ -173,18 +175,20 @@ def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
     checks = checks_of(from_arrow_schema(columns))
     metadata = dict(without_checks(table.lance_schema).metadata)
     metadata |= {CHECK_PREFIX + name: condition.encode() for name, condition in checks.items()}
-    added = with_added(LanceSchema((), metadata), new, next_field_id(table)).schema.fields if len(new) else ()
-    fields = kept | {field.name: field for field in added}
-    return LanceSchema(tuple(_with_metadata_of(fields[column.name], column) for column in columns), metadata)
+    added = in_file_version(from_arrow_schema(new, first_id=next_field_id(table)), table.file_version)
+    fields = kept | {field.name: field for field in added.fields}
+    version = table.file_version
+    return LanceSchema(tuple(_with_metadata_of(fields[column.name], column, version) for column in columns), metadata)
 
 
 def _is_same(known: Mapping[str, Field], column: pa.Field) -> bool:
     return column.name in known and to_arrow_field(known[column.name]).equals(column)
 
 
-def _with_metadata_of(field: Field, column: pa.Field) -> Field:
-    """`field` with the metadata that `column` has."""
-    metadata = from_arrow_field(column, first_id=field.id).metadata
+def _with_metadata_of(field: Field, column: pa.Field, version: FileVersion) -> Field:
+    """`field` with the metadata that `column` has in files of a version."""
+    given = in_file_version(LanceSchema((from_arrow_field(column, first_id=field.id),)), version)
+    metadata = given.fields[0].metadata
     return field if field.metadata == metadata else with_metadata(field, metadata)
 
 
