@@ -41,6 +41,9 @@ class BlobSource(Protocol):
     def __call__(self, source: str, /) -> tuple[ObjectStore, str]:
         """The store and the path of the data file that the source of a description names."""
 
+    def reference(self, source: str, base_id: int, uri: str, /) -> tuple[int, str]:
+        """The base id and the URI, in the table that is written, of an object that a description refers to."""
+
     def object_at(self, uri: str, /) -> tuple[ObjectStore, str]:
         """The store and the path of the object at a URI."""
 
@@ -244,8 +247,8 @@ class BlobColumnWriter:
         for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             kind, size = int(kinds[row]), int(sizes[row])
             if kind == BlobKind.EXTERNAL:
-                place = (kind, int(positions[row]), size, int(ids[row]), uris[row].as_py())
-                rows.set(row, self._reference(place))
+                base_id, uri = self._source.reference(sources[row].as_py(), int(ids[row]), uris[row].as_py())
+                rows.set(row, self._reference((kind, int(positions[row]), size, base_id, uri)))
                 continue
             if kind not in (BlobKind.INLINE, BlobKind.PACKED, BlobKind.DEDICATED):
                 raise UnsupportedFeatureError(

@@ -98,11 +98,12 @@ def plan_range(
     wanted = {end.version: fields.stored}
     for here, there in zip([end, *known[::-1]], known[::-1], strict=False):
         if here is not None and there is not None and there.version not in wanted:
-            wanted[there.version] = found_in(wanted[here.version], _columns(here), _columns(there), by_id=True)
+            now, then = _columns(here, fields.with_source), _columns(there, fields.with_source)
+            wanted[there.version] = found_in(wanted[here.version], now, then, by_id=True)
     tasks: list[ChangeTask] = []
     for before, after in pairwise(known):
         if after is not None:
-            tasks += _Step(before, after, wanted).tasks(schema, columns)
+            tasks += _Step(before, after, wanted, fields.with_source).tasks(schema, columns)
     return ChangeFeed(schema, tuple(tasks))
 
 
@@ -110,11 +111,16 @@ class _Step:
     """One version of the table and the one before it, None if there was no table before."""
 
     def __init__(
-        self, before: PartitionedTable | None, after: PartitionedTable, wanted: Mapping[int, LanceSchema]
+        self,
+        before: PartitionedTable | None,
+        after: PartitionedTable,
+        wanted: Mapping[int, LanceSchema],
+        with_source: bool,
     ) -> None:
         self._before = before
         self._after = after
         self._wanted = wanted
+        self._with_source = with_source
 
     def tasks(self, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[ChangeTask]:
         """What the version has changed."""
@@ -163,8 +169,8 @@ class _Step:
 
     def _as_in(self, table: PartitionedTable, manifest: Manifest) -> LanceSchema:
         """The columns of the feed as a version of a partition of `table` has them."""
-        there = with_blob_descriptors(manifest.schema, data_format(manifest))
-        return found_in(self._wanted[table.version], _columns(table), there, by_id=True)
+        there = with_blob_descriptors(manifest.schema, data_format(manifest), with_source=self._with_source)
+        return found_in(self._wanted[table.version], _columns(table, self._with_source), there, by_id=True)
 
 
 def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifest, OperationKind]]:
@@ -237,8 +243,8 @@ def _if_partitioned(table: PartitionedTable, number: int) -> PartitionedTable | 
         return None
 
 
-def _columns(table: PartitionedTable) -> LanceSchema:
-    return with_blob_descriptors(table.lance_schema, table.file_version)
+def _columns(table: PartitionedTable, with_source: bool = False) -> LanceSchema:
+    return with_blob_descriptors(table.lance_schema, table.file_version, with_source=with_source)
 
 
 def _schema(end: PartitionedTable, fields: LanceSchema, columns: Sequence[str] | None) -> pa.Schema:

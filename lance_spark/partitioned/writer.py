@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
+from lance_spark.file.blob_writer import BlobSource
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.namespace.catalog_table import CatalogTable
@@ -34,6 +35,7 @@ from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import new_job
 from lance_spark.table.reading.blobs.blob_columns import sources_in
+from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array
@@ -139,10 +141,15 @@ class RowOrigins:
 
 
 class PartitionWriter:
-    """Writes rows of one task. Use it as a context manager: an error inside removes everything that was written."""
+    """Writes rows of one task. Use it as a context manager: an error inside removes everything that was written.
 
-    def __init__(self, plan: PartitionedWrite) -> None:
+    Args:
+        others: finds the blobs of other tables.
+    """
+
+    def __init__(self, plan: PartitionedWrite, others: SignedSources | None = None) -> None:
         self._plan = plan
+        self._others = others
         self._table = plan.table()
         self._spec = self._table.specs.current
         self._partitions: dict[PartitionKey, Partition] = {}
@@ -207,9 +214,12 @@ class PartitionWriter:
             file_version=self._plan.file_version,
             limits=self._plan.limits,
             job=self._plan.job,
-            blob_source=sources_in(self._bases_of, self._plan.storage_options) if self._has_blobs else None,
+            blob_source=self._blob_source() if self._has_blobs else None,
         )
         return writer
+
+    def _blob_source(self) -> BlobSource:
+        return sources_in(self._bases_of, self._plan.storage_options, self._others)
 
     def _bases_of(self, object_id: str | None) -> Bases:
         """The bases of a partition in the version that rows were read from."""

@@ -20,7 +20,7 @@ from lance_spark.errors import CorruptFileError, NotFoundError
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.cache import has_free_etags
-from lance_spark.storage.paths import UriOrPath, parse_root, uri_text
+from lance_spark.storage.paths import UriOrPath, below, parse_root, uri_text
 from lance_spark.table.manifests.manifest_store import ObjectManifests
 from lance_spark.table.paths import DATA, INDICES, detached_manifest_path, is_detached
 from lance_spark.table.rows.fragment import BaseId, DataFile, DeletionFile, FragmentId
@@ -208,6 +208,16 @@ class Bases:
         """
         in_root = file.base_id is None or self._base(file.base_id).is_dataset_root
         return self._store(file.base_id), f"{DATA}/{file.path}" if in_root else file.path
+
+    def data_folder(self, base_id: BaseId) -> str:
+        """The URI of the folder of the data files of a base path.
+
+        Raises:
+            CorruptFileError: there is no such base path.
+        """
+        base = self._base(base_id)
+        uri = resolved(base.path, self._root.uri)
+        return below(uri, DATA) if base.is_dataset_root else uri
 
     def folder(self, base_id: BaseId) -> ObjectStore:
         """The store of a base path.

@@ -17,7 +17,7 @@ is a delete and an insert; one that rewrites columns in place is an update in ev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,6 +29,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
+from lance_spark.table.bases import Bases
 from lance_spark.table.change_feed.column_match import found_in, nullable
 from lance_spark.table.change_feed.version_diff import (
     NEW_MEANING,
@@ -44,7 +45,7 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import wants_source, with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.value_equality import BoolArray, equal_values
 from lance_spark.table.rows.fragment import DataFragment
@@ -80,13 +81,21 @@ class Commit:
     timestamp_nanos: int
 
 
+Present = Callable[[pa.RecordBatch, Bases], pa.RecordBatch]
+"""Makes of the rows of a table with some bases what a feed shows of them, in the same columns and types."""
+
+
+def _as_read(batch: pa.RecordBatch, _bases: Bases) -> pa.RecordBatch:
+    return batch
+
+
 class ChangeTask(ABC):
     """A part of the changes of one version. Can be pickled; reads in `batches`."""
 
     __slots__ = ()
 
     @abstractmethod
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, present: Present = _as_read) -> Iterator[pa.RecordBatch]:
         """The changes, in the schema of the feed.
 
         Raises:
@@ -136,6 +145,11 @@ class FeedColumns:
         fields = LanceSchema(tuple(nullable(top) for top in schema.fields), schema.metadata)
         return cls(fields, fields)
 
+    @property
+    def with_source(self) -> bool:
+        """Whether descriptions of blobs name their data file."""
+        return any(map(wants_source, self.shown.fields))
+
 
 def plan_changes(
     table: TableLocation,
@@ -147,7 +161,8 @@ def plan_changes(
 
     Args:
         columns: names and dotted paths of `known`, and ``_rowid`` or ``_rowaddr``; None for all columns.
-        known: the columns of the feed; None for those of the last version of the range.
+        known: the columns of the feed; None for those of the last version of the range. If descriptions of blobs name
+            their data file there, they do so in the feed.
 
     Raises:
         NotFoundError: there is no such column, or a version of the range or its predecessor is missing, because it was
@@ -193,6 +208,7 @@ class _Planner:
         self._range = versions
         self._columns = columns
         self._known = known
+        self._with_source = known is not None and known.with_source
         self._kept: dict[int, Manifest] = {}
         self._kinds: dict[int, OperationKind] = {}
         self._schemas: dict[int, LanceSchema] = {}
@@ -224,7 +240,7 @@ class _Planner:
             chunk = numbers[start : start + _NUM_THREADS]
             for number, (manifest, kind) in zip(chunk, overlapped(self._fact, chunk, _NUM_THREADS), strict=True):
                 self._kinds[number] = kind
-                self._schemas[number] = _shown(manifest)
+                self._schemas[number] = _shown(manifest, with_source=self._with_source)
                 num_fragments += len(manifest.fragments)
                 if num_fragments <= _KEPT_FRAGMENTS:
                     self._kept[number] = manifest
@@ -246,7 +262,7 @@ class _Planner:
         if not self._has_before(number):
             return wanted, True
         if number - 1 not in self._schemas:
-            self._schemas[number - 1] = _shown(self._manifest(number - 1))
+            self._schemas[number - 1] = _shown(self._manifest(number - 1), with_source=self._with_source)
         same_ids = self._kinds[number] not in NEW_MEANING or same_field_ids(
             self._manifest(number - 1), self._manifest(number)
         )
@@ -350,8 +366,8 @@ class VersionStep:
         return Scan.of(then, self._before.bases), Scan.of(now, self._after.bases)
 
 
-def _shown(manifest: Manifest) -> LanceSchema:
-    return with_blob_descriptors(manifest.schema, data_format(manifest))
+def _shown(manifest: Manifest, *, with_source: bool = False) -> LanceSchema:
+    return with_blob_descriptors(manifest.schema, data_format(manifest), with_source=with_source)
 
 
 @dataclass(frozen=True)
@@ -368,9 +384,9 @@ class RowsTask(ChangeTask):
     def num_rows(self) -> int | None:
         return self.rows.fragment.num_rows if self.rows.offsets is None else len(self.rows.offsets)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, present: Present = _as_read) -> Iterator[pa.RecordBatch]:
         for batch in self.scan.read_fragment(self.rows.fragment, offsets=self.rows.offsets):
-            yield _change(self.schema, self.commit, self.change_type, batch)
+            yield _change(self.schema, self.commit, self.change_type, present(batch, self.scan.bases))
 
 
 @dataclass(frozen=True)
@@ -394,7 +410,7 @@ class PairsTask(ChangeTask):
     def num_rows(self) -> int | None:
         return 2 * len(self.pairs.offsets_before)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, present: Present = _as_read) -> Iterator[pa.RecordBatch]:
         pairs = self.pairs
         for start in range(0, len(pairs.offsets_before), _PAIRS_AT_ONCE):
             old = pairs.offsets_before[start : start + _PAIRS_AT_ONCE]
@@ -403,9 +419,11 @@ class PairsTask(ChangeTask):
             if not differs.any():
                 continue
             for batch in self.before.read_fragment(pairs.before, offsets=old[differs]):
-                yield _change(self.schema, self.commit, ChangeType.UPDATE_PREIMAGE, batch)
+                shown = present(batch, self.before.bases)
+                yield _change(self.schema, self.commit, ChangeType.UPDATE_PREIMAGE, shown)
             for batch in self.after.read_fragment(pairs.after, offsets=np.sort(new[differs])):
-                yield _change(self.schema, self.commit, ChangeType.UPDATE_POSTIMAGE, batch)
+                shown = present(batch, self.after.bases)
+                yield _change(self.schema, self.commit, ChangeType.UPDATE_POSTIMAGE, shown)
 
     def _equal(self, old: Int64Array, new: Int64Array) -> BoolArray:
         before = _table(self.compared_before, self.pairs.before, old)

@@ -5,7 +5,7 @@ In files of 2.2 a blob column contains descriptions (the positions of the values
 
 A description means nothing without the file that it is of. What moves rows to other files therefore scans with the
 source of each description: the base id and the path of the data file, as ``"<base id or nothing>:<path>"``, behind
-``"<key>|"`` if it is of a partition.
+``"<key>|"`` if it is of a partition. Sources that leave the table are signed (`signed_sources`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,16 @@ from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.paths import split_object
+from lance_spark.storage.paths import absolute_uri, split_object
 from lance_spark.storage.registry import open_store
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
+from lance_spark.table.reading.blobs.signed_sources import (
+    PlainSource,
+    SignedSource,
+    SignedSources,
+    without_signature,
+)
 from lance_spark.table.rows.fragment import BaseId, DataFile
 
 _VALUES = (FileVersion.V0_1, FileVersion.V2_0, FileVersion.V2_1)
@@ -112,38 +118,93 @@ def file_of(source: str, bases_of: BasesOf) -> tuple[Bases, ObjectStore, str]:
     Raises:
         CorruptFileError: it names none.
     """
+    plain = parsed(source)
+    bases = bases_of(plain.key)
+    file = DataFile(checked_relative(plain.path, "data file"), (), (), FileVersion.V2_2, base_id=plain.base_id)
+    return (bases, *bases.data_file(file))
+
+
+def parsed(source: str) -> PlainSource:
+    """The parts of a plain source.
+
+    Raises:
+        CorruptFileError: it names no data file.
+    """
     key, bar, rest = source.rpartition("|")
     base_id, colon, path = rest.partition(":")
     if not colon or (base_id and not (base_id.isascii() and base_id.isdigit() and len(base_id) <= 10)):
         raise CorruptFileError(f"{source!r} names no data file")
-    checked = checked_relative(path, "data file")
-    bases = bases_of(key if bar else None)
-    file = DataFile(checked, (), (), FileVersion.V2_2, base_id=BaseId(int(base_id)) if base_id else None)
-    return (bases, *bases.data_file(file))
+    return PlainSource(key if bar else None, BaseId(int(base_id)) if base_id else None, path)
 
 
-def sources_in(bases: Bases | BasesOf, storage_options: Mapping[str, str] | None = None) -> BlobSource:
-    """Finds the data files of a version of a table, and objects outside of it by the same storage options."""
-    return _Sources(bases_only(bases) if isinstance(bases, Bases) else bases, storage_options)
+def sources_in(
+    bases: Bases | BasesOf, storage_options: Mapping[str, str] | None = None, others: SignedSources | None = None
+) -> BlobSource:
+    """Finds the data files of a version of a table, and objects outside of it by the same storage options.
+
+    Args:
+        others: finds the data files of other tables.
+    """
+    return _Sources(bases_only(bases) if isinstance(bases, Bases) else bases, storage_options, others)
 
 
-def objects_only(storage_options: Mapping[str, str] | None) -> BlobSource:
-    """Finds objects, for a table that does not exist yet."""
+def objects_only(storage_options: Mapping[str, str] | None, others: SignedSources | None = None) -> BlobSource:
+    """Finds objects, and data files of other tables, for a table that does not exist yet."""
 
     def no_files(_key: str | None) -> Bases:
         raise InvalidInputError("a blob is of another table; write its bytes")
 
-    return _Sources(no_files, storage_options)
+    return _Sources(no_files, storage_options, others)
+
+
+_MAX_FILES = 1024
+"""Data files that are remembered."""
 
 
 class _Sources:
-    def __init__(self, bases_of: BasesOf, storage_options: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, bases_of: BasesOf, storage_options: Mapping[str, str] | None, others: SignedSources | None
+    ) -> None:
         self._bases_of = bases_of
         self._storage_options = storage_options
+        self._others = others or SignedSources()
         self._stores: dict[str, ObjectStore] = {}
+        self._files: dict[str, tuple[ObjectStore, str]] = {}
 
     def __call__(self, source: str) -> tuple[ObjectStore, str]:
-        return file_of(source, self._bases_of)[1:]
+        known = self._files.get(source)
+        if known is None:
+            if len(self._files) >= _MAX_FILES:
+                self._files.clear()
+            known = self._files[source] = self._file(source)
+        return known
+
+    def _file(self, source: str) -> tuple[ObjectStore, str]:
+        foreign = self._foreign(source)
+        if foreign is None:
+            return file_of(without_signature(source), self._bases_of)[1:]
+        return self._others.file(foreign, parsed(foreign.source))
+
+    def reference(self, source: str, base_id: int, uri: str) -> tuple[int, str]:
+        foreign = self._foreign(source)
+        return (base_id, uri) if foreign is None or not base_id else (0, self._others.absolute(foreign, base_id, uri))
+
+    def _foreign(self, source: str) -> SignedSource | None:
+        """The source of another table; None for one of this table."""
+        signed = SignedSource.of(source)
+        if signed is None or self._others.key:
+            self._others.check(signed)
+        if signed is None or self._is_own(signed):
+            return None
+        self._others.check(signed)
+        return signed
+
+    def _is_own(self, source: SignedSource) -> bool:
+        try:
+            bases = self._bases_of(parsed(source.source).key)
+        except InvalidInputError:
+            return False  # There is no such table or partition.
+        return absolute_uri(bases.root.uri) == source.root
 
     def object_at(self, uri: str) -> tuple[ObjectStore, str]:
         folder, path = split_object(uri)

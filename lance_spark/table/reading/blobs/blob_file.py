@@ -19,6 +19,7 @@ from lance_spark.storage.paths import split_object
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
 from lance_spark.table.reading.blobs.blob_columns import BasesOf, bases_only, file_of
+from lance_spark.table.reading.blobs.signed_sources import without_signature
 from lance_spark.table.rows.fragment import BaseId
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class BlobReader:
         if known is None:
             if len(self._files) >= _MAX_FILES:
                 self._files.clear()
-            known = self._files[source] = file_of(source, self._bases_of)
+            known = self._files[source] = file_of(without_signature(source), self._bases_of)
         return known
 
     def _external(self, position: int, size: int, blob_id: int, uri: str, bases: Bases) -> BlobLocation:
