@@ -16,13 +16,15 @@ from pyspark.sql import types as st
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.blob import has_blobs, is_blob_v1, is_described
+from lance_spark.schema.blob import SOURCE, has_blobs, is_blob_v1, is_described
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.spark.option_values import word_value
 from lance_spark.storage.base import ByteRange
+from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.binary_scan import is_described_type, with_bytes
-from lance_spark.table.reading.blobs.blob_columns import wants_source, with_blob_descriptors
+from lance_spark.table.reading.blobs.blob_columns import parsed, wants_source, with_blob_descriptors
 from lance_spark.table.reading.blobs.blob_file import BlobReader
+from lance_spark.table.reading.blobs.signed_sources import signed_source
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, ScannedFragment, blob_bytes_per_row
 from lance_spark.table.versions.known_properties import BLOB_HANDLING
@@ -154,8 +156,14 @@ def _ranges_of(target: pa.Schema) -> dict[str, ByteRange]:
     return {name: ByteRange(*map(int, text.split())) for name, text in asked.items() if text is not None}
 
 
-def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) -> Iterator[pa.RecordBatch]:
-    """`batches` of `scan` with the bytes of blobs where `target` wants them, or the part of them that it wants."""
+def in_target(
+    batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan, key: bytes = b""
+) -> Iterator[pa.RecordBatch]:
+    """`batches` of `scan` with the bytes of blobs where `target` wants them, or the part of them that it wants.
+
+    Args:
+        key: signs the sources of descriptions, so that writes of the session take them; they are plain without one.
+    """
     have = scan.arrow_schema
     ranges = _ranges_of(target)
     added = _added_columns(have, target)
@@ -167,8 +175,37 @@ def in_target(batches: Iterable[pa.RecordBatch], target: pa.Schema, scan: Scan) 
         batches = (_with_numbers(batch, numbers) for batch in batches)
     if blobs:
         batches = with_bytes(batches, BlobReader(scan.bases), only=blobs, ranges=ranges)
+    batches = (with_signed_sources(batch, scan.bases, key) for batch in batches)
     sliced = {name: part for name, part in ranges.items() if name not in blobs}
     yield from (_sliced(batch, sliced) for batch in batches) if sliced else batches
+
+
+def with_signed_sources(batch: pa.RecordBatch, bases: Bases, key: bytes) -> pa.RecordBatch:
+    """`batch` of a table with `bases`, whose descriptions have signed sources; plain ones without a key."""
+    if not key:
+        return batch
+    for place, column in enumerate(batch.columns):
+        signed = _with_signed_sources(column, bases, key)
+        if signed is not column:
+            batch = batch.set_column(place, batch.schema.field(place), signed)
+    return batch
+
+
+def _with_signed_sources(array: pa.Array, bases: Bases, key: bytes) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        return array
+    children = [array.field(number) for number in range(array.type.num_fields)]
+    if is_described_type(array.type):
+        place = array.type.get_field_index(SOURCE.name)
+        sources = children[place].dictionary_encode()
+        signed = [signed_source(text, parsed(text), bases, key) for text in sources.dictionary.to_pylist()]
+        changed = [*children[:place], pa.array(signed, pa.string()).take(sources.indices), *children[place + 1 :]]
+    else:
+        changed = [_with_signed_sources(child, bases, key) for child in children]
+    if all(new is old for new, old in zip(changed, children, strict=True)):
+        return array
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(changed, fields=list(array.type), mask=mask)
 
 
 def _with_numbers(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import struct
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.blob import BLOB_KEY, INGEST
+from lance_spark.table.bases import Bases
+from lance_spark.table.location import TableLocation
+from lance_spark.table.reading.blobs.signed_sources import SignedSources
 
 _HEADER = struct.Struct(">Bqq")
 """As `LanceBlobUri.java` writes it: whether to copy, offset, length or -1."""
@@ -38,8 +43,41 @@ _TYPE = pa.struct(
 )
 
 
-def decoded_mark(text: str | None) -> bytes:
-    """The mark of a driver; no bytes if it has none."""
+@dataclass(frozen=True)
+class BlobInputs:
+    """What the tasks of a write need for blobs that rows name.
+
+    Attributes:
+        mark: begins the values that `blob_uri` and `blob_ingest` have made; without one there are none.
+        key: signs the sources of descriptions; without one only plain ones are taken.
+        storage_options: of the tables that the statement reads, by URI.
+    """
+
+    mark: bytes = b""
+    key: bytes = b""
+    storage_options: Mapping[str, Mapping[str, str]] = attribute(default_factory=dict)
+
+    def others(self, default: Mapping[str, str] | None) -> SignedSources:
+        """Finds the data files of other tables.
+
+        Args:
+            default: storage options of tables that the statement does not name.
+        """
+        return SignedSources(self.key, self.storage_options, default, newest_bases)
+
+
+def newest_bases(uri: str, storage_options: Mapping[str, str] | None) -> Bases:
+    """Return the bases of the newest version of the table at a URI.
+
+    Raises:
+        NotFoundError: there is no table.
+    """
+    location = TableLocation(uri, storage_options)
+    return location.bases(location.newest())
+
+
+def decoded_secret(text: str | None) -> bytes:
+    """The mark or the key of a driver; no bytes if it has none."""
     return b64decode(text or "")
 
 

@@ -28,6 +28,7 @@ from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable, identity_columns, open_partitioned
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, RowOrigins, WrittenPartition
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.jobs.original_values import OriginalValues
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
 from lance_spark.spark.jobs.row_changes import RowIds
@@ -90,9 +91,9 @@ class PartitionedTarget(Target):
         table = open_partitioned(self.root, version=self.base_version, storage_options=self.storage_options)
         return table if self.specs is None else PlannedTable(table, self.specs)
 
-    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
+    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool, blobs: BlobInputs) -> tuple[NewFiles, ...]:
         assert self.plan is not None, "rows are written"
-        with PartitionWriter(self.plan) as writer:
+        with PartitionWriter(self.plan, blobs.others(self.storage_options)) as writer:
             for batch, ids in rows:
                 writer.write(batch, None if ids is None else _row_source_addresses(ids))
             written = writer.close()

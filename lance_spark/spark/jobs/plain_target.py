@@ -15,6 +15,7 @@ from lance_spark.file.blob_writer import BlobSource
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
+from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.constraints import TableConstraint, with_constraints
 from lance_spark.spark.jobs.original_values import OriginalValues
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
@@ -80,12 +81,13 @@ class PlainTarget(Target):
     evolved: LanceSchema | None = None
     identity: IdentityColumns = field(default_factory=IdentityColumns)
 
-    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
+    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool, blobs: BlobInputs) -> tuple[NewFiles, ...]:
         assert self.plan is not None, "rows are written"
-        new = self._write_rewritten(rows, self.plan) if with_source_addresses else self._write_new(rows, self.plan)
+        write = self._write_rewritten if with_source_addresses else self._write_new
+        new = write(rows, self.plan, self._blob_source(self.plan, blobs))
         return (NewFiles.of(new, with_source_addresses=with_source_addresses),) if new else ()
 
-    def _write_new(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
+    def _write_new(self, rows: Iterable[Rows], plan: WritePlan, blob_source: BlobSource | None) -> list[NewFragment]:
         store, version = self.location.store, plan.file_version
         with FragmentWriter(
             store,
@@ -93,13 +95,15 @@ class PlainTarget(Target):
             file_version=version,
             limits=self.limits,
             job=self.job,
-            blob_source=self._blob_source(plan),
+            blob_source=blob_source,
         ) as writer:
             for batch, _ in rows:
                 writer.write(batch if plan.conform is None else plan.conform(batch))
             return list(map(NewFragment, writer.close()))
 
-    def _write_rewritten(self, rows: Iterable[Rows], plan: WritePlan) -> list[NewFragment]:
+    def _write_rewritten(
+        self, rows: Iterable[Rows], plan: WritePlan, blob_source: BlobSource | None
+    ) -> list[NewFragment]:
         store, version = self.location.store, plan.file_version
         with MovedRowWriter(
             store,
@@ -107,21 +111,22 @@ class PlainTarget(Target):
             file_version=version,
             limits=self.limits,
             job=self.job,
-            blob_source=self._blob_source(plan),
+            blob_source=blob_source,
         ) as writer:
             for batch, source_addresses in rows:
                 known = None if source_addresses is None else source_addresses.addresses
                 writer.write(batch if plan.conform is None else plan.conform(batch), known)
             return writer.close()
 
-    def _blob_source(self, plan: WritePlan) -> BlobSource | None:
-        """Finds the files of the table's own blobs, and the objects that rows name."""
+    def _blob_source(self, plan: WritePlan, blobs: BlobInputs) -> BlobSource | None:
+        """Finds the files of the blobs of this table and of others, and the objects that rows name."""
         if not any(has_blobs(field) for field in plan.schema.fields):
             return None
         options = self.location.storage_options
+        others = blobs.others(options)
         if self.base_version is None:
-            return objects_only(options)
-        return sources_in(self.location.bases(self._base()), options)
+            return objects_only(options, others)
+        return sources_in(self.location.bases(self._base()), options, others)
 
     def opener(self) -> Callable[[str | None], Split]:
         split = Split(self.location, self._base())

@@ -13,7 +13,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.spark.blobs.references import with_references
+from lance_spark.spark.blobs.references import BlobInputs, with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
 from lance_spark.spark.jobs.packed_addresses import PackedAddresses
@@ -39,11 +39,11 @@ class RowChangeJob(Job):
 
     Attributes:
         originals: restores values that Spark has rounded; None if there are no such columns.
-        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made.
+        blobs: that rows name.
     """
 
     originals: OriginalValues | None = None
-    blob_mark: bytes = b""
+    blobs: BlobInputs = field(default_factory=BlobInputs)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         deleted = _DeletedRows()
@@ -51,7 +51,8 @@ class RowChangeJob(Job):
         written: tuple[NewFiles, ...] = ()
         identity = identity_values(self.target.identity)
         if self.target.takes_rows:
-            written = self.target.write(self._rows(changes, identity), with_source_addresses=True)
+            rows = self._rows(changes, identity)
+            written = self.target.write(rows, with_source_addresses=True, blobs=self.blobs)
         else:
             deque(changes, maxlen=0)
         return TaskResult(written, deleted.packed(), identity=identity.used() if self.target.identity else None)
@@ -62,7 +63,7 @@ class RowChangeJob(Job):
             if batch.rows is not None:
                 source_addresses, start = batch.source_addresses, 0
                 restored = self._restored(batch.rows, source_addresses, split_of)
-                for part in with_references(restored, self.blob_mark):
+                for part in with_references(restored, self.blobs.mark):
                     ids = source_addresses.slice(start, part.num_rows)
                     yield identity(part, ids.addresses == NO_ORIGIN), ids
                     start += part.num_rows

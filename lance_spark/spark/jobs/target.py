@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lance_spark.errors import LanceError
 from lance_spark.expr.nodes import Expr
+from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.jobs.row_changes import RowIds
 from lance_spark.spark.jobs.task_result import NewFiles
 from lance_spark.storage.base import ObjectStore
@@ -96,11 +97,12 @@ class Target(ABC):
         return self.job is not None
 
     @abstractmethod
-    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool) -> tuple[NewFiles, ...]:
+    def write(self, rows: Iterable[Rows], *, with_source_addresses: bool, blobs: BlobInputs) -> tuple[NewFiles, ...]:
         """Writes the rows of a task.
 
         Args:
-            with_origins: whether the result says which rows the new ones were.
+            with_source_addresses: whether the result says which rows the new ones were.
+            blobs: that rows name.
 
         Raises:
             LanceError: nothing of what was written is left.

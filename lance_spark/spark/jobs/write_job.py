@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
-from lance_spark.spark.blobs.references import with_references
+from lance_spark.spark.blobs.references import BlobInputs, with_references
 from lance_spark.spark.jobs.job import Job
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, identity_values
@@ -24,21 +24,21 @@ class WriteJob(Job):
     Attributes:
         mode: what becomes of the rows that the table has.
         replaced: which rows are replaced, with REPLACE_WHERE.
-        blob_mark: begins the values that `blob_uri` and `blob_ingest` have made.
+        blobs: that rows name.
     """
 
     mode: WriteMode
     replaced: Expr | None = None
-    blob_mark: bytes = b""
+    blobs: BlobInputs = field(default_factory=BlobInputs)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         identity = identity_values(self.target.identity)
         rows = (
             (identity(part), None)
             for batch in batches
-            for part in with_references(from_spark_batch(batch, self.table_types), self.blob_mark)
+            for part in with_references(from_spark_batch(batch, self.table_types), self.blobs.mark)
         )
-        written = self.target.write(rows, with_source_addresses=False)
+        written = self.target.write(rows, with_source_addresses=False, blobs=self.blobs)
         return TaskResult(written, identity=identity.used() if self.target.identity else None)
 
     def commit(

@@ -26,6 +26,7 @@ from lance_spark.schema.text_type import TEXT_TYPE
 from lance_spark.spark.types.collations import collation_metadata, with_collation_of, without_collations
 from lance_spark.spark.types.column_properties import Properties, apply
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of
+from lance_spark.spark.types.descriptions import with_blob_columns
 from lance_spark.spark.types.generated import GENERATION_EXPRESSION, checked_generation
 from lance_spark.spark.types.geometry import (
     check_geo_type,
@@ -314,8 +315,9 @@ def table_types(
 
     Raises:
         InvalidInputError: a property is invalid for its column, or requests another type than the table has; or the
-            SRID of a column differs from that of the table.
+            SRID of a column differs from that of the table; or a new column has descriptions of blobs in arrays.
     """
+    given = with_blob_columns(given, table, replaces=replaces)
     plain = apply(properties or {}, pa.schema([_plain_field(field) for field in given]))
     if large:
         plain = pa.schema([field.with_type(_large(field.type)) for field in plain])

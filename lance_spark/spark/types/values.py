@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.temporal import to_unit
+from lance_spark.spark.types.descriptions import is_description_type
 from lance_spark.spark.types.geometry import convert_geo
 from lance_spark.spark.types.json_columns import convert_json
 from lance_spark.spark.types.schemas import has_nanoseconds, is_lossless
@@ -41,7 +42,7 @@ def from_spark_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch
 
 
 def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.RecordBatch:
-    """`batch` in the types of `target`, leaves converted by `leaf`.
+    """`batch` in the types of `target`, leaves converted by `leaf`; descriptions of blobs as they are.
 
     Raises:
         InvalidInputError: a value out of the range of the type of `target`; the message names the column.
@@ -63,7 +64,13 @@ def convert_batch(batch: pa.RecordBatch, target: pa.Schema, leaf: Leaf) -> pa.Re
             ) from error
     if not arrays:
         return no_columns(batch.num_rows)
-    return pa.RecordBatch.from_arrays(arrays, schema=target)
+    fields = _fields_of(arrays, target)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, metadata=target.metadata))
+
+
+def _fields_of(arrays: Iterable[pa.Array], target: Iterable[pa.Field]) -> list[pa.Field]:
+    """The fields of `target`, those of blobs in the form that `arrays` have them."""
+    return [field.with_type(array.type) for array, field in zip(arrays, target, strict=True)]
 
 
 def to_spark_value(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -110,6 +117,8 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
     """
     if array.type == target and (leaf is _to_table or is_lossless(target)):
         return array
+    if pt.is_large_binary(target) and is_description_type(array.type):
+        return array  # The writer copies the bytes.
     if pt.is_dictionary(array.type):
         return convert(array.dictionary_decode(), target, leaf)
     geometries = convert_geo(array, target)
@@ -128,7 +137,7 @@ def convert(array: pa.Array, target: pa.DataType, leaf: Leaf) -> pa.Array:
         mask = array.is_null() if array.null_count else None
         if not children:
             return array.cast(target)
-        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+        return pa.StructArray.from_arrays(children, fields=_fields_of(children, target), mask=mask)
     if pt.is_map(target):
         return _convert_map(array, target, leaf)
     if pt.is_list(target) or pt.is_large_list(target):

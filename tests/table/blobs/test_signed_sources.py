@@ -135,6 +135,11 @@ def signed(source: str, bases: Bases) -> str:
     return signed_source(source, parsed(source), bases, KEY)
 
 
+def newest_bases(uri: str, options: dict[str, str] | None) -> Bases:
+    table = lance_spark.open(uri, storage_options=options)
+    return table.location.bases(table.manifest)
+
+
 def test_references_below_a_base_become_absolute_in_other_tables(tmp_path: Path) -> None:
     folder = tmp_path / "objects"
     folder.mkdir()
@@ -148,7 +153,8 @@ def test_references_below_a_base_become_absolute_in_other_tables(tmp_path: Path)
     (description,) = table.to_table()["img"].to_pylist()
     assert (description["kind"], description["blob_id"], description["blob_uri"]) == (3, 1, "film")
     text = signed(f":{table.manifest.fragments[0].files[0].path}", table.location.bases(table.manifest))
-    sources = sources_in(target.location.bases(target.manifest), None, SignedSources(KEY))
+    others = SignedSources(KEY, newest_bases=newest_bases)
+    sources = sources_in(target.location.bases(target.manifest), None, others)
     assert sources.reference(text, 1, "film") == (0, (folder / "film").as_uri())
     own = sources_in(table.location.bases(table.manifest), None, SignedSources(KEY))
     assert own.reference(text, 1, "film") == (1, "film")

@@ -268,9 +268,11 @@ class EvolveRequest(AlterRequest):
 
     Attributes:
         handle: the table with the new columns that the statement requested before.
+        inserts_blobs: whether the statement only inserts, and the table has blob columns.
     """
 
     handle: TableHandle | None = None
+    inserts_blobs: bool = False
 
 
 @operation("table.evolve")
@@ -287,10 +289,12 @@ def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
     edit = _edit(table.properties, request.changes)
     if isinstance(table, PartitionedTable):
         schema = edit(table.lance_schema, next_partitioned_id(table))
-        return LoadReply(True, describe_partitioned_evolving(place, planned_with(table, schema)))
+        planned = planned_with(table, schema)
+        return LoadReply(True, describe_partitioned_evolving(place, planned, inserts_blobs=request.inserts_blobs))
     location, base = table.location, table.manifest
     schema = edit(base.schema, next_field_id(location.history, base))
-    return LoadReply(True, describe_evolving(place, location, replace(base, schema=schema)))
+    evolved = replace(base, schema=schema)
+    return LoadReply(True, describe_evolving(place, location, evolved, inserts_blobs=request.inserts_blobs))
 
 
 def _newest(place: ResolvedTable) -> Dataset | PartitionedTable | None:

@@ -21,9 +21,10 @@ from lance_spark.partitioned.table import (
     open_partitioned,
 )
 from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.spark.blobs.columns import BINARY, metadata_columns
+from lance_spark.spark.blobs.columns import BINARY, DESCRIPTIONS, metadata_columns
 from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
@@ -56,6 +57,7 @@ _ANY_SCHEMA = ("ACCEPT_ANY_SCHEMA",)
 EVOLVES = ("AUTOMATIC_SCHEMA_EVOLUTION",)
 _COMPUTES = ("GENERATE_COLUMN_VALUES_ON_WRITE",)
 _ALL_COLUMNS = ColumnOptions()
+_DESCRIBED, _BINARY = ColumnOptions(blob_handling=DESCRIPTIONS), ColumnOptions(blob_handling=BINARY)
 _COMMENTS = {
     ROW_ID: "identity of the row; stays if the table has stable row ids",
     ROW_ADDRESS: "place of the row: fragment id << 32 | offset",
@@ -127,6 +129,8 @@ class TableDescription:
     identities: Mapping[str, SparkIdentity] = field(default_factory=dict)
     fixed_columns: tuple[str, ...] = ()
     """Identity columns whose values no statement chooses."""
+    described: StructType | None = None
+    """The columns with descriptions in place of the bytes of blobs, if an INSERT takes either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +179,24 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     options = WriteOptions.parse({**request.options, "path": place.uri})
     location = place.location()
     newest = location.latest()
-    # Rows that are only inserted come with bytes; those that are changed keep their descriptions.
     inserts = set(request.privileges) <= {"INSERT", "DELETE"} and "INSERT" in request.privileges
-    blobs = BINARY if inserts else None
+    # Rows that are only inserted may come with bytes; those that are changed keep their descriptions. Spark reads the
+    # target of a MERGE too.
+    blobs = BINARY if inserts and not request.is_merge else None
     computes = inserts and not options.merge_schema and not request.is_merge
     columns = ColumnOptions(blob_handling=blobs)
     if newest is None and location.branch is None:
         whole = open_partitioned_table(place, StateOptions())
         if whole is not None:
             found = describe_partitioned(place, whole, writable=True, options=columns)
+            if blobs is not None and any(map(has_blobs, whole.lance_schema.fields)):
+                shown = describe_partitioned(place, whole, writable=True, options=_DESCRIBED)
+                found = _of_either(shown, found)
             found.handle.keep(whole)
             if request.by_path and "DELETE" in request.privileges:
                 found = replace(found, handle=replace(found.handle, by_path=True))
             if options.merge_schema:
-                found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA)
+                found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA, described=None)
             return LoadReply(True, _computed(found, request, by_spark=computes))
     if newest is None:
         # A path is enough for the first write; a name must have been created by CREATE TABLE.
@@ -198,6 +206,9 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
         return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
     described = describe(place, location, newest, capabilities, columns)
+    if blobs is not None and not options.merge_schema and any(map(has_blobs, newest.schema.fields)):
+        shown = describe(place, location, newest, capabilities, _DESCRIBED)
+        described = _of_either(shown, described)
     described.handle.keep(newest)
     return LoadReply(True, _computed(described, request, by_spark=computes))
 
@@ -290,10 +301,24 @@ def describe(
     )
 
 
-def describe_evolving(place: ResolvedTable, location: TableLocation, manifest: Manifest) -> TableDescription:
-    """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet."""
-    described = describe(place, location, manifest, READS + WRITES + EVOLVES)
+def describe_evolving(
+    place: ResolvedTable, location: TableLocation, manifest: Manifest, *, inserts_blobs: bool
+) -> TableDescription:
+    """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet.
+
+    Args:
+        inserts_blobs: whether rows may have the bytes of blobs or descriptions.
+    """
+    columns = _DESCRIBED if inserts_blobs else _ALL_COLUMNS
+    described = describe(place, location, manifest, READS + WRITES + EVOLVES, columns)
+    if inserts_blobs:
+        described = _of_either(described, describe(place, location, manifest, described.capabilities, _BINARY))
     return _evolving(described, manifest.schema)
+
+
+def _of_either(described: TableDescription, of_bytes: TableDescription) -> TableDescription:
+    """A table whose blob columns take descriptions, as in `described`, or bytes."""
+    return replace(of_bytes, described=described.schema)
 
 
 def _evolving(described: TableDescription, schema: LanceSchema) -> TableDescription:
@@ -355,9 +380,14 @@ def describe_partitioned(
     )
 
 
-def describe_partitioned_evolving(place: ResolvedTable, whole: PlannedTable) -> TableDescription:
-    """A version of a partitioned table, for a statement whose rows bring those columns that it does not have yet."""
-    described = describe_partitioned(place, whole, writable=True)
+def describe_partitioned_evolving(
+    place: ResolvedTable, whole: PlannedTable, *, inserts_blobs: bool
+) -> TableDescription:
+    """A version of a partitioned table; arguments as of `describe_evolving`."""
+    columns = _DESCRIBED if inserts_blobs else _ALL_COLUMNS
+    described = describe_partitioned(place, whole, writable=True, options=columns)
+    if inserts_blobs:
+        described = _of_either(described, describe_partitioned(place, whole, writable=True, options=_BINARY))
     return _evolving(described, whole.lance_schema)
 
 

@@ -61,6 +61,7 @@ class Session:
         vector_search_inline_bytes: bytes of vectors that the planner compares by itself, as the user has written it.
         text_search_inline_bytes: bytes of files that the planner reads for a text search, as the user has written it.
         blob_mark: begins the values that `blob_uri` and `blob_ingest` have made, in base64.
+        blob_key: signs where described blobs are, in base64.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
         txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
             writes of the session.
@@ -80,6 +81,7 @@ class Session:
     vector_search_inline_bytes: str | None = None
     text_search_inline_bytes: str | None = None
     blob_mark: str | None = None
+    blob_key: str | None = None
     store_failed: bool = False
     txn_app_id: str | None = None
     txn_version: str | None = None

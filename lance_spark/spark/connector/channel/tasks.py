@@ -145,16 +145,18 @@ class ReadTask:
         scan: what to read of each split; it is bound to none.
         target: the columns in the Arrow types that Spark expects.
         limit: the number of rows after which a task stops.
+        blob_key: signs where described blobs are.
     """
 
     scan: Scan
     target: pa.Schema
     limit: int | None = None
+    blob_key: bytes = b""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         left = self.limit
         for part, scan in bound_parts(self.scan, batches):
-            found = in_target(self._read(part, scan), self.target, scan)
+            found = in_target(self._read(part, scan), self.target, scan, self.blob_key)
             for batch in with_members(found, self.target):
                 if left is not None:
                     batch = batch.slice(0, left)

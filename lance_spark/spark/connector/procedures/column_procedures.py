@@ -16,7 +16,7 @@ from lance_spark.schema.collation import has_collation
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
-from lance_spark.spark.blobs.references import decoded_mark
+from lance_spark.spark.blobs.references import decoded_secret
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -35,6 +35,7 @@ from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_partitioned_changeable
 from lance_spark.spark.jobs.backfill_job import AnyTable, BackfillJob, plan_columns, plan_values
 from lance_spark.spark.jobs.compaction_job import AnyDataset
+from lance_spark.spark.types.descriptions import check_no_descriptions
 from lance_spark.spark.types.schemas import table_types, written_schema
 from lance_spark.table.columns.backfill_writer import Backfill
 from lance_spark.table.dataset import Dataset
@@ -148,13 +149,15 @@ def _check_types(given: pa.Schema, known: pa.Schema) -> None:
 
 def _query_plan(call: Invocation, table: AnyTable, plan: Backfill) -> QueryPlan:
     split_column = PARTITION_COLUMN if PARTITION_COLUMN in _row_id(table) else None
-    job = BackfillJob(plan, split_column, decoded_mark(call.session.blob_mark))
+    job = BackfillJob(plan, split_column, decoded_secret(call.session.blob_mark))
     return QueryPlan(BackfillTask(job), pickle.dumps(plan))
 
 
 def _values_of(columns: StructType, ids: Sequence[str]) -> pa.Schema:
     fields = [field for field in columns.fields if field.name not in ids]
-    return written_schema(StructType(fields))
+    values = written_schema(StructType(fields))
+    check_no_descriptions(values)
+    return values
 
 
 def _read_version(newest: AnyDataset, tables: Sequence[TableHandle]) -> AnyTable:

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
@@ -14,6 +15,9 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.partitioned.change_feed import plan_range
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.blobs.columns import DESCRIPTIONS, blobs_viewed, with_signed_sources
+from lance_spark.spark.blobs.references import decoded_secret
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
@@ -29,10 +33,12 @@ from lance_spark.table.change_feed.change_feed import (
     COMMIT_VERSION,
     ChangeFeed,
     ChangeTask,
+    FeedColumns,
     plan_changes,
 )
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
+from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.source import TableSource
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -99,17 +105,22 @@ class ChangesRequest:
 
 @dataclass(frozen=True)
 class ChangesTask:
-    """Reads the changes that its only input row names."""
+    """Reads the changes that its only input row names.
+
+    Attributes:
+        blob_key: signs where described blobs are.
+    """
 
     columns: tuple[str, ...]
     target: pa.Schema
+    blob_key: bytes = b""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for item in work_of(batches):
             # Pickled by the driver of this very query; it never was in a file or with a user.
             tasks: tuple[ChangeTask, ...] = pickle.loads(item)
             for task in tasks:
-                for batch in task.batches():
+                for batch in task.batches(partial(with_signed_sources, key=self.blob_key)):
                     yield to_wire_batch(batch.select(list(self.columns)), self.target)
 
 
@@ -122,13 +133,12 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
     handle = found.table.handle
     if request.deduplication == "net_changes":
         raise UnsupportedFeatureError("changes are reported version by version, not net", feature="net changes")
-    schema, has_stable_row_ids = _end(handle, request.range)
+    columns, has_stable_row_ids = _end(handle, request.range)
     if request.compute_updates and not has_stable_row_ids:
         raise UnsupportedFeatureError(
             "rows of this table have no stable ids, so an update cannot be distinguished from a delete and an insert",
             feature="computed updates",
         )
-    columns = to_spark_schema(schema)
     clash = set(columns.fieldNames()) & {item.name for item in _ADDED}
     if clash:
         raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as changes have; rename it")
@@ -137,7 +147,7 @@ def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
 
 
 @operation("changelog.plan")
-def plan(request: ChangesRequest, _call: Call) -> Reply:
+def plan(request: ChangesRequest, call: Call) -> Reply:
     """The tasks that read the changes."""
     check_options_of_changes(request.options)
     request.handle.check_place(request.options)
@@ -147,7 +157,7 @@ def plan(request: ChangesRequest, _call: Call) -> Reply:
     feed = _feed(request.handle, request.range, data)
     groups = grouped_changes(feed.tasks)
     target = wire_schema(request.columns)
-    function = ChangesTask(tuple(names), target)
+    function = ChangesTask(tuple(names), target, decoded_secret(call.session.blob_key))
     known = [task.num_rows for task in feed.tasks]
     counts = [count for count in known if count is not None]
     num_rows = sum(counts) if len(counts) == len(known) else None
@@ -171,18 +181,21 @@ def grouped_changes(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]
     return [*groups, tuple(current)] if current else groups
 
 
-def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[pa.Schema, bool]:
+def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[StructType, bool]:
     """The columns of the last version of a range, and whether its rows have stable ids."""
     _, _, versions = _resolved(handle, asked)
     end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
-    return end.stored_schema, end.has_stable_row_ids
+    viewed = blobs_viewed(end.lance_schema, end.file_version, DESCRIPTIONS)
+    return to_spark_schema(to_arrow_schema(viewed)), end.has_stable_row_ids
 
 
 def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:
     source, location, versions = _resolved(handle, asked)
+    end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
+    known = FeedColumns.of(with_blob_descriptors(end.lance_schema, end.file_version, with_source=True))
     if isinstance(source, PartitionedTable):
-        return plan_range(source, versions, columns)
-    return plan_changes(location, versions, columns)
+        return plan_range(source, versions, columns, known)
+    return plan_changes(location, versions, columns, known)
 
 
 def _resolved(handle: TableHandle, asked: ChangelogRange) -> tuple[TableSource, TableLocation, VersionRange]:

@@ -21,6 +21,7 @@ from lance_spark.spark.blobs.columns import (
     scanned_columns,
     with_ranges,
 )
+from lance_spark.spark.blobs.references import decoded_secret
 from lance_spark.spark.column_statistics import Entry, data_digest, entry_of, has_statistics
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
@@ -421,10 +422,10 @@ class ScanPlanner:
         if aggregation is not None:
             returned = aggregation.returned
             return AggregateTask(self._scan, aggregation.group_by, aggregation.slots, returned), returned
-        target = self._target
+        target, key = self._target, decoded_secret(self._session.blob_key)
         if top_n is None or not self.sort_keys:
-            return ReadTask(self._scan, target, self._limit), self._columns
-        return TopNTask(self._scan, target, keys=self.sort_keys, first=top_n.limit), self._columns
+            return ReadTask(self._scan, target, self._limit, key), self._columns
+        return TopNTask(self._scan, target, None, key, self.sort_keys, top_n.limit), self._columns
 
     @property
     def is_remote(self) -> bool:

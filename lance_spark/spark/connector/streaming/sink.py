@@ -12,13 +12,14 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
-from lance_spark.spark.blobs.references import decoded_mark
+from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.streaming.upsert import brought_columns, plan_upsert, with_extra_columns
+from lance_spark.spark.connector.write.blob_inputs import blob_inputs
 from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
 from lance_spark.spark.connector.write.tables import AskedMode, Layout, table_of
@@ -54,6 +55,7 @@ class SinkRequest:
         query_id: Spark's id of the query, which stays over restarts.
         epoch: the number of the micro-batch.
         planned: when Spark chose the rows of the epoch, in milliseconds since 1970; None if Spark does not tell.
+        sources: the Lance tables that the query reads, whose blobs the rows may have.
     """
 
     handle: TableHandle
@@ -63,6 +65,7 @@ class SinkRequest:
     epoch: int
     options: Mapping[str, str] = field(default_factory=dict)
     planned: int | None = None
+    sources: tuple[TableHandle, ...] = ()
 
     def sink_options(self) -> SinkOptions:
         """The options, checked."""
@@ -155,12 +158,12 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     write.log_without_effect()
     table = table_of(request.handle)
     if options.key is not None:
-        return _plan_upsert(request, options, write, decoded_mark(call.session.blob_mark))
+        return _plan_upsert(request, options, write, blob_inputs(call.session, request.sources))
     asked = OVERWRITE_ROWS if request.mode == COMPLETE else APPEND
     mode = table.write_mode(AskedMode(asked, _EVERYTHING, None, STATIC))
     job = table.plan_write(request.columns, mode, write, None)
     options_of_commit = replace(job.commit_options, mark=request.mark())
-    job = replace(job, commit_options=options_of_commit, blob_mark=decoded_mark(call.session.blob_mark))
+    job = replace(job, commit_options=options_of_commit, blobs=blob_inputs(call.session, request.sources))
     layout = table.layout(job, write)
     if any(column[0] not in request.columns.fieldNames() for item in layout.clustering for column in item.columns):
         layout = Layout()  # Rows cannot be distributed by columns that tasks compute.
@@ -171,11 +174,11 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(epoch)))
 
 
-def _plan_upsert(request: SinkRequest, options: SinkOptions, write: WriteOptions, blob_mark: bytes) -> Reply:
+def _plan_upsert(request: SinkRequest, options: SinkOptions, write: WriteOptions, blobs: BlobInputs) -> Reply:
     if request.mode == COMPLETE:
         raise InvalidInputError("option key is for the output modes append and update; complete replaces all rows")
     job = plan_upsert(request.handle, request.columns, options, write, request.mark())
-    job = replace(job, append=replace(job.append, blob_mark=blob_mark))
+    job = replace(job, append=replace(job.append, blobs=blobs))
     clustering = tuple(SparkTransform("identity", ((name,),)) for name in job.keys.names)
     summary = WriteSummary(f"lance streaming upsert {request.handle.display_name}", "hash", clustering)
     epoch = _PlannedEpoch(job, request.handle, options)

@@ -17,6 +17,7 @@ from lance_spark.partitioned.change_feed import plan_range
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
+from lance_spark.spark.blobs.references import decoded_secret
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Reply, operation
 from lance_spark.spark.connector.channel.task_metrics import MeteredTask
@@ -186,9 +187,10 @@ def stream_task(state: StreamState, call: Call, target: pa.Schema) -> ReadTask |
         target: the columns in the Arrow types that Spark expects.
     """
     request, options = state.request, _options(state.request)
+    key = decoded_secret(call.session.blob_key)
     if options.read_change_feed:
-        return ChangesTask(tuple(request.columns.fieldNames()), target)
-    return ReadTask(_scan(state, options, call), target)
+        return ChangesTask(tuple(request.columns.fieldNames()), target, key)
+    return ReadTask(_scan(state, options, call), target, blob_key=key)
 
 
 @operation("stream.initial")
@@ -333,7 +335,7 @@ def _scan(state: StreamState, options: SourceOptions, call: Call) -> Scan:
 def _projected(state: StreamState, columns: LanceSchema) -> tuple[LanceSchema, LanceSchema]:
     """`columns` of the stream as they are in files, and those of them that it returns."""
     request = state.request
-    schema = with_blob_descriptors(columns, request.handle.source().file_version)
+    schema = with_blob_descriptors(columns, request.handle.source().file_version, with_source=True)
     return schema, narrow(schema, request.columns, SYSTEM_FIELDS)
 
 
@@ -416,6 +418,8 @@ def _feed(state: StreamState, reader: StreamReader, versions: VersionRange, colu
 def _feed_columns(state: StreamState, reader: StreamReader, version: int) -> FeedColumns:
     """The columns of the stream, and those that they are in a version."""
     file_version = state.request.handle.source().file_version
-    known = FeedColumns.of(with_blob_descriptors(reader.schema, file_version))
+    known = FeedColumns.of(with_blob_descriptors(reader.schema, file_version, with_source=True))
     older = reader.older_columns(version)
-    return known if older is None else replace(known, stored=with_blob_descriptors(older, file_version))
+    if older is None:
+        return known
+    return replace(known, stored=with_blob_descriptors(older, file_version, with_source=True))

@@ -11,6 +11,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.values import no_rows
+from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -21,6 +22,7 @@ from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.spark.table_view import written_columns
 from lance_spark.spark.types.collations import is_collated
+from lance_spark.spark.types.descriptions import has_descriptions
 from lance_spark.spark.types.schemas import exchanged_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.operations.manifest_builder import data_format
@@ -28,9 +30,23 @@ from lance_spark.table.row_level.upsert import key_schema
 
 
 def brought_columns(shown: StructType, schema: LanceSchema, columns: StructType) -> StructType:
-    """The columns that tasks get: all but generated ones that the stream does not have, which tasks compute."""
-    brought, generated = {name.lower() for name in columns.fieldNames()}, generated_of(schema)
-    return StructType([item for item in shown.fields if item.name not in generated or item.name.lower() in brought])
+    """The columns that tasks get: all but generated ones that the stream does not have, which tasks compute.
+
+    Blob columns are descriptions where the stream has these.
+    """
+    generated = generated_of(schema)
+    brought = {field.name.lower(): field.dataType for field in columns.fields}
+    described = {name: dtype for name, dtype in brought.items() if has_descriptions(dtype)}
+    blobs = {field.name for field in schema.fields if has_blobs(field)}
+    return StructType(
+        [
+            StructField(item.name, described.get(item.name.lower(), item.dataType), item.nullable, item.metadata)
+            if item.name in blobs
+            else item
+            for item in shown.fields
+            if item.name not in generated or item.name.lower() in brought
+        ]
+    )
 
 
 def with_extra_columns(table: StructType, rows: StructType, options: SinkOptions) -> StructType:

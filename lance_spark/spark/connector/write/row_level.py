@@ -12,12 +12,12 @@ from pyspark.sql.types import StructType
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.literals import TRUE
 from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
+from lance_spark.spark.connector.write.blob_inputs import blob_inputs
 from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
 from lance_spark.spark.connector.write.search_cost import CHEAP_SPLITS, is_cheap_to_search
 from lance_spark.spark.connector.write.statement_reads import isolation_of, reads_of
@@ -69,6 +69,7 @@ class PlanRequest:
     Attributes:
         columns: of the added rows; none for a DELETE.
         row_id: the columns that rows are known by.
+        sources: the Lance tables that the statement reads, whose blobs the rows may have.
     """
 
     handle: TableHandle
@@ -76,6 +77,7 @@ class PlanRequest:
     columns: StructType
     row_id: StructType
     options: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[TableHandle, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def plan(request: PlanRequest, call: Call) -> Reply:
     named = call.session.with_transaction(request.options)
     options = WriteOptions.parse({**named, "path": request.handle.uri})
     job = table_of(request.handle).plan_changes(request.columns, options)
-    job = replace(job, blob_mark=decoded_mark(call.session.blob_mark))
+    job = replace(job, blobs=blob_inputs(call.session, request.sources))
     statement = _Statement(request.command, job, request.handle)
     summary = PlanReply(_description(request.command, request.handle))
     return Reply(summary, (command(JobTask(job), MESSAGE_TYPE), pickle.dumps(statement)))

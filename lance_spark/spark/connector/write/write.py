@@ -10,7 +10,6 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, conjunction
-from lance_spark.spark.blobs.references import decoded_mark
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.catalog.make_table import staged_table
 from lance_spark.spark.connector.channel.handles import TableHandle
@@ -19,6 +18,7 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
+from lance_spark.spark.connector.write.blob_inputs import blob_inputs
 from lance_spark.spark.connector.write.job_task import JobTask, pickle_job, unpickle_job, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import is_everything
 from lance_spark.spark.connector.write.row_search import search_job
@@ -44,6 +44,7 @@ class WriteRequest:
         columns: of the rows.
         mode: "append", "overwrite" (of the rows for which `predicates` are true) or "overwrite_dynamic".
         session_overwrite_mode: the setting spark.sql.sources.partitionOverwriteMode, in lower case.
+        sources: the Lance tables that the statement reads, whose blobs the rows may have.
     """
 
     handle: TableHandle
@@ -52,6 +53,7 @@ class WriteRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     predicates: tuple[SparkExpression, ...] = ()
     session_overwrite_mode: str = STATIC
+    sources: tuple[TableHandle, ...] = ()
 
     def write_options(self) -> WriteOptions:
         """The options of the write; where the table is, is in the handle."""
@@ -128,7 +130,7 @@ def plan(request: WriteRequest, call: Call) -> Reply:
     request.write_options().log_without_effect()
     _log_replaced_table(request)
     job, table = _job(request), table_of(request.handle)
-    job = replace(job, blob_mark=decoded_mark(call.session.blob_mark))
+    job = replace(job, blobs=blob_inputs(call.session, request.sources))
     layout = table.layout(job, request.write_options())
     description = f"lance {job.mode.value} {request.handle.display_name}"
     summary = WriteSummary(description, layout.distribution, layout.clustering, replaces=job.replaced is not None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hmac
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
@@ -19,7 +19,6 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.storage.registry import open_store
 from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import DATA, checked_relative
 from lance_spark.table.rows.fragment import BaseId
 
@@ -107,11 +106,13 @@ class SignedSources:
         key: of the session; without one nothing is signed.
         storage_options: of the tables that the statement reads, by URI.
         default: storage options of other tables.
+        newest_bases: opens the bases of the newest version of the table at a URI, with its storage options.
     """
 
     key: bytes = b""
     storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     default: Mapping[str, str] | None = None
+    newest_bases: Callable[[str, dict[str, str] | None], Bases] | None = None
 
     def file(self, source: SignedSource, plain: PlainSource) -> tuple[ObjectStore, str]:
         """The store and the path of the data file of a source that was checked.
@@ -131,8 +132,8 @@ class SignedSources:
             NotFoundError: the table was dropped.
             CorruptFileError: there is no such base path.
         """
-        location = TableLocation(source.root, self._options(source))
-        folder = location.bases(location.newest()).folder(BaseId(base_id)).uri
+        assert self.newest_bases is not None, "a job that reads other tables can open them"
+        folder = self.newest_bases(source.root, self._options(source)).folder(BaseId(base_id)).uri
         return f"{folder.rstrip('/')}/{checked_relative(uri, 'blob')}"
 
     def check(self, source: SignedSource | None) -> None:

@@ -17,6 +17,7 @@ import io.lancespark.python.LanceException;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceSpark;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -71,6 +72,8 @@ public class LanceCatalog
   private final Object identity;
   /** Tables whose schema the current write evolves; null outside of transactions. */
   private final Map<Identifier, Table> evolving;
+  /** Tables that the current write inserts rows with blobs into. */
+  private final Set<Identifier> undecided = new HashSet<>();
 
   public LanceCatalog() {
     this.identity = new Object();
@@ -179,7 +182,13 @@ public class LanceCatalog
     if (table == null) {
       throw new NoSuchTableException(identifier);
     }
-    return evolving != null && table instanceof LanceTable found ? found.inEpoch(this, identifier) : table;
+    if (evolving == null || !(table instanceof LanceTable found)) {
+      return table;
+    }
+    if (found.isUndecided()) {
+      undecided.add(identifier);
+    }
+    return found.inEpoch(this, identifier);
   }
 
   @Override
@@ -327,6 +336,7 @@ public class LanceCatalog
     if (evolving.get(identifier) instanceof LanceTable known) {
       request.set("handle", known.handle());
     }
+    request.put("inserts_blobs", undecided.contains(identifier));
     JsonNode reply = PythonChannel.call("table.evolve", request).body();
     if (!reply.get("found").asBoolean()) {
       throw new NoSuchTableException(identifier);

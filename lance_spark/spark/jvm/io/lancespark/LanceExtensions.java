@@ -11,6 +11,7 @@ import io.lancespark.optimizer.LanceFunctionTerms;
 import io.lancespark.optimizer.LanceRules;
 import io.lancespark.python.LancePlanner;
 import io.lancespark.python.LanceSpark;
+import io.lancespark.sql.LanceDescribedBlobs;
 import io.lancespark.sql.LanceGeneratedColumns;
 import io.lancespark.sql.LanceJsonLengths;
 import io.lancespark.sql.LanceMergeInserts;
@@ -70,6 +71,13 @@ public final class LanceExtensions extends AbstractFunction1<SparkSessionExtensi
           @Override
           public Rule<LogicalPlan> apply(SparkSession session) {
             return new LanceStreamTexts();
+          }
+        });
+    extensions.injectResolutionRule(
+        new AbstractFunction1<SparkSession, Rule<LogicalPlan>>() {
+          @Override
+          public Rule<LogicalPlan> apply(SparkSession session) {
+            return new LanceDescribedBlobs();
           }
         });
     extensions.injectPostHocResolutionRule(

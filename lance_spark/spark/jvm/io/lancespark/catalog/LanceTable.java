@@ -1,11 +1,13 @@
 package io.lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
+import io.lancespark.sql.LanceDescribedBlobs;
 import io.lancespark.streaming.LanceEpochWriteBuilder;
 import io.lancespark.streaming.LanceSinkColumns;
 import io.lancespark.streaming.LanceStreams;
@@ -13,6 +15,7 @@ import io.lancespark.write.LanceRowLevelOperation;
 import io.lancespark.write.LanceWriteBuilder;
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -204,7 +207,30 @@ public class LanceTable
     for (JsonNode capability : description.get("capabilities")) {
       capabilities.add(TableCapability.valueOf(capability.asText()));
     }
+    if (isUndecided() && LanceDescribedBlobs.isActive()) {
+      capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
+    }
     return capabilities;
+  }
+
+  /** Whether it is still to be seen which blob columns get bytes, and which ones descriptions. */
+  public final boolean isUndecided() {
+    return description.path("described").isObject();
+  }
+
+  /** The same version, which takes descriptions in some columns, and bytes in its other blob columns. */
+  public final LanceTable describedIn(Set<String> names) {
+    ObjectNode decided = description.deepCopy();
+    Map<String, JsonNode> others = new HashMap<>();
+    decided.remove("described").get("fields").forEach(field -> others.put(field.get("name").asText(), field));
+    ArrayNode fields = (ArrayNode) decided.get("schema").get("fields");
+    for (int index = 0; index < fields.size(); index++) {
+      String name = fields.get(index).get("name").asText();
+      if (names.contains(name) && others.containsKey(name)) {
+        fields.set(index, others.get(name));
+      }
+    }
+    return LancePartitionedTable.of(decided);
   }
 
   @Override

@@ -30,9 +30,12 @@ import org.apache.spark.sql.types.StringType;
 public final class LanceBlobUri {
   public static final List<String> NAMES = List.of("blob_uri", "blob_ingest");
   private static final byte[] MARK = new byte[16];
+  private static final byte[] KEY = new byte[32];
 
   static {
-    new SecureRandom().nextBytes(MARK);
+    SecureRandom random = new SecureRandom();
+    random.nextBytes(MARK);
+    random.nextBytes(KEY);
   }
 
   private LanceBlobUri() {}
@@ -40,6 +43,11 @@ public final class LanceBlobUri {
   /** The mark of this driver, in base64. */
   public static String mark() {
     return Base64.getEncoder().encodeToString(MARK);
+  }
+
+  /** By which this driver's tasks sign where described blobs are, in base64. Unlike the mark it is in no value. */
+  public static String key() {
+    return Base64.getEncoder().encodeToString(KEY);
   }
 
   /** How a function is called. */

@@ -228,6 +228,7 @@ public final class PythonChannel {
     put(session, "txn_app_id", TXN_APP_ID);
     put(session, "txn_version", TXN_VERSION);
     session.put("blob_mark", LanceBlobUri.mark());
+    session.put("blob_key", LanceBlobUri.key());
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
     return session;
   }

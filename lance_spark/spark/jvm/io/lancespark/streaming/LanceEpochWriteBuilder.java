@@ -6,6 +6,7 @@ import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceEpochs;
 import io.lancespark.python.PythonChannel;
+import io.lancespark.write.LanceStatement;
 import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -97,6 +98,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
         LanceRowConversion.of(table, rows, known, opened.get("merges_schema").asBoolean());
     request.set("handle", opened.get("handle"));
     request.set("columns", Json.type(conversion.columns()));
+    request.set("sources", LanceStatement.sources());
     PythonChannel.Reply plan = PythonChannel.call("stream.plan_sink", request);
     return new LanceEpochWrite(
         request.get("handle"),

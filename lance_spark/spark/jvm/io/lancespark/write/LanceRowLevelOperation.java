@@ -94,6 +94,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
       request.set("options", TableRequests.options(info.options()));
+      request.set("sources", LanceStatement.sources());
       return new LanceDeltaWrite(handle, reads, PythonChannel.call("row_level.plan", request), ids, rows);
     }
   }

@@ -22,6 +22,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -40,10 +41,39 @@ public final class LanceStatement {
     this.command = command;
   }
 
+  /** The handles of the Lance tables that the statement of this thread reads. */
+  public static ArrayNode sources() {
+    Set<JsonNode> found = new LinkedHashSet<>();
+    QueryExecution execution = execution();
+    if (execution != null) {
+      CollectionConverters.asJava(
+              execution.logical().collectWithSubqueries(new Cases<JsonNode>() {
+                @Override
+                protected JsonNode of(LogicalPlan node) {
+                  return handle(node);
+                }
+              }))
+          .forEach(found::add);
+    }
+    return Json.array().addAll(found);
+  }
+
+  private static JsonNode handle(LogicalPlan node) {
+    Table table = node instanceof DataSourceV2Relation relation ? relation.table()
+        : node instanceof StreamingDataSourceV2ScanRelation stream ? stream.relation().table()
+        : null;
+    Table known = table instanceof RowLevelOperationTable operation ? operation.table() : table;
+    return known instanceof LanceTable lance ? lance.handle() : null;
+  }
+
+  private static QueryExecution execution() {
+    String id = SparkContext.getOrCreate().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    return id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+  }
+
   /** The statement of this thread; null if there is none that can be run again. */
   static LanceStatement running() {
-    String id = SparkContext.getOrCreate().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-    QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+    QueryExecution execution = execution();
     boolean writes = execution != null && execution.logical() instanceof V2WriteCommand;
     return writes ? new LanceStatement(execution, (V2WriteCommand) execution.logical()) : null;
   }

@@ -80,6 +80,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
       columns = LanceColumnNames.asIn(known, columns);
       request.set("columns", Json.type(columns));
     }
+    request.set("sources", LanceStatement.sources());
     return new LanceWrite(request.get("handle"), PythonChannel.call("write.plan", request), columns, staged);
   }
 }

@@ -1,0 +1,117 @@
+package io.lancespark.sql;
+
+import io.lancespark.catalog.LanceTable;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NamedRelation;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * Gives the target of an INSERT its types: a blob column takes bytes, or descriptions, whose bytes the tasks copy.
+ *
+ * <p>Spark asks for the columns of a target before it knows the rows. Until this rule has seen both, a table with blobs
+ * takes any rows; then Spark checks and casts them as those of any table.
+ */
+public final class LanceDescribedBlobs extends Rule<LogicalPlan> {
+  private static final List<String> MEMBERS = List.of("kind", "position", "size", "blob_id", "blob_uri", "source");
+
+  /** Whether the rule runs in the session of this thread. */
+  public static boolean isActive() {
+    scala.Option<org.apache.spark.sql.SparkSession> session = org.apache.spark.sql.SparkSession.getActiveSession();
+    return session.isDefined()
+        && session.get() instanceof SparkSession classic
+        && CollectionConverters.asJava(classic.sessionState().analyzer().extendedResolutionRules()).stream()
+            .anyMatch(LanceDescribedBlobs.class::isInstance);
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    return plan.resolveOperatorsUp(
+        new AbstractPartialFunction<LogicalPlan, LogicalPlan>() {
+          @Override
+          public boolean isDefinedAt(LogicalPlan node) {
+            return node instanceof V2WriteCommand write && write.query().resolved() && isUndecided(write.table());
+          }
+
+          @Override
+          public LogicalPlan apply(LogicalPlan node) {
+            V2WriteCommand write = (V2WriteCommand) node;
+            DataSourceV2Relation target = (DataSourceV2Relation) write.table();
+            LanceTable table = (LanceTable) target.table();
+            return (LogicalPlan) write.withNewTable(decided(target, table.describedIn(described(write, table))));
+          }
+        });
+  }
+
+  private static boolean isUndecided(NamedRelation table) {
+    return table instanceof DataSourceV2Relation relation
+        && relation.table() instanceof LanceTable known
+        && known.isUndecided();
+  }
+
+  /** The columns of the table that get descriptions. */
+  private static Set<String> described(V2WriteCommand write, LanceTable table) {
+    Set<String> names = new HashSet<>();
+    StructField[] columns = table.sparkSchema().fields();
+    List<Attribute> rows = CollectionConverters.asJava(write.query().output());
+    for (int index = 0; index < rows.size(); index++) {
+      Attribute given = rows.get(index);
+      if (!hasDescriptions(given.dataType())) {
+        continue;
+      }
+      if (!write.isByName()) {
+        if (index < columns.length) {
+          names.add(columns[index].name());
+        }
+        continue;
+      }
+      for (StructField column : columns) {
+        if ((Boolean) SQLConf.get().resolver().apply(column.name(), given.name())) {
+          names.add(column.name());
+        }
+      }
+    }
+    return names;
+  }
+
+  private static boolean hasDescriptions(DataType type) {
+    if (!(type instanceof StructType struct)) {
+      return false;
+    }
+    return MEMBERS.equals(List.of(struct.fieldNames()))
+        || List.of(struct.fields()).stream().anyMatch(field -> hasDescriptions(field.dataType()));
+  }
+
+  @SuppressWarnings("unchecked")
+  private static DataSourceV2Relation decided(DataSourceV2Relation target, LanceTable table) {
+    StructType types = table.sparkSchema();
+    List<Attribute> columns =
+        CollectionConverters.asJava(target.output()).stream()
+            .map(column -> (Attribute) withType(column, types))
+            .toList();
+    return target.copy(
+        table,
+        (Seq) CollectionConverters.asScala(columns).toSeq(),
+        target.catalog(),
+        target.identifier(),
+        target.options(),
+        target.timeTravelSpec());
+  }
+
+  private static Attribute withType(Attribute column, StructType types) {
+    return types.getFieldIndex(column.name()).isEmpty() ? column : column.withDataType(types.apply(column.name()).dataType());
+  }
+}
