@@ -45,7 +45,8 @@ class Binary(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: Any) -> Binary:
-        if not 0 < message.null_adjustment < MAX_COUNT:
+        # The reference library writes 0 for a page without rows; `_num_bytes` refuses it where rows are read.
+        if not 0 <= message.null_adjustment < MAX_COUNT:
             raise CorruptFileError(f"binary: {message.null_adjustment} cannot tell nulls from lengths")
         return cls(parse(message.indices), parse(message.bytes), message.null_adjustment)
 
@@ -56,7 +57,7 @@ class Binary(ArrayEncoding):
 
     def read_rows(self, buffers: PageBuffers, selection: Selection, wide: bool) -> FileReads[tuple[Rebased, pa.Buffer]]:
         """The offsets of the selected values and the bytes they refer to."""
-        num_bytes = self.null_adjustment - 1
+        num_bytes = self._num_bytes(selection.num_values)
         indices = self.indices.read(buffers, preceded(selection), pa.uint64())
         if selection.is_all:
             data = self.data.read(buffers, Selection.all(num_bytes), pa.uint8())
@@ -68,6 +69,12 @@ class Binary(ArrayEncoding):
             wanted = Selection.of(RowRanges(rows.starts, rows.stops), num_bytes)
             bytes_read = yield from self.data.read(buffers, wanted, pa.uint8())
         return rows, bytes_read.buffers()[1]
+
+    def _num_bytes(self, num_values: int) -> int:
+        """The bytes of all strings; 0 if no row is read."""
+        if num_values and not self.null_adjustment:
+            raise CorruptFileError("binary: 0 cannot tell nulls from lengths")
+        return max(self.null_adjustment - 1, 0)
 
     def join_key(self, arrow_type: pa.DataType) -> Hashable:
         keys = self.indices.join_key(pa.uint64()), self.data.join_key(pa.uint8())
@@ -83,6 +90,8 @@ class Binary(ArrayEncoding):
         """See `ArrayEncoding.read_pages`. The ends are read first, whatever is selected."""
         require_type(arrow_type in WIDE_OFFSETS, self.wire_name, arrow_type)
         of_pages = [each for each in encodings if isinstance(each, Binary)]
+        for each in of_pages:
+            each._num_bytes(selection.num_values)
         indices, data = [each.indices for each in of_pages], [each.data for each in of_pages]
         ends = yield from self.indices.read_pages(indices, buffers, preceded_in_pages(selection), pa.uint64())
         adjustments = [each.null_adjustment for each in of_pages]

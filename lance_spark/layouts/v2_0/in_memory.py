@@ -206,7 +206,7 @@ def _strings(encoding: ArrayEncoding, buffers: PageBuffers, num_rows: int) -> Ba
     values = _without_nulls(encoding)
     if isinstance(values, Fsst):
         table, values = values.symbol_table, values.binary
-    if not isinstance(values, Binary):
+    if not isinstance(values, Binary) or not values.null_adjustment:
         return None
     ends, codes = _without_nulls(values.indices), _without_nulls(values.data)
     if not isinstance(ends, Flat) or not isinstance(codes, Flat) or (ends.width, codes.width) != (_END_BITS, 8):

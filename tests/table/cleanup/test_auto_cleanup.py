@@ -125,6 +125,7 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
         "namespace/table_files.py",
         "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
         "partitioned/maintenance/vacuum.py",
+        "spark/blobs/references.py",
         "spark/connector/procedures/catalog_procedures.py",
         "spark/connector/procedures/column_procedures.py",
         "spark/plugin/reader.py",

@@ -52,13 +52,13 @@ def rows(*values: int) -> pa.Table:
 
 
 def history_of(uri: str, stable: bool = False) -> None:
-    """1: a=0..4; 2: deleted 0; 3: appended 5; 4: index; 5: updated 1; 6: compacted; 7: overwritten; 8: appended."""
+    """1: a=0..4; 2: deleted 0; 3: appended 5; 4: updated 1; 5: compacted; 6: index; 7: overwritten; 8: appended."""
     lance.write_dataset(rows(0, 1, 2, 3, 4), uri, enable_stable_row_ids=stable)
     lance.dataset(uri).delete("a = 0")
     lance.write_dataset(rows(5), uri, mode="append")
-    lance.dataset(uri).create_scalar_index("a", "ZONEMAP")
     lance.dataset(uri).update({"b": "'u'"}, where="a = 1")
     lance_spark.open(uri).compact()
+    lance.dataset(uri).create_scalar_index("a", "ZONEMAP")
     lance_spark.write(rows(7, 8), uri, mode="overwrite")
     lance_spark.write(rows(9), uri, mode="append")
 
