@@ -64,7 +64,7 @@ soak: $(VENV)/.dev ## the same races, kills, damage and random histories as in `
 		tests/search/test_text_histories.py tests/table/vector_search/test_index_histories.py
 	LANCE_RACE_ROUNDS=$${LANCE_RACE_ROUNDS:-20} LANCE_HISTORIES=$${LANCE_HISTORIES:-10000} LANCE_STREAM_KILLS=$${LANCE_STREAM_KILLS:-100} \
 		$(BIN)/python -m pytest --timeout=0 -s \
-		tests/connector/test_concurrent_merges.py tests/connector/test_random_index_statements.py tests/connector/test_streaming_kills.py
+		tests/connector/row_level/test_concurrent_merges.py tests/connector/statements/test_random_index_statements.py tests/connector/streaming/test_streaming_kills.py
 	LANCE_EXAMPLES=$${LANCE_EXAMPLES:-5000} $(BIN)/python -m pytest --timeout=0 -s tests/interop/test_random.py
 	$(BIN)/python -m benchmarks.tpcds --check
 

@@ -35,7 +35,11 @@ TABLES = (
 STORES = ("tests/storage/test_local.py", "tests/storage/test_s3.py", "tests/storage/test_gcs.py")
 EXTRA = ("tests/namespace/test_rest.py", "tests/partitioned/test_expression.py", "tests/storage/test_azure.py")
 PLUGIN = ("tests/spark/test_datasource.py", "tests/spark/test_options.py", "tests/spark/test_filters.py")
-CONNECTOR = ("tests/connector/test_ddl.py", "tests/connector/test_writes.py", "tests/connector/test_delete.py")
+CONNECTOR = (
+    "tests/connector/catalog/test_ddl.py",
+    "tests/connector/write/test_writes.py",
+    "tests/connector/row_level/test_delete.py",
+)
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,3 @@ def spark(jar: Path, root: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def uri(tmp_path: Path) -> str:
     """A path without a table."""
     return str(tmp_path / "table")
-
-
-def plan(frame: object) -> str:
-    """The executed plan of a DataFrame as text."""
-    return str(frame._jdf.queryExecution().executedPlan().toString())  # type: ignore[attr-defined]

@@ -28,8 +28,8 @@ from lance_spark.file.writer import FileWriter
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage import open_store
-from tests.encodings.test_reference_pages import ARRAYS, METADATA
 from tests.support.codec_contract import decode, fixed_width, meaning, variable_width
+from tests.support.encodings.reference_pages import ARRAYS, METADATA
 
 RNG = np.random.default_rng(3)
 V2_1, V2_2 = FileVersion.V2_1, FileVersion.V2_2

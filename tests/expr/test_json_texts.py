@@ -12,7 +12,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_document, json_part, json_text, json_texts
 from lance_spark.expr.json_path.written_texts import written_texts
 from lance_spark.kernels.documents.json_text import DEPTH
-from tests.table.test_json_documents import random_texts
+from tests.support.table.json_texts import random_texts
 
 TEXTS = [*random_texts(500), '{"a":{"b":{"c":[[],{},[{}]]}}}', "[" * 60 + "]" * 60]
 

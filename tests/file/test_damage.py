@@ -14,8 +14,8 @@ from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.file.open_file import open_data_file
 from lance_spark.storage import open_store
 from tests.file.reference_files import some_ranges
-from tests.file.test_forced_layouts import CASES
 from tests.support import arrays
+from tests.support.file.forced_layouts import CASES
 from tests.support.guarded_memory import allocate_guarded, guarded
 
 FLIPS = 40

@@ -16,8 +16,8 @@ from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.open_file import open_data_file
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage import open_store
-from tests.file.test_forced_layouts import CASES, FULL_ZIP
 from tests.support.equality import assert_tables_equal
+from tests.support.file.forced_layouts import CASES, FULL_ZIP
 from tests.support.file_surgery import columns_of, layout_of, with_columns
 
 _stores = itertools.count()

@@ -32,9 +32,9 @@ from lance_spark.storage import open_store
 from lance_spark.storage.cache import shared
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from tests.expr.spark_cases import filters, table
-from tests.file.test_forced_layouts import CASES
 from tests.fuzz.mutate import NUMBERS, mutate_message, mutated_as, mutated_bytes
 from tests.support import arrays
+from tests.support.file.forced_layouts import CASES
 from tests.support.file_surgery import columns_of, descriptor_of, layout_of, repacked, set_layout, with_buffer
 from tests.support.manifest_surgery import newest_manifest, with_manifest
 

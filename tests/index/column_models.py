@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from tests.expr.test_geometries import EXTENSION, path, point, wkb
+from tests.support.expr.geometries import EXTENSION, path, point, wkb
 
 Value = Any
 Test = Callable[[Value], bool | None]

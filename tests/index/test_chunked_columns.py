@@ -23,8 +23,8 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.cache import shared
 from lance_spark.storage.registry import open_store
-from tests.table.vector_search.test_exact import clustered, vectors, write
-from tests.table.vector_search.test_flat_copies import make_old, results
+from tests.support.vector_search.old_indexes import make_old, results
+from tests.support.vector_search.tables import clustered, vectors, write
 
 ROWS = 3000
 BYTES = pa.list_(pa.uint8(), 16)

@@ -23,8 +23,8 @@ from lance_spark.table.columns.backfill import commit_backfill, plan_new_values,
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.writing.save import CommitOptions
 from tests.index.comparisons import ids, repeated
-from tests.index.test_rtree import rows as geometries
 from tests.partitioned.fixtures import backfilled
+from tests.support.index.geometry_rows import rows as geometries
 
 AnyDataset = Dataset | PartitionedDataset
 

@@ -16,10 +16,10 @@ from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from tests.index.builds import both
 from tests.index.comparisons import append, check_all, repeated, write
-from tests.index.test_fragment_reuse import ANSWERED_BY, check_answered
-from tests.index.test_fragment_reuse import compact as reference_compact
-from tests.index.test_index_lifecycle import CONDITIONS, History, indexed, rows
 from tests.support.history_seeds import seeds
+from tests.support.index.fragment_reuse import ANSWERED_BY, check_answered
+from tests.support.index.fragment_reuse import compact as reference_compact
+from tests.support.index.lifecycle import CONDITIONS, History, indexed, rows
 
 
 def record(uri: str) -> IndexMetadata | None:

@@ -19,29 +19,8 @@ from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.row_set import RowSet
 from lance_spark.table.manifests.index_section import without_fragments
 from tests.index.comparisons import append, check, check_all, repeated, write
-from tests.index.test_index_lifecycle import CONDITIONS, History, changed_metadata, indexed, rows
-
-ANSWERED_BY = {
-    "x = 17": "tree",
-    "k = 'beta'": "map",
-    "y < 3": "zones",
-    "z = 33": "bloom",
-    "contains(s, 'alpha')": "grams",
-    "array_contains(l, 3)": "labels",
-}
-
-
-def compact(uri: str, target_rows: int, *, deferred: bool = True) -> None:
-    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=target_rows, defer_index_remap=deferred)
-
-
-def check_answered(uri: str) -> None:
-    """Every index answers for every fragment, and right."""
-    for condition, index in ANSWERED_BY.items():
-        reference = condition.replace("array_contains", "array_has")
-        check(uri, condition, reference=reference, index=index)
-        assert lance_spark.open(uri).explain(condition).endswith("scanned without index: none"), condition
-    check_all(uri, CONDITIONS)
+from tests.support.index.fragment_reuse import check_answered, compact
+from tests.support.index.lifecycle import CONDITIONS, History, changed_metadata, indexed, rows
 
 
 def test_every_kind_answers_after_deferred_compaction(tmp_path: Path, warnings: list[str]) -> None:

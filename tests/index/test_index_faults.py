@@ -31,8 +31,8 @@ from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.history_seeds import FIRST_SEED
 from tests.support.row_verbs import update_rows
+from tests.support.table.faults import MANY, Call, harms_of, run
 from tests.support.table_steps import NO_WAIT, copy_table, newest
-from tests.table.test_faults import MANY, Call, harms_of, run
 
 OPTIONS = CommitOptions(policy=NO_WAIT)
 FAULT_CALLS = int(os.environ.get("LANCE_FAULT_CALLS", "10"))

@@ -14,14 +14,11 @@ from lance.indices import IndexConfig
 
 import lance_spark
 from lance_spark._proto import table_pb2
-from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.coalesce import ReadPolicy
-from lance_spark.table.dataset import Dataset
-from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.history import History
 from lance_spark.table.rows.fragment import DataFragment
 from tests.support.counting_store import CountingStore, Counts
+from tests.support.index.requests import KeptStore, counted
 
 NUM_ROWS = 400_000
 
@@ -45,35 +42,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class KeptStore(CountingStore):
-    """A store whose objects may be cached, as those of an object store."""
-
-    etags_are_free = False
-
-    @property
-    def identity(self) -> int:
-        return id(self)
-
-    def etag(self, path: str) -> None:
-        return None
-
-
 class LocalStore(CountingStore):
     """Counts the bytes that a local file is asked for: what lies between two pieces is not read."""
 
     def __init__(self, inner: ObjectStore) -> None:
         super().__init__(inner, ReadPolicy(max_gap_bytes=0, max_read_bytes=1 << 30, num_threads=1))
-
-
-def counted(path: Path, kind: type[CountingStore] = CountingStore) -> tuple[Dataset, CountingStore]:
-    location = TableLocation(str(path))
-    store = kind(open_store(str(path)))
-    location.store = store
-    location.history = History(store, None)
-    manifest = location.latest()
-    assert manifest is not None
-    store.reset()
-    return Dataset(location, manifest), store
 
 
 def read(path: Path, condition: str, **options: object) -> tuple[int, Counts]:

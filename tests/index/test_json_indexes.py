@@ -18,6 +18,7 @@ from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
 from tests.index.comparisons import ID, ids
+from tests.support.index.json_documents import documents
 
 INDEXES = {"a": ("$.a", "btree"), "c": ("$.b.c", "bitmap"), "f": ("$.f", "zonemap"), "t": ("t", "bitmap")}
 CONDITIONS = {
@@ -36,18 +37,6 @@ CONDITIONS = {
 
 def value_of(i: int) -> dict[str, object]:
     return {"a": i % 10, "b": {"c": f"s{i % 7}"}, "f": i / 2, "t": i % 2 == 0}
-
-
-def documents(first: int, count: int) -> pa.Array:
-    values = [
-        None
-        if i % 9 == 0
-        else {}
-        if i % 11 == 0
-        else {"a": i % 10, "b": {"c": f"s{i % 7}"}, "f": i / 2, "t": i % 2 == 0}
-        for i in range(first, first + count)
-    ]
-    return pa.array([None if value is None else json.dumps(value) for value in values], pa.json_())
 
 
 def write(uri: str, first: int = 0, *, mode: str = "create", stable_row_ids: bool = False) -> None:

@@ -23,9 +23,9 @@ from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.faults import Harm
-from tests.index.test_vector_builds import clustered, table_of
-from tests.partitioned.test_faults import CALLS, KILLS, Plan, forks, harmed, rng
 from tests.support.forked import fork, kill_self
+from tests.support.index.vector_builds import clustered, table_of
+from tests.support.partitioned.faults import CALLS, KILLS, Plan, forks, harmed, rng
 
 __all__ = ["rng"]
 pytestmark = [pytest.mark.filterwarnings("ignore:lance is not fork-safe")]

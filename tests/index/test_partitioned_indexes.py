@@ -10,9 +10,9 @@ import pytest
 
 import lance_spark
 from lance_spark.partitioned.dataset import PartitionedDataset
-from tests.index.test_json_indexes import documents
-from tests.index.test_rtree import WHERE
-from tests.index.test_rtree import rows as geometries
+from tests.support.index.geometry_rows import WHERE
+from tests.support.index.geometry_rows import rows as geometries
+from tests.support.index.json_documents import documents
 from tests.support.indexed_partitions import indexed_partitions
 
 ROWS = pa.table(

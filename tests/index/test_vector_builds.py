@@ -22,6 +22,7 @@ from lance_spark.index.vector.building.graph import graph_of
 from lance_spark.index.vector.building.model import GraphParameters
 from lance_spark.index.vector.metrics import Metric
 from lance_spark.storage import open_store
+from tests.support.index.vector_builds import clustered, table_of
 
 KINDS: dict[str, dict[str, Any]] = {
     "IVF_FLAT": {},
@@ -36,18 +37,6 @@ KINDS: dict[str, dict[str, Any]] = {
 QUERIES = 50
 LEAST = {"IVF_RQ": 0.8, "IVF_PQ": 0.5, "IVF_PQ 4": 0.2, "IVF_HNSW_PQ": 0.5}
 """The least recall of kinds whose codes lose much; the reference loses more when it joins small partitions."""
-
-
-def clustered(num_rows: int, seed: int = 1, dtype: str = "f4", dimension: int = 32) -> np.ndarray[Any, Any]:
-    random = np.random.default_rng(seed)
-    centres = np.random.default_rng(0).normal(size=(20, dimension))
-    rows = centres[random.integers(0, 20, num_rows)] + random.normal(scale=0.3, size=(num_rows, dimension))
-    return rows.astype(dtype)
-
-
-def table_of(values: np.ndarray[Any, Any], first_id: int = 0) -> pa.Table:
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
-    return pa.table({"id": pa.array(range(first_id, first_id + len(values)), pa.int64()), "v": vectors})
 
 
 def write(uri: str, values: np.ndarray[Any, Any], **options: Any) -> None:

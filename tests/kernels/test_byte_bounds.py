@@ -14,7 +14,7 @@ from lance_spark.index.vector.storage import Partition
 from lance_spark.index.vector.stored.flat import ByteCopy
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import near_by_bytes
-from tests.kernels.test_query_products import SHAPES, spread
+from tests.support.kernels.vectors import SHAPES, spread
 
 Float32Array = np.ndarray[Any, np.dtype[np.float32]]
 

@@ -5,24 +5,16 @@ Calls are chosen at random; LANCE_FAULT_CALLS and LANCE_KILLS say how many of ea
 
 from __future__ import annotations
 
-import os
 import random
-import sys
-import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-import lance_spark.partitioned.maintenance.vacuum
-import lance_spark.partitioned.writer
-import lance_spark.table.bases
-import lance_spark.table.location
 from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError, StorageError
 from lance_spark.partitioned.backfill import (
     PartitionedBackfill,
@@ -37,25 +29,16 @@ from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.year import Year
-from lance_spark.storage import open_store
-from lance_spark.storage.faults import FaultStore, Harm
+from lance_spark.storage.faults import Harm
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, rows, shown
 from tests.partitioned.verbs import drop_columns, merge_rows, update_rows, vacuum
 from tests.support.forked import Report, fork, kill_self
+from tests.support.partitioned.faults import CALLS, KILLS, Plan, RandomPlan, forks, harmed
 from tests.support.table_steps import copy_table
 
-SEED = int(os.environ.get("LANCE_SEED", "0")) or random.randrange(1 << 32)
-CALLS = int(os.environ.get("LANCE_FAULT_CALLS", "2"))
-KILLS = int(os.environ.get("LANCE_KILLS", "2"))
-MODULES = (
-    lance_spark.partitioned.maintenance.vacuum,
-    lance_spark.partitioned.writer,
-    lance_spark.table.bases,
-    lance_spark.table.location,
-)
 WIDE = Alteration("n", data_type=pa.int64())
 
 
@@ -88,59 +71,6 @@ STEPS: dict[str, Step] = {
 }
 
 
-class Plan:
-    """Which call of all stores together is harmed, and how."""
-
-    def __init__(self, nth: int = 0, harm: Harm = Harm.NONE, run: Callable[[], None] | None = None) -> None:
-        self.num_calls = 0
-        self._nth = nth
-        self._harm = harm
-        self._run = run
-        self._lock = threading.Lock()
-
-    def next(self, operation: str) -> Harm:
-        with self._lock:
-            self.num_calls += 1
-            if self.num_calls != self._nth:
-                return Harm.NONE
-        if self._run is not None:
-            self._run()
-        if self._harm is Harm.ANSWER_LOST and operation != "put_if_absent":
-            return Harm.FAILS_AFTERWARDS
-        return self._harm
-
-
-class RandomPlan:
-    """Calls fail at random, before or after they are done."""
-
-    def __init__(self, rng: random.Random, part: float) -> None:
-        self._rng = rng
-        self._part = part
-
-    def next(self, operation: str) -> Harm:
-        if self._rng.random() >= self._part:
-            return Harm.NONE
-        harms = [Harm.FAILS, Harm.FAILS_AFTERWARDS]
-        return self._rng.choice([*harms, Harm.ANSWER_LOST] if operation == "put_if_absent" else harms)
-
-
-class HarmedStore(FaultStore):
-    def __init__(self, inner: object, plan: Plan | RandomPlan) -> None:
-        super().__init__(inner, [])  # type: ignore[arg-type]
-        self.plan = plan
-
-    def _next_harm(self, operation: str, path: str) -> Harm:
-        return self.plan.next(operation)
-
-
-@contextmanager
-def harmed(plan: Plan | RandomPlan) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        for module in MODULES:
-            patch.setattr(module, "open_store", lambda uri, options=None: HarmedStore(open_store(uri, options), plan))
-        yield
-
-
 def make(root: str) -> PartitionedTable:
     table = create_partitioned(root, SCHEMA, BY_COUNTRY)
     table = save_rows(table, pa.concat_tables([rows(1, 2), rows(3, country="ch")]))
@@ -162,12 +92,6 @@ def whole() -> str:
 def copied(whole: str, root: str) -> PartitionedTable:
     copy_table(whole, root)
     return open_partitioned(root)
-
-
-@pytest.fixture
-def rng(request: pytest.FixtureRequest) -> random.Random:
-    sys.stderr.write(f"LANCE_SEED={SEED}\n")
-    return random.Random(f"{SEED}-{request.node.name}")
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -205,7 +129,6 @@ def test_a_call_that_is_harmed(name: str, whole: str, rng: random.Random) -> Non
 
 
 pytestmark = [pytest.mark.filterwarnings("ignore:lance is not fork-safe")]
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
 
 
 @forks

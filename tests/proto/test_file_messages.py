@@ -22,8 +22,8 @@ from lance_spark._proto import (
     rowids_pb2,
     table_pb2,
 )
-from tests.proto.test_messages import unknown_members
 from tests.support import arrays
+from tests.support.proto.messages import unknown_members
 
 PAGES: dict[str, tuple[str, type[Message]]] = {
     "2.0": ("/lance.encodings.ArrayEncoding", encodings_v2_0_pb2.ArrayEncoding),

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
-from google.protobuf.message import Message
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lance_spark._proto import table_pb2, transaction_pb2
-
-
-def unknown_members(message: Message) -> Iterator[str]:
-    for unknown in UnknownFieldSet(message):
-        yield f"{message.DESCRIPTOR.full_name}.{unknown.field_number}"
-    for descriptor, value in message.ListFields():
-        if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
-            continue
-        for child in value if descriptor.is_repeated else [value]:
-            yield from unknown_members(child)
+from tests.support.proto.messages import unknown_members
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.moto import s3_bucket
+from tests.support.plugin.pushdown import PUSHDOWN
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 __all__ = ["s3_bucket"]
-
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture(scope="session")

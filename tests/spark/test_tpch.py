@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark import tpch
-from tests.spark.conftest import PUSHDOWN
+from tests.support.plugin.pushdown import PUSHDOWN
 
 QUERIES = tpch.queries()
 

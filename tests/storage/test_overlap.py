@@ -7,20 +7,7 @@ import pytest
 
 from lance_spark.storage.overlap import MAX_THREADS, overlapped, submit
 from lance_spark.storage.per_process import PerProcess
-
-
-def in_a_fork(check: object) -> None:
-    """Runs `check` in a forked child, which must end well within a minute."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            threading.Timer(60, os._exit, [2]).start()
-            check()  # type: ignore[operator]
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
+from tests.support.storage.forks import in_a_fork
 
 
 def test_results_come_in_order() -> None:

@@ -14,10 +14,10 @@ from lance_spark.storage.copies import copy_object
 from lance_spark.storage.s3.bulk import S3BulkReader
 from lance_spark.storage.s3.client import S3Client
 from lance_spark.storage.s3.store import S3Store
-from tests.storage.test_overlap import in_a_fork
 from tests.support.moto import S3Bucket
 from tests.support.process_race import assert_one_of_many_processes_wins
 from tests.support.s3_proxy import S3Proxy, refused, s3_proxy
+from tests.support.storage.forks import in_a_fork
 from tests.support.store_contract import ODD_NAMES, StoreContract
 
 

@@ -7,15 +7,14 @@ content before it; only a `CommitStateUnknownError` leaves open which. Nothing b
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import lance
 import pytest
 
-from lance_spark.errors import CommitConflictError, CommitStateUnknownError, LanceError
+from lance_spark.errors import CommitConflictError, CommitStateUnknownError
 from lance_spark.storage.faults import OPERATIONS, Fault, FaultStore, Harm
 from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation
@@ -23,14 +22,11 @@ from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History
 from lance_spark.table.refs.refs import Refs
 from tests.support.manifest_tables import MemoryManifestTable, TableFault, TableHarm
+from tests.support.table.faults import MANY, Call, harms_of, run
 from tests.support.table_steps import BEGIN, STEPS, Content, Step, append, copy_table, make_table
 
-MANY = 10_000
 IDS = [step.name for step in STEPS]
 TABLE_OPERATIONS = ("latest", "get", "create", "replace")
-
-Call = tuple[str, int]
-"""Name of an operation, and which of its calls it is, from 1. Those of a manifest table begin with "table."."""
 
 
 class Place:
@@ -81,39 +77,6 @@ def calls_of(step: Step, *, external: bool) -> list[Call]:
     tables = [TableFault(name, None, times=MANY, run=note(f"table.{name}")) for name in TABLE_OPERATIONS]
     step.do(place.location(*faults, table_faults=tuple(tables)))
     return made
-
-
-def harms_of(call: Call) -> Iterator[Harm | TableHarm]:
-    name, _ = call
-    if name.startswith("table."):
-        yield from (TableHarm.FAILS, TableHarm.FAILS_AFTERWARDS) if name != "table.create" else TableHarm
-        return
-    yield Harm.FAILS
-    if name in ("read", "read_range", "read_ranges"):
-        yield Harm.TRUNCATED
-    if name in ("read", "read_range", "read_ranges", "size", "list", "list_folders"):
-        yield Harm.NOT_FOUND
-    else:
-        # Whether a call that only reads fails before or after it has read is all the same.
-        yield Harm.FAILS_AFTERWARDS
-    if name == "put_if_absent":
-        yield from (Harm.NOT_SENT, Harm.ANSWER_LOST, Harm.SENT_TWICE)
-
-
-class Change(Protocol):
-    """What a writer does."""
-
-    @property
-    def do(self) -> Callable[[TableLocation], object]: ...
-
-
-def run(step: Change, location: TableLocation) -> LanceError | None:
-    """The error of a change, None if it succeeds."""
-    try:
-        step.do(location)
-    except LanceError as error:
-        return error
-    return None
 
 
 @pytest.mark.parametrize("external", [False, True], ids=["object", "external"])

@@ -17,7 +17,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 import lance_spark
 from tests.support.model import Row, State, shown_table
-from tests.table.test_histories import HISTORIES, SETTINGS, SPANS, TYPES, VALUES, WRITERS, Histories
+from tests.support.table.histories import HISTORIES, SETTINGS, SPANS, TYPES, VALUES, WRITERS, Histories
 
 READERS = st.integers(0, 1)
 INDEXED = {"id": "id_index", "v": "v_index"}

@@ -16,7 +16,7 @@ from lance_spark.layouts.v2_0.base import FileReads
 from lance_spark.layouts.v2_0.blob import DESCRIPTION, BlobNode
 from lance_spark.layouts.v2_0.column import Column
 from tests.layouts.v2_0.files import OpenFile, single_rows
-from tests.layouts.v2_0.test_reference_files import both, write
+from tests.support.layouts.v2_0_files import both, write
 
 ROWS = 130
 

@@ -8,20 +8,13 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from lance.file import LanceFileReader, LanceFileWriter
+from lance.file import LanceFileReader
 
 from lance_spark.layouts.base import RowRanges
 from tests.layouts.v2_0.files import OpenFile, ranges_of, single_rows
 from tests.support import arrays
 from tests.support.equality import assert_arrays_equal, assert_tables_equal
-
-
-def write(path: Path, table: pa.Table, **options: int) -> OpenFile:
-    """`table` in one file, one `write_batch` a chunk."""
-    with LanceFileWriter(str(path), table.schema, version="2.0", **options) as writer:
-        for batch in table.to_batches():
-            writer.write_batch(batch)
-    return OpenFile.open(path)
+from tests.support.layouts.v2_0_files import both, write
 
 
 def write_column(path: Path, values: pa.Array | pa.ChunkedArray, metadata: dict[str, str] | None = None) -> OpenFile:
@@ -81,14 +74,6 @@ def test_columns_of_many_pages(tmp_path: Path, share: float) -> None:
 
 def nested(rows: int, share: float) -> pa.Table:
     return arrays.nested_table(rows, share, maps=False, null_structs=False)
-
-
-def both(rows: int, share: float, seed: int) -> pa.Table:
-    tables = (
-        arrays.leaves_table(rows, share, seed),
-        arrays.nested_table(rows, share, seed, maps=False, null_structs=False),
-    )
-    return pa.table({name: table[name] for table in tables for name in table.column_names})
 
 
 def test_agrees_with_the_reference_reader(tmp_path: Path) -> None:

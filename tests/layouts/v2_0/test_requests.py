@@ -8,7 +8,7 @@ import pytest
 
 from lance_spark.layouts.base import RowRanges
 from tests.layouts.v2_0.files import OpenFile, single_rows
-from tests.layouts.v2_0.test_reference_files import write
+from tests.support.layouts.v2_0_files import write
 
 ROWS = 200_000
 TAKEN = np.arange(7, ROWS, 40_009)

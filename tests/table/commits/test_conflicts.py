@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import lance
@@ -28,9 +27,9 @@ from lance_spark.table.operations import (
 )
 from lance_spark.table.operations.base import CommittableOperation
 from lance_spark.table.rows.fragment import FragmentId
+from tests.support.table.conflicts import MEASURED, K, in_between
 
 SCHEMA = from_arrow_schema(pa.schema([("a", pa.int64())]))
-K = OperationKind
 
 
 def test_every_pair_has_a_rule() -> None:
@@ -121,27 +120,6 @@ def test_other_rows_of_another_table_are_incompatible(own: CommittableOperation,
 def verdict_of(error: Exception) -> str:
     text = str(error)
     return "R" if "etryable" in text else "X"
-
-
-def in_between(uri: str) -> dict[OperationKind, Callable[[], object]]:
-    dataset = lance.dataset(uri)
-    row = pa.table({"a": pa.array([9], pa.int64())})
-    return {
-        K.APPEND: lambda: lance.write_dataset(row, uri, mode="append"),
-        K.DELETE: lambda: dataset.delete("a = 1"),
-        K.UPDATE: lambda: dataset.update({"a": "a + 10"}, where="a = 1"),
-        K.OVERWRITE: lambda: lance.write_dataset(row, uri, mode="overwrite"),
-        K.CREATE_INDEX: lambda: dataset.create_scalar_index("a", "BTREE"),
-        K.RESTORE: lambda: lance.dataset(uri, version=1).restore(),
-        K.UPDATE_CONFIG: lambda: dataset.update_config({"k": "v"}),
-        K.PROJECT: lambda: dataset.drop_columns(["b"]),
-        K.MERGE: lambda: dataset.add_columns(pa.field("c", pa.string())),
-    }
-
-
-MEASURED = [
-    K.APPEND, K.DELETE, K.UPDATE, K.OVERWRITE, K.CREATE_INDEX, K.RESTORE, K.UPDATE_CONFIG, K.PROJECT, K.MERGE
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("committed", MEASURED, ids=lambda kind: kind.value)

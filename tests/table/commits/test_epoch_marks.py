@@ -34,6 +34,7 @@ from lance_spark.table.manifests.epoch_mark import (
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.harmed_tables import NO_WAIT, files, with_faults
+from tests.support.table.epoch_marks import HARMS, PUT_HARMS
 
 QUERY = "3f6b-query"
 
@@ -185,10 +186,6 @@ def test_entry_of_another_program_is_an_error() -> None:
         EpochMark("retention", 1)
     known = CommittedEpoch("a", 1, datetime(2026, 11, 22, tzinfo=timezone.utc))
     assert committed_epochs({f"{PREFIX}a": '{"epoch":1,"at":"2026-11-22T00:00:00Z"}'}) == [known]
-
-
-HARMS = (Harm.FAILS, Harm.FAILS_AFTERWARDS)
-PUT_HARMS = (*HARMS, Harm.NOT_SENT, Harm.ANSWER_LOST, Harm.SENT_TWICE)
 
 
 @pytest.mark.parametrize("seed", range(12))

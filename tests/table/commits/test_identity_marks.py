@@ -18,7 +18,7 @@ from lance_spark.table.manifests.identity_mark import used_values
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.harmed_tables import NO_WAIT, files, with_faults
-from tests.table.commits.test_epoch_marks import HARMS, PUT_HARMS
+from tests.support.table.epoch_marks import HARMS, PUT_HARMS
 
 IDENTITY_COLUMN = Identity(0, 1, False, "k")
 

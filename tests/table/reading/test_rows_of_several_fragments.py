@@ -17,7 +17,7 @@ from lance_spark.file import joined_reader
 from lance_spark.storage.meter import READS
 from lance_spark.table.reading.decoding import single_rows
 from lance_spark.table.reading.fragment_group import FragmentGroup
-from tests.table.reading.test_fragment_groups import VERSIONS, table_of
+from tests.support.table.fragment_groups import VERSIONS, table_of
 
 ROWS = 40_000
 ROWS_PER_FRAGMENT = 9_000

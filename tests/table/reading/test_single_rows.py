@@ -15,7 +15,6 @@ import pytest
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.file.reader import FileReader
 from lance_spark.layouts import page_runs
 from lance_spark.layouts.in_memory import single_rows
 from lance_spark.layouts.in_memory.rows import NullRows
@@ -23,26 +22,19 @@ from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading import take
-from lance_spark.table.reading.fragment_reader import FragmentReader
-from tests.index.test_index_requests import KeptStore, counted
 from tests.support.guarded_memory import guarded
+from tests.support.index.requests import KeptStore, counted
 from tests.support.manifest_surgery import edit_manifest
+from tests.support.table.single_rows import INDICES, NULLS, ROWS, encoded, opened
 from tests.support.threads import all_at_once
+from tests.support.vector_search.tables import clustered, vectors
 from tests.table.reading.counted_rows import counted_rows
-from tests.table.vector_search.test_exact import clustered, vectors
 
-ROWS = 30_000
 TYPES = [
     pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(),
     pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us", "UTC"), pa.duration("ns"),
     pa.list_(pa.float32(), 96), pa.list_(pa.uint8(), 300),
 ]  # fmt: skip
-NULLS = {
-    "none": lambda rows: rows < 0,
-    "some": lambda rows: rows % 7 == 3,
-    "late": lambda rows: (rows > ROWS * 0.8) & (rows % 3 == 0),
-}
-INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 4096, 29_000, 25_001, 12_345]
 
 
 def column(dtype: pa.DataType, nulls: str = "none", rows: int = ROWS) -> pa.Array:
@@ -62,12 +54,6 @@ def column(dtype: pa.DataType, nulls: str = "none", rows: int = ROWS) -> pa.Arra
         return pa.array(np.nan_to_num(numbers), dtype, mask=mask)
     plain = pa.array(words.astype(f"u{width}").view(f"i{width}"), mask=mask)
     return plain.view(dtype) if dtype != plain.type else plain
-
-
-def opened(uri: str) -> Dataset:
-    dataset = lance_spark.open(uri)
-    assert isinstance(dataset, Dataset)
-    return dataset
 
 
 class Taken:
@@ -354,15 +340,6 @@ def test_a_page_of_an_unknown_kind_is_in_the_way_of_its_own_rows_only(tmp_path: 
         with pytest.raises(UnsupportedFeatureError):
             dataset.take([rows - 1])
     assert taken.columns == 0
-
-
-def encoded(uri: str) -> tuple[Any, bytes]:
-    """(the first column of the first file, all of the file)."""
-    dataset = opened(uri)
-    fragment = dataset.manifest.fragments[0]
-    reader = FragmentReader(fragment, dataset.plan().bases).open_file(fragment.files[0])
-    assert isinstance(reader, FileReader)
-    return reader.encoded_columns()[0], Path(uri, "data", fragment.files[0].path).read_bytes()
 
 
 @pytest.mark.parametrize("nulls", ["none", "some"])

@@ -17,8 +17,8 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
 from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
 from tests.support.guarded_memory import guarded
+from tests.support.table.single_rows import NULLS, encoded, opened
 from tests.table.reading.counted_rows import counted_rows
-from tests.table.reading.test_single_rows import NULLS, encoded, opened
 
 ROWS = 30_000
 INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 4096, 29_000, 25_001, 12_345]

@@ -19,9 +19,9 @@ from lance_spark.layouts.in_memory.field_rows import FieldRows
 from lance_spark.layouts.mini_block.row_picker import RowPicker
 from lance_spark.layouts.v2_0.in_memory import ListRows, StructRows
 from tests.support.guarded_memory import guarded
+from tests.support.table.single_rows import encoded, opened
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads
-from tests.table.reading.test_single_rows import encoded, opened
 
 ROWS = 20_000
 INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 4096, 19_000, 15_001, 12_345]

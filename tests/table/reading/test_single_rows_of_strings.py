@@ -19,9 +19,9 @@ from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.v2_0.column import Column
 from lance_spark.layouts.v2_0.in_memory import string_rows
 from tests.support.guarded_memory import guarded
+from tests.support.table.single_rows import INDICES, NULLS, ROWS, encoded, opened
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads, damaged_contents
-from tests.table.reading.test_single_rows import INDICES, NULLS, ROWS, encoded, opened
 
 ENCODINGS = {
     "fsst": {"lance-encoding:compression": "fsst"},

@@ -18,9 +18,9 @@ from lance_spark.layouts.in_memory.listed_values import ListedValues
 from lance_spark.layouts.in_memory.rows import rows_of_field
 from lance_spark.layouts.in_memory.zipped_lists import ZippedLists
 from tests.support.guarded_memory import guarded
+from tests.support.table.single_rows import encoded, opened
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads, damaged_contents
-from tests.table.reading.test_single_rows import encoded, opened
 
 ROWS = 3000
 INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 2000]

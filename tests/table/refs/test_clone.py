@@ -26,7 +26,7 @@ from lance_spark.table.refs.clone import shallow_clone
 from lance_spark.table.rows.fragment import BaseId
 from tests.support.equality import assert_tables_equal
 from tests.support.moto import S3Bucket
-from tests.table.commits.test_conflicts import MEASURED, in_between
+from tests.support.table.conflicts import MEASURED, in_between
 
 NO_WAIT = RetryPolicy(max_requests=5, sleep=lambda seconds: None)
 

@@ -25,7 +25,7 @@ from lance_spark.table.writing.write import write_fragments
 from tests.support.column_tables import operation_of
 from tests.support.harmed_tables import QUIET
 from tests.support.keyed_rows import read_by_both, rows
-from tests.table.row_level.test_row_changes import addresses
+from tests.support.table.row_changes import addresses
 
 CHANGED, INSERTED, DELETED = (3, 15), (30, 31), (4, 10, 11, 12, 13, 14, 16, 17, 18, 19)
 """Of 0..9 and 10..19: the second fragment loses all of its rows."""

@@ -27,13 +27,9 @@ from lance_spark.table.writing.write import write_fragments
 from tests.support.counting_store import CountingStore
 from tests.support.harmed_tables import QUIET
 from tests.support.keyed_rows import read_by_both, rows
+from tests.support.table.row_changes import addresses
 
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-
-
-def addresses(dataset: Dataset) -> dict[int, int]:
-    table = dataset.to_table(columns=["a"], with_row_address=True)
-    return dict(zip(table["a"].to_pylist(), table["_rowaddr"].to_pylist(), strict=True))
 
 
 def task(dataset: Dataset, changed: Sequence[int], inserted: Sequence[int] = (), mixed: bool = False) -> NewFragment:

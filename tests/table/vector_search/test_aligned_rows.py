@@ -13,8 +13,8 @@ import lance_spark
 from lance_spark.index.vector.aligned import line_aligned, owned
 from lance_spark.index.vector.stored.graph import Graph
 from lance_spark.kernels.jit import address_of
-from tests.table.vector_search.test_exact import vectors, write
-from tests.table.vector_search.test_flat_copies import make_old
+from tests.support.vector_search.old_indexes import make_old
+from tests.support.vector_search.tables import vectors, write
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 

@@ -13,7 +13,7 @@ import pytest
 import lance_spark
 from lance_spark.index.vector import segment
 from lance_spark.index.vector.storage import VectorStorage
-from tests.table.vector_search.test_exact import vectors, write
+from tests.support.vector_search.tables import vectors, write
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 

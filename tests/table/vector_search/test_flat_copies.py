@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import lance
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import lance_spark
 from lance_spark.index.vector.stored import flat
 from lance_spark.index.vector.stored.flat import ByteCopy
 from lance_spark.storage.cache import shared
-from tests.table.vector_search.test_exact import clustered, vectors, write
+from tests.support.vector_search.old_indexes import make_old, results
+from tests.support.vector_search.tables import clustered, vectors, write
 
 ROWS = 1500
 
@@ -44,12 +42,6 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def make_old(uri: str) -> None:
-    """Files that were just written are not cached: their times do not tell them from those written next."""
-    for path in Path(uri).rglob("*"):
-        os.utime(path, (time.time() - 7200,) * 2)
-
-
 def indexed(path: Path, metric: str = "l2", *, stable: bool = False, dtype: str = "f4") -> tuple[str, Any]:
     """A table with repeated vectors and an index of 4 partitions."""
     uri = str(path / "t")
@@ -59,16 +51,6 @@ def indexed(path: Path, metric: str = "l2", *, stable: bool = False, dtype: str 
     lance.dataset(uri).create_index("v", "IVF_FLAT", metric=metric, num_partitions=4)
     make_old(uri)
     return uri, values
-
-
-def results(uri: str, queries: Any, metric: str, **options: Any) -> list[pa.Table]:
-    dataset = lance_spark.open(uri)
-    return [
-        dataset.nearest("v", query, k, metric=metric, nprobes=nprobes, columns=["id"], with_row_id=True, **options)
-        for nprobes in (1, 4)
-        for k in (1, 10, 60)
-        for query in queries
-    ]
 
 
 def require_same(uri: str, queries: Any, metric: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:

@@ -13,8 +13,8 @@ import pytest
 import lance_spark
 from tests.support.history_seeds import seeds
 from tests.support.two_library_history import TwoLibraryHistory
-from tests.table.vector_search.test_exact import clustered, vectors
-from tests.table.vector_search.test_indexed import searched
+from tests.support.vector_search.searches import searched
+from tests.support.vector_search.tables import clustered, vectors
 
 DIMENSION = 16
 KINDS: dict[str, dict[str, Any]] = {

@@ -23,8 +23,8 @@ from lance_spark.index.vector.segment import Effort, Probed, nearest_of_segment
 from lance_spark.index.vector.stored.rabit import RabitStorage
 from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.segments import chosen_segments
-from tests.table.vector_search.test_exact import clustered, vectors, write
-from tests.table.vector_search.test_indexed import build, recall, searched
+from tests.support.vector_search.searches import build, recall, searched
+from tests.support.vector_search.tables import clustered, vectors, write
 
 ROWS = 1500
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from tests.table.vector_search.test_exact import clustered, write
+from tests.support.vector_search.tables import clustered, write
 
 ROWS = 600
 KINDS: dict[str, dict[str, Any]] = {

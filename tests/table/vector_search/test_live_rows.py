@@ -13,7 +13,7 @@ import lance_spark
 from lance_spark.index.files import IndexFiles
 from lance_spark.index.vector.segment import VectorSegment
 from lance_spark.table.vector_search.live_rows import live_rows
-from tests.table.vector_search.test_exact import clustered, vectors, write
+from tests.support.vector_search.tables import clustered, vectors, write
 
 
 def test_addresses_outside_the_fragments_are_not_returned(tmp_path: Path) -> None:

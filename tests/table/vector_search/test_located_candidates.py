@@ -20,8 +20,8 @@ from lance_spark.table.vector_search.query import VectorQuery
 from lance_spark.table.vector_search.search import searched_column
 from lance_spark.table.vector_search.stored_vectors import LocatedVectors, StoredVectors
 from tests.support.threads import all_at_once
-from tests.table.vector_search.test_exact import clustered
-from tests.table.vector_search.test_stored_vectors import column_of, opened
+from tests.support.vector_search.stored_columns import column_of, opened
+from tests.support.vector_search.tables import clustered
 
 ROWS = 3000
 

@@ -19,8 +19,8 @@ from lance_spark.storage.base import ByteRange
 from lance_spark.storage.cache import shared
 from lance_spark.storage.meter import READS
 from lance_spark.storage.registry import open_store
-from tests.table.vector_search.test_exact import clustered, vectors, write
-from tests.table.vector_search.test_flat_copies import make_old, results
+from tests.support.vector_search.old_indexes import make_old, results
+from tests.support.vector_search.tables import clustered, vectors, write
 
 ROWS, DIMENSION = 1200, 128
 

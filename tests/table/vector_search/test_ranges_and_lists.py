@@ -13,8 +13,8 @@ import pytest
 import lance_spark
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.vector_search.request import NearestRequest
-from tests.table.vector_search.test_exact import clustered, vectors, write
-from tests.table.vector_search.test_stored_vectors import opened
+from tests.support.vector_search.stored_columns import opened
+from tests.support.vector_search.tables import clustered, vectors, write
 
 
 def searched(dataset: Dataset, query: Any, **options: Any) -> tuple[list[tuple[int, float]], list[str]]:

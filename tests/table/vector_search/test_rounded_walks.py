@@ -16,8 +16,8 @@ from lance_spark.index.vector.storage import GraphNodes
 from lance_spark.index.vector.stored.flat import row_codes
 from lance_spark.index.vector.stored.graph import Graph
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, SQUARED_L2
-from tests.table.vector_search.test_exact import clustered, vectors, write
-from tests.table.vector_search.test_flat_copies import make_old
+from tests.support.vector_search.old_indexes import make_old
+from tests.support.vector_search.tables import clustered, vectors, write
 
 ROWS = 1500
 

@@ -10,8 +10,8 @@ import pytest
 import lance_spark
 from lance_spark.index.vector.stored.scalar import ScalarStorage
 from lance_spark.storage.cache import shared
-from tests.table.vector_search.test_exact import clustered, vectors, write
-from tests.table.vector_search.test_flat_copies import make_old
+from tests.support.vector_search.old_indexes import make_old
+from tests.support.vector_search.tables import clustered, vectors, write
 
 ROWS = 1500
 

@@ -21,25 +21,11 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.vector_search import stored_vectors
 from lance_spark.table.vector_search.query import VectorColumn
 from lance_spark.table.vector_search.stored_vectors import StoredVectors
-from tests.index.test_index_requests import KeptStore, counted
-from tests.table.vector_search.test_exact import clustered, vectors
+from tests.support.index.requests import KeptStore, counted
+from tests.support.vector_search.stored_columns import column_of, opened
+from tests.support.vector_search.tables import clustered, vectors
 
 ROWS = 2500
-
-
-def column_of(values: np.ndarray[Any, Any], nulls: str) -> pa.FixedSizeListArray:
-    """Vectors; `nulls` "some" of each seventh row, "late" only in the second half, so that pages differ."""
-    rows = np.arange(len(values))
-    mask = {"none": None, "some": rows % 7 == 3, "late": (rows % 7 == 3) & (rows > len(values) // 2)}[nulls]
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(values.ravel()), values.shape[1], mask=None if mask is None else pa.array(mask)
-    )
-
-
-def opened(uri: str) -> Dataset:
-    dataset = lance_spark.open(uri)
-    assert isinstance(dataset, Dataset)
-    return dataset
 
 
 def read_each(dataset: Dataset, name: str, dimension: int, dtype: str, rows: np.ndarray[Any, Any]) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Catalogs, namespaces, definitions of tables and their metadata."""

@@ -1,0 +1,70 @@
+"""A catalog whose names a server keeps: the one that the reference library brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pytest
+from lance.namespace import RestAdapter
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.spark.session import CATALOG_CLASS
+from tests.support.connector.locations import location
+
+
+@pytest.fixture
+def remote(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    # Each session keeps the catalogs that it has loaded.
+    spark = spark.newSession()
+    with RestAdapter("dir", {"root": str(tmp_path / "root")}, host="127.0.0.1", port=0) as server:
+        spark.conf.set("spark.sql.catalog.remote.impl", "rest")
+        spark.conf.set("spark.sql.catalog.remote.uri", f"http://127.0.0.1:{server.port}")
+        spark.conf.set("spark.sql.catalog.remote.header.Authorization", "Bearer x")
+        spark.conf.set("spark.sql.catalog.remote", CATALOG_CLASS)
+        yield spark
+
+
+def test_tables_of_a_server(remote: SparkSession) -> None:
+    spark = remote
+    spark.sql("CREATE NAMESPACE remote.db")
+    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["db", "default"]
+    spark.sql("CREATE TABLE remote.db.t AS SELECT id, 'a' AS name FROM range(10)")
+    spark.sql("INSERT INTO remote.db.t VALUES (10, 'b')")
+    spark.sql("UPDATE remote.db.t SET name = 'c' WHERE id = 3")
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN remote.db").collect()] == ["t"]
+    assert spark.table("remote.db.t").where("name = 'a'").count() == 9
+    where = location(spark, "remote.db.t")
+    assert lance.dataset(where).version == 3
+    assert lance.dataset(where).count_rows("name = 'c'") == 1
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE remote.db.t (id INT)")
+    assert spark.table("remote.DB.T").count() == 11
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE remote.Db.T (id INT)")
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE NAMESPACE remote.DB")
+    with pytest.raises(AnalysisException, match="no partitioned tables"):
+        spark.sql("CREATE TABLE remote.db.p (id INT, k STRING) PARTITIONED BY (k)")
+    with pytest.raises(AnalysisException, match="not implemented"):
+        spark.sql("ALTER TABLE remote.db.t RENAME TO remote.db.u")
+    with pytest.raises(AnalysisException, match="NOT_EMPTY"):
+        spark.sql("DROP NAMESPACE remote.db")
+    spark.sql("DROP TABLE remote.db.t PURGE")
+    assert not Path(where.removeprefix("file://")).exists()
+    spark.sql("DROP NAMESPACE remote.db")
+    assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["default"]
+
+
+def test_default_namespace_of_a_server_is_made_with_its_first_table(remote: SparkSession, tmp_path: Path) -> None:
+    assert remote.sql("SHOW TABLES IN remote.default").collect() == []
+    remote.sql("CREATE TABLE remote.default.t AS SELECT id FROM range(3)")
+    assert lance.dataset(location(remote, "remote.default.t")).count_rows() == 3
+    assert DirectoryNamespace(tmp_path / "root").list_namespaces() == ["default"]
+    remote.sql("DROP TABLE remote.default.t")
+    remote.sql("DROP NAMESPACE remote.default")
+    assert DirectoryNamespace(tmp_path / "root").list_namespaces() == []
+    remote.sql("DROP NAMESPACE remote.default")

@@ -1,0 +1,1 @@
+"""Joins: storage-partitioned joins, runtime filters and distributions."""

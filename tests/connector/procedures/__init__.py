@@ -1,0 +1,1 @@
+"""CALL and the statements of maintenance."""

@@ -1,0 +1,1 @@
+"""Scans: push-down, plans and rows."""

@@ -1,0 +1,1 @@
+"""Text, vector and hybrid searches."""

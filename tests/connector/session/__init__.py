@@ -1,0 +1,1 @@
+"""The session, the planner process, options and errors of the connector."""

@@ -1,0 +1,1 @@
+"""Statements that the connector adds to Spark's SQL."""

@@ -1,0 +1,1 @@
+"""Streams: sources and sinks."""

@@ -1,0 +1,1 @@
+"""Types of Spark and Lance."""
