@@ -8,7 +8,7 @@ from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema import logical_type as lt
-from lance_spark.schema.blob import BlobSizes, is_blob_v2, is_described
+from lance_spark.schema.blob import BlobSizes, is_blob_v2, is_described, is_placed
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import written_path
@@ -90,7 +90,7 @@ def _check_hints(field: Field, name: str) -> None:
 
 
 def _check_blob(field: Field, above: tuple[Field, ...], name: str, version: FileVersion) -> None:
-    if is_described(field):
+    if is_described(field) or is_placed(field):
         raise UnsupportedFeatureError(
             f"field {name!r} has descriptions of blobs, which mean nothing in another table; write the bytes (read "
             "them with blob_handling='all_binary')",

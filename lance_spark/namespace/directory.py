@@ -231,7 +231,7 @@ class DirectoryNamespace:
             NotFoundError: there is no such namespace.
             NotEmptyError: it is not empty, and `cascade` is False.
             InvalidInputError: the root namespace; or files to delete are outside of the root, belong to a table of
-                another namespace too, or are read by a shallow clone elsewhere.
+                another namespace too, or have a tag for a shallow clone.
             UnsupportedFeatureError: it contains an object of an unknown type.
         """
         if not path:
@@ -402,8 +402,8 @@ class DirectoryNamespace:
 
         Raises:
             NotFoundError: there is no such table.
-            InvalidInputError: files to delete are outside of the root, belong to another table too, or are read by a
-                shallow clone.
+            InvalidInputError: files to delete are outside of the root, belong to another table too, or have a tag for
+                a shallow clone.
             StorageError: the store failed. If the message says so, the table was removed and some of its files remain.
         """
         found = self._find(self._load(), identifier)

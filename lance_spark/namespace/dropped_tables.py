@@ -39,7 +39,7 @@ from lance_spark.table.cleanup.retention import DROPPED_TABLE_RETENTION, FOREVER
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import VERSIONS, parse_manifest_name
-from lance_spark.table.refs.clone_tags import tagged_clones
+from lance_spark.table.refs.clone_tags import CloneTag, clone_tags, root_of_clone_tag
 from lance_spark.table.refs.refs import Refs
 
 RECORDS = ".lance-dropped"
@@ -163,22 +163,16 @@ class DroppedTables:
         return DroppedFiles(len(versions), len(entries), sum(entry.size for entry in entries))
 
     def users(self, item: DroppedTable) -> list[str]:
-        """Locations of other tables that read files of `item`, shallow clones: those of this catalog, including dropped
-        ones, and those elsewhere for which `item` has tags.
+        """Locations of other tables of this catalog, including dropped ones, that read files of `item`: shallow clones.
 
         Raises:
             CorruptFileError, UnsupportedFeatureError: a version of another table, which may be a clone, cannot be read.
-            StorageError: the store of a clone did not answer.
         """
         return self._users(item, self._bases_of_all())
 
     def _users(self, item: DroppedTable, bases: Mapping[str, set[str]]) -> list[str]:
         """As `users`, with the base paths of all tables of the catalog by location."""
-        elsewhere = {clone: self._bases(clone) for clone in self._tagged_clones(item.location) if clone not in bases}
-        others = {**bases, **elsewhere}
-        return sorted(
-            other for other in others if other != item.location and self._lead_to(others[other], item.location)
-        )
+        return sorted(other for other in bases if other != item.location and self._lead_to(bases[other], item.location))
 
     def _bases_of_all(self) -> dict[str, set[str]]:
         """The base paths of all tables of the catalog, including dropped ones, by location."""
@@ -186,33 +180,51 @@ class DroppedTables:
         return dict(zip(locations, overlapped(self._bases, locations, _AT_ONCE), strict=True))
 
     def check_no_clones(self, locations: Sequence[str]) -> None:
-        """Checks that nobody else reads files of the tables at `locations`, as far as their tags name shallow clones.
+        """Checks that the tables at `locations` have no tags for shallow clones, except for each other.
 
         Raises:
-            InvalidInputError: a clone does, or its store did not answer.
+            InvalidInputError: one has.
         """
-        clones = [(location, clone) for location in locations for clone in sorted(self._tagged_clones(location))]
-        for location, clone in clones:
-            if clone in locations:
-                continue
-            try:
-                is_used = self._lead_to(self._bases(clone), location)
-            except LanceError as error:
-                raise InvalidInputError(
-                    f"it is unknown whether the shallow clone at {clone!r} still reads the files at {location!r}: "
-                    f"{error}. Drop the table without PURGE, or remove the tag of the clone first"
-                ) from error
-            if is_used:
-                raise InvalidInputError(
-                    f"the files at {location!r} are read by the table at {clone!r}, a shallow clone; remove that "
-                    "first, or drop the table without PURGE"
-                )
+        for location in locations:
+            self._check_no_tags(location, locations, "; or drop the table without PURGE")
 
-    def _tagged_clones(self, location: str) -> set[str]:
-        """The locations of the clones outside of the directory for which the table at `location` has tags."""
-        refs = Refs(open_store(location_uri(self._root, location), self._options))
-        clones = {requested_location(self._root, clone) for clone in tagged_clones(refs)}
-        return {clone for clone in clones if not overlaps(clone, location)}
+    def _check_no_tags(self, location: str, purged: Sequence[str], remedy: str = "") -> None:
+        """Checks that the table at `location` has no tags for clones but those whose files go with it.
+
+        Args:
+            purged: locations of the tables whose files go.
+            remedy: what else can be done.
+        """
+        tags = self._clone_tags(location, purged)
+        if not tags:
+            return
+        uri, tag = tags[0]
+        clone = "a shallow clone" if tag.clone is None else f"a shallow clone at {tag.clone!r}"
+        others = f" ({len(tags) - 1} more: {', '.join(other.name for _, other in tags[1:])})" if tags[1:] else ""
+        raise InvalidInputError(
+            f"the tag {tag.name!r} keeps the files at {uri!r} for {clone}{others}; drop that with PURGE, or remove the "
+            f"tag, with delete_tag of lance_spark.open({uri!r}), when the clone no longer exists or has files of its "
+            f"own only{remedy}"
+        )
+
+    def _clone_tags(self, location: str, purged: Sequence[str]) -> list[tuple[str, CloneTag]]:
+        """(URI of the table, tag) of the table at `location` and its partitions, for clones whose files stay."""
+        store = open_store(location_uri(self._root, location), self._options)
+        found = {root_of_clone_tag(entry.path) for entry in store.list("", recursive=True)}
+        tags: list[tuple[str, CloneTag]] = []
+        for root in sorted(root for root in found if root is not None):
+            uri = below(store.uri, root) if root else store.uri
+            of_table = clone_tags(Refs(open_store(uri, self._options)))
+            tags += [(uri, tag) for tag in of_table if not self._goes_too(tag, [location, *purged])]
+        return tags
+
+    def _goes_too(self, tag: CloneTag, purged: Sequence[str]) -> bool:
+        """Whether the clone of a tag is in one of the directories `purged`."""
+        try:
+            clone = None if tag.clone is None else requested_location(self._root, tag.clone)
+        except LanceError:
+            return False  # No place that a table can have.
+        return clone is not None and any(f"{clone}/".startswith(f"{location}/") for location in purged)
 
     def _lead_to(self, bases: Iterable[str], location: str) -> bool:
         """Whether one of the base paths is in the directory `location`, or the other way round."""
@@ -223,10 +235,10 @@ class DroppedTables:
         )
 
     def check_unused(self, item: DroppedTable) -> None:
-        """Checks that no other table reads files of `item`.
+        """Checks that no other table of the catalog reads files of `item`, and that it has no tags for clones.
 
         Raises:
-            InvalidInputError: one does.
+            InvalidInputError: one does, or there is such a tag.
         """
         users = self.users(item)
         if users:
@@ -234,25 +246,29 @@ class DroppedTables:
                 f"the files of the dropped table {'.'.join(item.name)!r} at {item.location!r} are read by the table at "
                 f"{users[0]!r}, a shallow clone; drop and purge that first, or keep the files"
             )
+        self._check_no_tags(item.location, ())
 
     def purge(self, item: DroppedTable) -> None:
         """Deletes the files of a dropped table.
 
         Raises:
-            InvalidInputError: another table now has its files there, or reads files of it. Nothing was deleted.
+            InvalidInputError: another table now has its files there, or reads files of it, or it has a tag for a clone.
+                Nothing was deleted.
             StorageError: the store failed; some files may remain, and the table is still found.
         """
         self.check_unused(item)
         self._delete(item)
 
     def removable(self, items: Sequence[DroppedTable]) -> Iterator[DroppedTable]:
-        """Those of `items` whose files nobody else reads, and that nobody has written to since they were dropped.
+        """Those of `items` whose files nobody else reads, that have no tags for clones, and that nobody has written to
+        since they were dropped.
 
         Raises: as `users`.
         """
         bases = self._bases_of_all() if items else {}
         for item in items:
-            if not self._users(item, bases) and not self._is_written(item):
+            is_kept = self._users(item, bases) or self._clone_tags(item.location, ())
+            if not is_kept and not self._is_written(item):
                 yield item
 
     def purge_unused(self, items: Sequence[DroppedTable], until: float) -> Iterator[DroppedTable]:

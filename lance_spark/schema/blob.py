@@ -3,7 +3,8 @@
 In tables of 2.2 ("blob v2") the schema has the form in which values are written, ``struct<data, uri[, position,
 size]>``. A data file holds a description of each value, a packed struct of five fields. A scan returns that
 description. In tables of 2.0 and 2.1 ("blob v1") the schema has large binary values. A data file holds the position
-and the size of each, and the values; a scan returns these, or the description that a file of 2.2 would hold.
+and the size of each, and the values; a plan reads these, or the description that a file of 2.2 would hold, and reads
+by users return the position and the size.
 """
 
 from __future__ import annotations
@@ -119,6 +120,11 @@ def is_blob_v1(field: Field) -> bool:
 def is_described(field: Field) -> bool:
     """True for a blob column in the form in which a scan returns it, with or without the source."""
     return is_blob(field) and field.children[: len(DESCRIPTION)] == DESCRIPTION
+
+
+def is_placed(field: Field) -> bool:
+    """True for a blob column in the form in which reads return it of files of 2.0 and 2.1."""
+    return is_blob(field) and tuple(child.name for child in field.children) == tuple(child.name for child in PLACE)
 
 
 def described(field: Field, *, with_source: bool = False) -> Field:

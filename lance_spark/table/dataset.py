@@ -32,6 +32,7 @@ from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import explained
+from lance_spark.table.reading.read_verbs import BlobOptions
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import Take
 from lance_spark.table.reference_arguments import with_reference_arguments
@@ -84,7 +85,7 @@ class Dataset(
         self._shown = with_blob_descriptors(manifest.schema, data_format(manifest))
         self._bases = location.bases(manifest)
         self._plans: dict[tuple[object, ...], Scan] = {}
-        self._takes: dict[tuple[str, ...] | None, Take] = {}
+        self._takes: dict[tuple[tuple[str, ...] | None, BlobOptions], Take] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
@@ -272,13 +273,13 @@ class Dataset(
             plan = self._plans[key] = self.plan(columns, **options)
         return plan
 
-    def _take(self, columns: Sequence[str] | None) -> Take:
-        key = None if columns is None else tuple(map(str, columns))
+    def _take(self, columns: Sequence[str] | None, blobs: BlobOptions) -> Take:
+        key = None if columns is None else tuple(map(str, columns)), blobs
         take = self._takes.get(key)
         if take is None:
             if len(self._takes) >= _MAX_PLANS:
                 self._takes.clear()
-            take = self._takes[key] = super()._take(columns)
+            take = self._takes[key] = super()._take(columns, blobs)
         return take
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:

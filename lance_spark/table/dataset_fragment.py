@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lance_spark.expr.nodes import Expr
+from lance_spark.file_version import FileVersion
+from lance_spark.table.reading.blobs.binary_scan import BINARY
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs, Scanner
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.read_shape import ReadColumns
@@ -107,5 +109,9 @@ class DatasetFragment:
         return self._rows.head(num_rows, columns)
 
     def take(self, indices: Sequence[int], columns: ReadColumns | None = None) -> pa.Table:
-        """Rows by their place among those that are not deleted. Errors as `Dataset.take`."""
-        return self._rows.take(indices, columns)
+        """Rows by their place among those that are not deleted. Errors as `Dataset.take`.
+
+        Blobs of files of 2.0 and 2.1 come as bytes, as the reference library's fragments return them.
+        """
+        is_old = self._rows.file_version in (FileVersion.V2_0, FileVersion.V2_1)
+        return self._rows.take(indices, columns, BINARY if is_old else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -20,7 +21,10 @@ from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION, remove_expired
 from lance_spark.namespace.dropped_tables import DroppedTable
 from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.table import location
 from lance_spark.table.cleanup.retention import DROPPED_TABLE_RETENTION, parse_retention
+from lance_spark.table.location import TableLocation
+from lance_spark.table.refs.tagging import create_tag
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
 
 ROWS = pa.table({"a": [1, 2, 3]})
@@ -173,21 +177,99 @@ def test_table_with_a_clone_is_not_purged_until_the_clone_is_gone(
     source = create(names, "ns", "source")
     uri = str(tmp_path / "clone") if clone_is == "elsewhere" else names.declare_table(("clone",)).uri
     lance_spark.open(source).shallow_clone(uri)
-    with pytest.raises(InvalidInputError, match="a shallow clone; remove that first"):
+    (tag,) = lance_spark.open(source).tags()
+    refused = (
+        re.escape(f"the tag {tag!r} keeps the files at {source!r} for a shallow clone at {uri!r}") + ".* without PURGE"
+    )
+    with pytest.raises(InvalidInputError, match=refused):
         names.drop_table(("ns", "source"), purge=True)
-    with pytest.raises(InvalidInputError, match="a shallow clone; remove that first"):
+    with pytest.raises(InvalidInputError, match=refused):
         names.drop_namespace(("ns",), cascade=True, purge=True)
     assert names.table_exists(("ns", "source"))
     names.drop_table(("ns", "source"), purge=False)
-    with pytest.raises(InvalidInputError, match="a shallow clone; drop and purge that first"):
+    by_tag = f"the tag '{tag}' keeps the files.*or remove the tag, with delete_tag of lance_spark.open"
+    by_catalog = "a shallow clone; drop and purge that first"
+    with pytest.raises(InvalidInputError, match=by_tag if clone_is == "elsewhere" else by_catalog):
         names.dropped.purge(only(names))
     assert lance_spark.open(uri).count_rows() == 3
     if clone_is == "elsewhere":
         shutil.rmtree(uri)
+        with pytest.raises(InvalidInputError, match=by_tag):
+            names.dropped.purge(only(names))
+        lance_spark.open(source).delete_tag(tag)
     else:
         names.drop_table(("clone",), purge=True)
     names.dropped.purge(only(names))
     assert found(names) == []
+
+
+@pytest.mark.parametrize("place", ["elsewhere", "s3://nowhere/t", "..", "root/../../x", "", None])
+def test_place_that_a_tag_names_is_not_opened(
+    names: DirectoryNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    source = create(names, "ns", "source")
+    metadata = {} if place is None else {"clone": place.replace("elsewhere", str(tmp_path / "elsewhere"))}
+    create_tag(TableLocation(source), "lance-clone-x", 1, metadata=metadata)
+    create_tag(TableLocation(source), "lance-clone-y", 1)
+    opened: list[str] = []
+    for module in (dropped_tables, location):
+        made = module.open_store
+
+        def recorded(uri: Any, *options: Any, made: Any = made) -> Any:
+            opened.append(str(uri))
+            return made(uri, *options)
+
+        monkeypatch.setattr(module, "open_store", recorded)
+    refused = r"the tag 'lance-clone-x' keeps .* \(1 more: lance-clone-y\); drop that with PURGE"
+    with pytest.raises(InvalidInputError, match=refused):
+        names.drop_table(("ns", "source"), purge=True)
+    names.drop_table(("ns", "source"), purge=False)
+    with pytest.raises(InvalidInputError, match=refused):
+        names.dropped.purge(only(names))
+    age(names, days=100)
+    assert remaining(names) == [("ns", "source")]
+    assert opened
+    assert all(uri.startswith(names.root) for uri in opened)
+    for tag in ("lance-clone-x", "lance-clone-y"):
+        lance_spark.open(source).delete_tag(tag)
+    age(names, days=100)
+    assert remaining(names) == []
+
+
+def test_clone_that_no_longer_reads_the_files_has_its_tag_removed_by_hand(
+    names: DirectoryNamespace, tmp_path: Path
+) -> None:
+    source, uri = create(names, "ns", "source"), str(tmp_path / "clone")
+    lance_spark.open(source).shallow_clone(uri)
+    lance_spark.write(ROWS, uri, mode="overwrite").cleanup(older_than=timedelta(0))
+    names.drop_table(("ns", "source"), purge=False)
+    with pytest.raises(InvalidInputError, match="has files of its own only"):
+        names.dropped.purge(only(names))
+    (tag,) = lance_spark.open(source).tags()
+    lance_spark.open(source).delete_tag(tag)
+    names.dropped.purge(only(names))
+    assert lance_spark.open(uri).count_rows() == 3
+
+
+def test_tags_of_partitions_keep_a_table(names: DirectoryNamespace, tmp_path: Path) -> None:
+    entry = names.declare_table(("ns", "p"))
+    table = save_rows(create_partitioned(entry.uri, SCHEMA, BY_COUNTRY), rows(1, 2))
+    (partition,) = table.partitions()
+    place = f"{entry.uri}/{partition.location}"
+    lance_spark.open(place).shallow_clone(tmp_path / "clone")
+    (tag,) = lance_spark.open(place).tags()
+    refused = re.escape(f"the tag {tag!r} keeps the files at {place!r}")
+    with pytest.raises(InvalidInputError, match=refused):
+        names.drop_table(("ns", "p"), purge=True)
+    names.drop_table(("ns", "p"), purge=False)
+    with pytest.raises(InvalidInputError, match=refused):
+        names.dropped.purge(only(names))
+    age(names, days=100)
+    assert remaining(names) == [("ns", "p")]
+    assert lance_spark.open(tmp_path / "clone").count_rows() == 2
+    lance_spark.open(place).delete_tag(tag)
+    names.dropped.purge(only(names))
+    assert not Path(entry.uri).exists()
 
 
 def test_namespace_with_a_table_and_its_clone_is_purged(names: DirectoryNamespace) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import lance_spark
 from lance_spark.errors import CommitConflictError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.expr.sql.parse import parse
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
+from lance_spark.partitioned.maintenance.vacuum import remove_orphans
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.save import (
     RowDelta,
@@ -128,6 +130,32 @@ def test_a_dropped_partition_goes_with_the_last_version_that_names_it(table: Par
     assert vacuum(made, NOW).directories == (ch.location,)
     assert not any(path.startswith(ch.location) for path in files(root))
     assert ids(save_rows(made, rows(9, country="ch"))) == [1, 2, 4, 5, 6, 7, 9]
+
+
+@pytest.mark.parametrize("unverified", [False, True])
+def test_partition_that_was_cloned_stays(table: PartitionedTable, root: str, tmp_path: Path, unverified: bool) -> None:
+    """A shallow clone of a partition reads its files: its tag keeps their version, and the directory."""
+    clones = {}
+    for country in ("at", "ch"):
+        (partition,) = table.partitions(f"country = '{country}'")
+        clones[country] = f"{root}/{partition.location}", str(tmp_path / f"clone of {country}")
+        lance_spark.open(clones[country][0]).shallow_clone(clones[country][1])
+    made = delete_rows(delete_rows(table, "country = 'ch'"), "id < 6")
+    made = compact(made)
+    assert vacuum(made, NOW, delete_unverified=unverified).directories == ()
+    age(root, 100)
+    assert remove_orphans(made).directories == ()
+    assert ids(made) == [6, 7]
+    read = {country: lance_spark.open(clone).to_table()["id"].to_pylist() for country, (_, clone) in clones.items()}
+    assert {country: sorted(found) for country, found in read.items()} == {"at": [1, 2, 4, 5, 6, 7], "ch": [3]}
+    for place, _ in clones.values():
+        (tag,) = lance_spark.open(place).tags()
+        lance_spark.open(place).delete_tag(tag)
+    age(root, 100)
+    stats = vacuum(made, NOW, delete_unverified=unverified)
+    assert [f"{root}/{location}" for location in stats.directories] == [clones["ch"][0]]
+    assert ids(made) == [6, 7]
+    assert not any(path.startswith(stats.directories) for path in files(root))
 
 
 def test_what_killed_writers_leave_goes_when_it_is_old(

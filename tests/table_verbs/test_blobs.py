@@ -14,6 +14,7 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.reading.shards import ShardPlan, ShardRows
 
 SCHEMA = pa.schema(
     [
@@ -22,6 +23,7 @@ SCHEMA = pa.schema(
         blob_field("img", inline_size_threshold=10, dedicated_size_threshold=1000),
     ]
 )
+PLACE = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
 BIG, HUGE = b"b" * 500, b"h" * 1500
 
 
@@ -86,3 +88,37 @@ def test_bytes_of_filtered_and_limited_rows(table: Any) -> None:
     nothing = table.to_table(filter="id > 100", blob_handling="all_binary")
     assert nothing.schema == pa.schema([*SCHEMA.remove(2), nothing.schema.field("img")])
     assert nothing.schema.field("img").type == pa.large_binary()
+
+
+@pytest.mark.parametrize("kind", ["plain", "partitioned"])
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_places_in_old_files(kind: str, version: str) -> None:
+    uri = f"memory://blob-verbs-{uuid.uuid4().hex}"
+    schema = pa.schema([*SCHEMA.remove(2), blob_field("img")])
+    first = pa.table(
+        list(map(list, zip((1, "red", b"small"), (2, "red", None), (3, "red", BIG), strict=True))), schema=schema
+    )
+    if kind == "plain":
+        table: Any = lance_spark.write(first, uri, file_format_version=version)
+    else:
+        by = [PartitionBy("p", ("p",), Identity())]
+        properties = {"lance.file_format_version": version}
+        table = create_partitioned_dataset(uri, schema, by, properties=properties)
+        assert table.to_table().schema.field("img").type == PLACE
+        assert table.search("word", search_columns=["p"]).schema.field("img").type == PLACE
+        table = table.append(first)
+    expected = [{"position": 0, "size": 5}, None, {"position": 64, "size": 500}]
+    assert table.to_table()["img"].to_pylist() == expected
+    assert table.to_table().schema.field("img").type == PLACE
+    assert [place for batch in table.scan(["img"]) for place in batch["img"].to_pylist()] == expected
+    assert table.take([2, 0], ["img"])["img"].to_pylist() == [expected[2], expected[0]]
+    assert table.take([2, 0], ["img"], blob_handling="all_binary")["img"].to_pylist() == [BIG, b"small"]
+    assert table.search("red", ["id", "img"], search_columns=["p"])["img"].to_pylist() == expected
+    assert content(table) == {1: ("red", b"small"), 2: ("red", None), 3: ("red", BIG)}
+    assert content(table.update({"id": "id + 10"}, "id = 3").compact())[13] == ("red", BIG)
+    shards = (
+        ShardRows(table, ShardPlan(["img"])),
+        ShardRows(table, ShardPlan(["img"], blob_handling="all_descriptions")),
+    )
+    read = [[value for batch, _ in rows.batches() for value in batch["img"].to_pylist()] for rows in shards]
+    assert read == [[b"small", None, BIG], expected]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from lance_spark.cached import cached_property
-from lance_spark.errors import CorruptFileError
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
 from lance_spark.layouts.in_memory.columns import InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.v2_0.blob import BlobNode
@@ -101,6 +101,12 @@ def _leaf(field: Field, column: Column, columns: _Columns) -> Node:
 
 def _struct(field: Field, column: Column, columns: _Columns) -> Node:
     if is_blob(field):
+        if column.encoded.items is not None:
+            raise UnsupportedFeatureError(
+                f"column {field.name!r} has its values in pages, as the first releases of 2.0 wrote blobs, so there "
+                "are no descriptions of them; to_table and take read the values with blob_handling='all_binary'",
+                feature="descriptions of blobs",
+            )
         return _leaf(field, column, columns)
     is_packed = column.encoded.pages and isinstance(column.encoding(0), PackedStruct)
     if is_packed or not field.children:

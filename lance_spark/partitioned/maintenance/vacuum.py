@@ -10,7 +10,7 @@ holds for the table:
 3. In each partition the versions that nobody names are removed: those that a version of step 1 named, and those older
    than the safety window, which killed writers have left. Then the files that no version names any more are removed.
 4. Directories of partitions that nobody names are removed: those that a version of step 1 named, and those that nobody
-   has touched for longer than the safety window.
+   has touched for longer than the safety window. One stays as a whole while it has a tag for a shallow clone.
 
 If it is interrupted, each version of `__manifest` that is left has all that it names. What is not known any
 more to have been named counts as a leftover, and goes when it is old. The highest version of a partition stays always,
@@ -49,6 +49,7 @@ from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS
+from lance_spark.table.refs.clone_tags import root_of_clone_tag
 
 _DIRECTORY = re.compile(r"[0-9a-f]{8}_v[1-9][0-9]*\$(.*\$)?dataset")
 _KINDS = {
@@ -233,6 +234,8 @@ class _Vacuum:
     def _drop(self, location: str, was_named: bool) -> list[ObjectInfo]:
         """Step 4 for one directory; what goes."""
         entries = list(self._store.list(location, recursive=True))
+        if any(root_of_clone_tag(entry.path) is not None for entry in entries):
+            return []
         if not was_named and self._window is not None:
             before = ago(self._now, self._window)
             if any(entry.modified is None or entry.modified >= before for entry in entries):

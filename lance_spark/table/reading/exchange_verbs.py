@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr
+from lance_spark.table.reading.blobs.binary_scan import BINARY
 from lance_spark.table.reading.read_shape import ReadColumns
 from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import REFUSED_OPTIONS, SEARCH_OPTIONS, known_options
@@ -183,6 +184,13 @@ class Scanner:
     table: ReadVerbs
     arguments: Mapping[str, Any]
     is_search: bool = False
+
+    @property
+    def with_values(self) -> Scanner:
+        """The same read with the bytes of blobs, unless it says what is read of them: for those who write the rows."""
+        if self.arguments["blob_handling"] is not None:
+            return self
+        return replace(self, arguments={**self.arguments, "blob_handling": BINARY})
 
     @property
     def projected_schema(self) -> pa.Schema:

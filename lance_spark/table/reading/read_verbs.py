@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lance_spark.errors import NotFoundError
-from lance_spark.expr.nodes import Expr
+from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.file_version import FileVersion
+from lance_spark.schema.blob import blob_columns
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.reading.blobs.binary_scan import (
-    binary_schema,
-    places_schema,
-    wants_bytes,
-    wants_places,
-    with_bytes,
-    with_places,
-    with_sources,
-)
+from lance_spark.table.reading.blobs.binary_scan import PLACES, BlobForm, bytes_form, wants_bytes, with_sources
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blobs.blob_file import BlobReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields
-from lance_spark.table.reading.read_shape import ReadColumns, ReadShape
+from lance_spark.table.reading.read_shape import ReadColumns, ReadShape, sort_keys
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.take import Take
+
+BlobOptions: TypeAlias = tuple[str | None, bool]
+"""`blob_handling` and `allow_external_blobs` of a read."""
+
+_AS_PLACES = (FileVersion.V2_0, FileVersion.V2_1)
+"""Files that describe a blob by its position and size alone."""
 
 
 class ReadVerbs(ABC):
@@ -56,7 +55,7 @@ class ReadVerbs(ABC):
 
         Args:
             columns, filter: as in `scan`.
-            with_blob_bytes: descriptions of blobs have what `with_bytes` needs.
+            with_blob_bytes: descriptions of blobs have what a `BlobForm` needs.
         """
         nothing, parts = self._planned(columns, filter)
         if with_blob_bytes:
@@ -68,6 +67,43 @@ class ReadVerbs(ABC):
     def _schema_with_sources(self) -> LanceSchema:
         """The columns, in which descriptions of blobs name their data file."""
         return with_blob_descriptors(self.lance_schema, self.file_version, with_source=True)
+
+    def changes_blobs(self, blobs: BlobOptions) -> bool:
+        """Whether a read of blob columns returns another form of them than plans read. Raises as `wants_bytes`."""
+        is_asked = wants_bytes(blobs[0]) or self.file_version in _AS_PLACES
+        return is_asked and bool(blob_columns(self.lance_schema.fields))
+
+    def _described(self, plan: Scan) -> Scan:
+        """`plan`, in which descriptions of blobs, if it reads any, have what a `BlobForm` needs."""
+        return with_sources(plan, self._schema_with_sources) if blob_columns(plan.projection.fields) else plan
+
+    def _in_form(
+        self, plan: Scan, parts: list[tuple[Scan, Manifest]], blobs: BlobOptions, *, in_memory: bool = False
+    ) -> tuple[Scan, list[tuple[Scan, Manifest]], BlobForm | None]:
+        """What reads `plan` and `parts` so that the form which `blobs` ask for can be made, and this form; None if the
+        rows are returned as they are read.
+
+        Args:
+            in_memory: whether all rows are in memory in the end, so that batches need no bound.
+        """
+        if not self.changes_blobs(blobs) or not blob_columns(plan.projection.fields):
+            return plan, parts, None
+        if wants_bytes(blobs[0]) and self.file_version in _AS_PLACES and (in_memory or self._filters_by_blobs(plan)):
+            return plan, parts, None  # Plans read the values of old files.
+        parts = [(self._described(scan), manifest) for scan, manifest in parts]
+        return self._described(plan), parts, self.blob_form(parts, blobs)
+
+    def blob_form(self, parts: Sequence[tuple[Scan, Manifest]], blobs: BlobOptions) -> BlobForm:
+        """The form that `blobs` ask for of what these splits read."""
+        if wants_bytes(blobs[0]):
+            return bytes_form(blob_reader(parts, allow_external=blobs[1]))
+        return PLACES
+
+    def _filters_by_blobs(self, plan: Scan) -> bool:
+        if plan.filter is None:
+            return False
+        names = {field.name for field in blob_columns(self.lance_schema.fields)}
+        return any(path[0] in names for path in referenced_columns(plan.filter))
 
     @property
     @abstractmethod
@@ -117,9 +153,9 @@ class ReadVerbs(ABC):
             with_row_id: adds ``_rowid`` at the end, in a partitioned table the id of a row within its partition.
             with_row_address: adds ``_rowaddr``, likewise.
             use_scalar_index: whether the table's scalar indexes may narrow what is read. The rows are the same.
-            blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most;
-                "blobs_descriptions" for where they are. None is this too, but for tables of 2.0 and 2.1, of which it
-                gives the bytes; descriptions of these are the position and the size in the data file.
+            blob_handling: "all_binary" for the bytes of blob columns, in batches of about 64 MiB at most. None,
+                "blobs_descriptions" and "all_descriptions" are for where they are: in tables of 2.0 and 2.1 the
+                position and the size in the data file.
             allow_external_blobs: whether blobs that are references to objects outside of the table are read.
             order_by: columns of the table to order the rows by, before the limit: names, for ascending order with nulls
                 last; ``(name, "descending")``; or objects with `column_name`, `ascending` and `nulls_first`. NaN is
@@ -130,22 +166,16 @@ class ReadVerbs(ABC):
             InvalidInputError: an argument is invalid, a column is named twice, or the filter or an expression fails on
                 a value.
         """
+        blobs = (blob_handling, allow_external_blobs)
         if _is_shaped(columns) or order_by:
             flags = (with_row_id, with_row_address, use_scalar_index)
-            blobs = (blob_handling, allow_external_blobs)
             return shown_batches(self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)[1])
         assert not isinstance(columns, Mapping), "expressions make a shape"
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
-        _, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
-        as_places = wants_places(blob_handling, self.file_version)
-        if as_places or wants_bytes(blob_handling):
-            parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
+        plan, parts = self._planned(columns, filter, batch_rows=batch_size, **options)
+        _, parts, form = self._in_form(plan, parts, blobs)
         batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
-        if as_places:
-            batches = with_places(batches)
-        elif wants_bytes(blob_handling):
-            batches = with_bytes(batches, blob_reader(parts, allow_external=allow_external_blobs))
-        return shown_batches(batches)
+        return shown_batches(batches if form is None else form.batches(batches))
 
     def _shaped(
         self,
@@ -156,33 +186,28 @@ class ReadVerbs(ABC):
         offset: int | None,
         batch_size: int | None,
         flags: tuple[bool, bool, bool],
-        blobs: tuple[str | None, bool],
+        blobs: BlobOptions,
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """(schema, batches in the form in which they are stored) of a read with computed columns or an order.
 
         Args:
             flags: `with_row_id`, `with_row_address` and `use_scalar_index` of `scan`.
-            blobs: its `blob_handling` and `allow_external_blobs`.
         """
         with_row_id, with_row_address, use_scalar_index = flags
         options = {"with_row_id": with_row_id, "with_row_address": with_row_address}
         shape = ReadShape.of(columns, order_by, self.stored_schema, **options)
         plan, parts = self._planned(shape.read, filter, batch_rows=batch_size, **options)
-        reads_bytes, as_places = wants_bytes(blobs[0]), wants_places(blobs[0], self.file_version)
-        if reads_bytes or as_places:
-            plan = with_sources(plan, self._schema_with_sources)
-            parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
+        plan, parts, form = self._in_form(plan, parts, blobs)
         schema = plan.arrow_schema
+        if form is not None and order_by:
+            sort_keys(order_by, schema)  # Blobs of old files have an order only where their values are read.
         if shape.keys:
             rows = shape.rows(parts, schema, limit, offset, use_scalar_index=use_scalar_index)
             batches = iter(rows.to_batches(batch_size))
         else:
             batches = _limited(parts, limit, offset, use_scalar_index=use_scalar_index)
-        if reads_bytes:
-            schema = binary_schema(schema)
-            batches = with_bytes(batches, blob_reader(parts, allow_external=blobs[1]))
-        elif as_places:
-            schema, batches = places_schema(schema), with_places(batches)
+        if form is not None:
+            schema, batches = form.schema(schema), form.batches(batches)
         return shape.shaped_schema(schema), shape.all_shaped(batches)
 
     def to_table(
@@ -200,9 +225,9 @@ class ReadVerbs(ABC):
         order_by: Sequence[Any] | None = None,
     ) -> pa.Table:
         """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`."""
+        blobs = (blob_handling, allow_external_blobs)
         if _is_shaped(columns) or order_by:
             flags = (with_row_id, with_row_address, use_scalar_index)
-            blobs = (blob_handling, allow_external_blobs)
             schema, shaped = self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)
             batches = list(shaped)
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
@@ -211,23 +236,16 @@ class ReadVerbs(ABC):
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )
-        as_places = wants_places(blob_handling, self.file_version)
         if batch_size is None:
             parts = [(scan.all_in_memory, manifest) for scan, manifest in parts]
-            as_stored = not (wants_bytes(blob_handling) or as_places)
-            if len(parts) == 1 and limit is None and not offset and as_stored:
-                rows = parts[0][0].all_rows_at_once(parts[0][1].fragments)
-                if rows is not None:
-                    return _shown(plan, rows)
-        if as_places or wants_bytes(blob_handling):
-            parts = [(with_sources(scan, self._schema_with_sources), manifest) for scan, manifest in parts]
-            batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
-            schema = with_sources(plan, self._schema_with_sources).arrow_schema
-            if as_places:
-                return shown_table(pa.Table.from_batches(with_places(batches), schema=places_schema(schema)))
-            reader = blob_reader(parts, allow_external=allow_external_blobs)
-            return shown_table(pa.Table.from_batches(with_bytes(batches, reader), schema=binary_schema(schema)))
+        plan, parts, form = self._in_form(plan, parts, blobs, in_memory=True)
+        if batch_size is None and form is None and len(parts) == 1 and limit is None and not offset:
+            rows = parts[0][0].all_rows_at_once(parts[0][1].fragments)
+            if rows is not None:
+                return _shown(plan, rows)
         batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
+        if form is not None:
+            return shown_table(form.table_of(batches, plan.arrow_schema))
         if not plan.output and batches:
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return pa.Table.from_batches(batches)
@@ -259,27 +277,36 @@ class ReadVerbs(ABC):
             for scan, manifest in parts
         )
 
-    def take(self, indices: Sequence[int], columns: ReadColumns | None = None) -> pa.Table:
+    def take(
+        self,
+        indices: Sequence[int],
+        columns: ReadColumns | None = None,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
+    ) -> pa.Table:
         """The rows at some positions (deleted rows not counted), in the order asked for, twice if asked twice.
 
         Args:
             columns: as in `scan`, but dotted paths give structs with the fields that are named, and a column that is
                 named twice is in the result once.
+            blob_handling, allow_external_blobs: as in `scan`.
 
         Raises:
             InvalidInputError: a position that the table does not have.
             NotFoundError: no such column.
         """
+        blobs = (blob_handling, allow_external_blobs)
         if columns is not None and isinstance(columns, Mapping):
             shape = ReadShape.of(columns, None, self.stored_schema)
-            return shown_table(shape.shaped_table(self._take(shape.read).rows(indices)))
-        take = self._take(columns)
+            return shown_table(shape.shaped_table(self._take(shape.read, blobs).rows(indices)))
+        take = self._take(columns, blobs)
         return shown_table(take.rows(indices)) if take.shows_other_types else take.rows(indices)
 
-    def _take(self, columns: Sequence[str] | None) -> Take:
+    def _take(self, columns: Sequence[str] | None, blobs: BlobOptions) -> Take:
         """What takes rows of these columns."""
         plan, parts = self._planned(columns)
-        return Take(plan, [(scan, manifest.fragments) for scan, manifest in parts])
+        plan, parts, form = self._in_form(plan, parts, blobs, in_memory=True)
+        return Take(plan, [(scan, manifest.fragments) for scan, manifest in parts], form)
 
 
 def _is_shaped(columns: ReadColumns | None) -> bool:

@@ -17,11 +17,10 @@ from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.layouts.arrow_take import take_chunked
-from lance_spark.table.reading.blobs.binary_scan import BINARY, wants_bytes, with_bytes
-from lance_spark.table.reading.blobs.blob_file import BlobReader
+from lance_spark.table.reading.blobs.binary_scan import BINARY, BlobForm
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields, named_paths, picked
-from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
+from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.shown_types import shown_batches
 
 DEFAULT_WINDOW_ROWS = 16384
@@ -123,20 +122,22 @@ class ShardRows:
         self._plan = plan
         self._shard = shard
         self._epoch = epoch
-        self._reads_bytes = wants_bytes(plan.blob_handling or BINARY)
+        self._table = table
+        self._blobs = (plan.blob_handling or BINARY, False)
+        self._changes_blobs = table.changes_blobs(self._blobs)
         check_distinct(plan.columns)
         self._paths = (
             named_paths(plan.columns, table.stored_schema)
             if plan.columns is not None and may_name_fields(plan.columns)
             else None
         )
-        self._nothing, self._parts = table.plan_parts(plan.columns, plan.filter, with_blob_bytes=self._reads_bytes)
+        self._nothing, self._parts = table.plan_parts(plan.columns, plan.filter, with_blob_bytes=self._changes_blobs)
 
     def batches(self, position: Position = Position()) -> Iterator[tuple[pa.RecordBatch, Position]]:  # noqa: B008
         """The batches from a row on, each with the position of the row after it."""
         size, held = self._plan.batch_size, 0
         kept: list[pa.Table] = []
-        reader = blob_reader(self._parts, allow_external=False) if self._reads_bytes else None
+        form = self._table.blob_form(self._parts, self._blobs) if self._changes_blobs else None
         for number in range(position.window, len(self._windows)):
             rows = self._read(number)
             first = position.row if number == position.window else 0
@@ -145,16 +146,16 @@ class ShardRows:
                 kept.append(taken)
                 first, held = first + taken.num_rows, held + taken.num_rows
                 if held == size:
-                    yield self._batch(kept, reader), Position(number, first)
+                    yield self._batch(kept, form), Position(number, first)
                     kept, held = [], 0
         if held and not self._plan.drop_last:
-            yield self._batch(kept, reader), Position(len(self._windows), 0)
+            yield self._batch(kept, form), Position(len(self._windows), 0)
 
-    def _batch(self, tables: Sequence[pa.Table], reader: BlobReader | None) -> pa.RecordBatch:
+    def _batch(self, tables: Sequence[pa.Table], form: BlobForm | None) -> pa.RecordBatch:
         table = pa.concat_tables(tables).combine_chunks()
         columns = [column.chunk(0) for column in table.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=table.schema)
-        rows = [batch] if reader is None else with_bytes([batch], reader)
+        rows = iter([batch]) if form is None else form.batches([batch])
         paths = self._paths
         parts = list(shown_batches(rows if paths is None else (picked(each, paths) for each in rows)))
         return parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]

@@ -15,6 +15,7 @@ from lance_spark.expr.values import no_rows
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import order_within
 from lance_spark.layouts.arrow_take import take_chunked
+from lance_spark.table.reading.blobs.binary_scan import BlobForm
 from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.decoding.single_rows import RowsOfFragment, SingleRowColumns
 from lance_spark.table.reading.scan import Scan
@@ -32,13 +33,15 @@ class Take:
     Args:
         scan: what is read of each table; it has no filter.
         parts: the same scan for each table, and its fragments.
+        form: that of blobs in the result; None for the form in which they are read.
 
     Attributes:
         shows_other_types: whether users see other values than the stored ones.
     """
 
-    def __init__(self, scan: Scan, parts: Sequence[tuple[Scan, FragmentList]]) -> None:
+    def __init__(self, scan: Scan, parts: Sequence[tuple[Scan, FragmentList]], form: BlobForm | None = None) -> None:
         self._scan = scan
+        self._form = form
         self._parts = parts
         self._ends = [bound.row_ends(fragments) for bound, fragments in parts]
         self._part_ends = np.cumsum([rows[-1] if len(rows) else 0 for rows in self._ends], dtype=np.int64)
@@ -56,6 +59,10 @@ class Take:
         Raises:
             InvalidInputError: no such row.
         """
+        rows = self._read(indices)
+        return rows if self._form is None else self._form.table(rows)
+
+    def _read(self, indices: Sequence[int]) -> pa.Table:
         positions = _positions(indices)
         num_rows = len(positions)
         order = order_within(address_of(positions), num_rows, self._num_rows)

@@ -1,8 +1,9 @@
 """Tags that keep the versions whose files a shallow clone shares, so that clean-ups of their tables spare these.
 
 The format records a clone in the clone alone. A tag in the table that was cloned is what every library heeds: a
-clean-up keeps its version, or refuses. Its metadata has the root of the clone. It goes when this library deletes the
-files of the clone, or when somebody removes it: whether a clone elsewhere still needs the files cannot be known.
+clean-up keeps its version, or refuses. Its metadata has the root of the clone, as a text for people: nobody opens what
+it names. It goes when this library deletes the files of the clone, or when somebody removes it: whether a clone
+elsewhere still needs the files cannot be known.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from lance_spark.errors import CommitStateUnknownError, LanceError, StorageError
 from lance_spark.table.bases import base_path_of, options_of, resolved
@@ -19,7 +21,7 @@ from lance_spark.table.cleanup.references import CLONE_PREFIX
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.paths import branch_root
+from lance_spark.table.paths import TAGS, branch_root
 from lance_spark.table.refs.clone import shallow_clone
 from lance_spark.table.refs.refs import Refs
 from lance_spark.table.refs.tagging import create_tag, delete_tag
@@ -70,10 +72,34 @@ def _kept_for_clone(table: TableLocation, source: Manifest, clone: TableLocation
         raise
 
 
-def tagged_clones(refs: Refs) -> set[str]:
-    """The roots of the clones for which a table has tags; they may no longer exist."""
-    clones = (_clone_of(refs, name) for name in refs.tags())
-    return {clone for clone in clones if clone is not None}
+@dataclass(frozen=True, slots=True)
+class CloneTag:
+    """A tag that keeps a version for a clone, which may no longer exist.
+
+    Attributes:
+        clone: the root of the clone, as whoever made the tag has written it; None if it does not say. It is shown and
+            compared, never opened.
+    """
+
+    name: str
+    clone: str | None
+
+
+def clone_tags(refs: Refs) -> list[CloneTag]:
+    """The tags of a table for its clones."""
+    return [CloneTag(name, _clone_of(refs, name)) for name in sorted(refs.tags()) if name.startswith(CLONE_PREFIX)]
+
+
+def root_of_clone_tag(path: str) -> str | None:
+    """The root of the table of which a file is a tag for a clone; None for other files.
+
+    >>> root_of_clone_tag("a/_refs/tags/lance-clone-b-1f.json"), root_of_clone_tag("_refs/tags/lance-clone-2e.json")
+    ('a', '')
+    >>> root_of_clone_tag("a/_refs/tags/kept.json") is None
+    True
+    """
+    root, found, _ = f"/{path}".rpartition(f"/{TAGS}/{CLONE_PREFIX}")
+    return root.removeprefix("/") if found else None
 
 
 def tags_for_clone(clone: TableLocation) -> list[tuple[TableLocation, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.blobs.binary_scan import BlobForm
 from lance_spark.table.reading.named_columns import named_paths
+from lance_spark.table.reading.read_verbs import BlobOptions, ReadVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.reading.system_columns import flagged
@@ -24,13 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class SearchVerbs(ABC):
+class SearchVerbs(ReadVerbs, ABC):
     """Full-text search, for all kinds of tables."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def stored_schema(self) -> pa.Schema: ...
 
     @abstractmethod
     def _searched_parts(
@@ -89,12 +87,40 @@ class SearchVerbs(ABC):
         request = SearchRequest(
             query, search_columns, limit, offset, with_score, use_index, fast_search, prefilter=prefilter
         )
-        schema, last = self.stored_schema, flagged(with_row_id, with_row_address)
+        return self._shown_search(request, columns, filter, (with_row_id, with_row_address), (None, False))
+
+    def _shown_search(
+        self,
+        request: SearchRequest,
+        columns: Sequence[str] | None,
+        filter: str | Expr | None,
+        flags: tuple[bool, bool],
+        blobs: BlobOptions,
+    ) -> pa.Table:
+        """The result of a search. Arguments and errors as `search`.
+
+        Args:
+            flags: `with_row_id` and `with_row_address`.
+        """
+        schema, last = self.stored_schema, flagged(*flags)
         read = read_columns(columns, schema, ADDED_BY_TEXT_SEARCH, last)
-        ids = {"with_row_id": with_row_id, "with_row_address": with_row_address}
-        found = self.searched_texts(request, read, filter, **ids)
+        parts, read_schema, form = self._searched_as_form(*self._searched_parts(read, filter, *flags), blobs)
+        found = search_parts(request, parts, read_schema)
+        found = found if form is None else form.table(found)
         paths = None if columns is None else named_paths(columns, schema)
         return shown_table(arranged(found, paths, ADDED_BY_TEXT_SEARCH, last))
+
+    def _searched_as_form(
+        self, parts: list[SearchedPart], schema: pa.Schema, blobs: BlobOptions
+    ) -> tuple[list[SearchedPart], pa.Schema, BlobForm | None]:
+        """Parts, their schema, and the form of blobs in the result of a search of them; None for what parts read."""
+        if not self.changes_blobs(blobs):
+            return parts, schema, None
+        form = self.blob_form([(part.scan, part.manifest) for part in parts], blobs)
+        parts = [replace(part, scan=self._described(part.scan)) for part in parts]
+        read = (parts[0].scan if parts else self._described(self._planned(None)[0])).arrow_schema
+        fields = [read.field(field.name) if field.name in read.names else field for field in schema]
+        return parts, pa.schema(fields, metadata=schema.metadata), form
 
     def searched_texts(
         self,

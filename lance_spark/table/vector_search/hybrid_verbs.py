@@ -13,13 +13,12 @@ from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.reading.named_columns import named_paths
 from lance_spark.table.reading.read_shape import ReadColumns
-from lance_spark.table.reading.read_verbs import ReadVerbs
 from lance_spark.table.reading.reference_options import known_options
 from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.reading.system_columns import flagged
 from lance_spark.table.search.result_columns import arranged, read_columns
 from lance_spark.table.search.search_verbs import SearchVerbs
-from lance_spark.table.search.text_search import SearchedPart
+from lance_spark.table.search.text_search import SearchedPart, SearchRequest
 from lance_spark.table.vector_search.hybrid import (
     ADDED_BY_HYBRID_SEARCH,
     DEFAULT_RRF_K,
@@ -32,7 +31,7 @@ from lance_spark.table.vector_search.request import NearestRequest
 from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 
 
-class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
+class HybridVerbs(SearchVerbs, VectorVerbs):
     """Vector search, full-text search and both together, for tables of any kind."""
 
     def to_table(
@@ -109,22 +108,17 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
                 offset=offset,
                 with_row_id=with_row_id,
                 use_scalar_index=use_scalar_index,
+                blob_handling=blob_handling,
+                allow_external_blobs=allow_external_blobs,
                 **search,
             )
         assert full_text_query is not None  # the only case left
         query, search_columns = _text_query(full_text_query)
-        return self.search(
-            query,
-            columns,
-            limit,
-            offset,
-            filter,
-            search_columns=search_columns,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            fast_search=bool(fast_search),
-            prefilter=bool(prefilter),
+        request = SearchRequest(
+            query, search_columns, limit, offset, fast_search=bool(fast_search), prefilter=bool(prefilter)
         )
+        flags, blobs = (with_row_id, with_row_address), (blob_handling, allow_external_blobs)
+        return self._shown_search(request, columns, filter, flags, blobs)
 
     def hybrid_search(
         self,
@@ -189,7 +183,11 @@ class HybridVerbs(ReadVerbs, SearchVerbs, VectorVerbs):
             **options,
         )
         joined = Fusion(fusion, rrf_k, vector_weight)
-        found = self.found_by_both(self.plan_hybrid_search(nearest, query, search_columns, candidates, joined))
+        hybrid = self.plan_hybrid_search(nearest, query, search_columns, candidates, joined)
+        parts, found_schema = self.hybrid_parts(hybrid)
+        parts, found_schema, form = self._searched_as_form(parts, found_schema, (None, False))
+        found = hybrid.run(parts, found_schema)
+        found = found if form is None else form.table(found)
         paths = None if columns is None else named_paths(columns, schema)
         return shown_table(arranged(found, paths, ADDED_BY_HYBRID_SEARCH, last))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,14 +29,6 @@ class IndexRecallVerbs(VectorVerbs, ABC):
     @abstractmethod
     def index_statistics(self, name: str) -> dict[str, Any]:
         """Statistics of an index."""
-
-    @abstractmethod
-    def count_rows(self) -> int:
-        """The number of rows."""
-
-    @abstractmethod
-    def take(self, indices: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows by position."""
 
     def index_recall(
         self, name: str, k: int = 10, num_queries: int = 100, *, seed: int = 0, **search: Any

@@ -12,22 +12,18 @@ import pyarrow as pa
 from lance_spark.cached import cached_property
 from lance_spark.expr.nodes import Expr, quote_name
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields, named_paths
+from lance_spark.table.reading.read_verbs import BlobOptions, ReadVerbs
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_schema, shown_table
 from lance_spark.table.reading.system_columns import ROW_ID, flagged
 from lance_spark.table.search.result_columns import arranged
 from lance_spark.table.vector_search.query import DISTANCE, QUERY_INDEX
 from lance_spark.table.vector_search.request import NearestRequest
-from lance_spark.table.vector_search.search import Part, Search
+from lance_spark.table.vector_search.search import MakeScan, Part, Search
 
 
-class VectorVerbs(ABC):
+class VectorVerbs(ReadVerbs, ABC):
     """The verbs that find rows by their vectors, for tables of any kind."""
-
-    @property
-    @abstractmethod
-    def stored_schema(self) -> pa.Schema:
-        """The columns in Arrow's types."""
 
     @abstractmethod
     def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:
@@ -129,7 +125,13 @@ class VectorVerbs(ABC):
         return self._shown_result(request)
 
     def to_table_of_nearest(
-        self, nearest: Mapping[str, Any], *, with_row_address: bool = False, **arguments: Any
+        self,
+        nearest: Mapping[str, Any],
+        *,
+        with_row_address: bool = False,
+        blob_handling: str | None = None,
+        allow_external_blobs: bool = False,
+        **arguments: Any,
     ) -> pa.Table:
         """The result of the reference library's ``to_table(nearest={...})``.
 
@@ -137,22 +139,26 @@ class VectorVerbs(ABC):
             nearest: ``column`` and ``q``, and any of ``k``, ``metric``, ``nprobes``, ``minimum_nprobes``,
                 ``maximum_nprobes``, ``refine_factor``, ``use_index``, ``ef`` and ``distance_range``.
             with_row_address: adds ``_rowaddr`` at the end.
+            blob_handling, allow_external_blobs: as in `scan`.
             arguments: more arguments of `nearest`; `prefilter` is False unless it is given.
 
         Raises:
             InvalidInputError: a key of `nearest` is unknown or missing; and as `nearest`.
         """
-        return self._shown_result(NearestRequest.of_reference(nearest, **arguments), with_row_address)
+        blobs = (blob_handling, allow_external_blobs)
+        return self._shown_result(NearestRequest.of_reference(nearest, **arguments), with_row_address, blobs)
 
-    def _shown_result(self, request: NearestRequest, with_row_address: bool = False) -> pa.Table:
+    def _shown_result(
+        self, request: NearestRequest, with_row_address: bool = False, blobs: BlobOptions = (None, False)
+    ) -> pa.Table:
         check_distinct(request.columns)
         if with_row_address or may_name_fields(request.columns):
-            rows = self._arranged_result(request, flagged(request.with_row_id, with_row_address))
+            rows = self._arranged_result(request, flagged(request.with_row_id, with_row_address), blobs)
         else:
-            rows = self.searched(self.plan_nearest(request))
+            rows = self._searched_as(self.plan_nearest(request), blobs)
         return shown_table(rows) if self._shows_other_types else rows
 
-    def _arranged_result(self, request: NearestRequest, last: Sequence[str]) -> pa.Table:
+    def _arranged_result(self, request: NearestRequest, last: Sequence[str], blobs: BlobOptions) -> pa.Table:
         """The result with fields of structs as columns, and the system columns `last` at its end."""
         schema = self.stored_schema
         names = [quote_name(name) for name in schema.names] if request.columns is None else request.columns
@@ -161,7 +167,19 @@ class VectorVerbs(ABC):
         paths = {name: (name,) for name in schema.names} if request.columns is None else named_paths(names, schema)
         if search.query.is_batch:
             paths = {QUERY_INDEX: (QUERY_INDEX,), **paths}
-        return arranged(self.searched(search), paths, (DISTANCE,), last)
+        return arranged(self._searched_as(search, blobs), paths, (DISTANCE,), last)
+
+    def _searched_as(self, search: Search, blobs: BlobOptions) -> pa.Table:
+        """The result of a search in which blobs have the form that is asked for. Raises as `nearest`."""
+        if not self.changes_blobs(blobs):
+            return self.searched(search)
+
+        def describing(scan: MakeScan) -> MakeScan:
+            return lambda columns, condition: self._described(scan(columns, condition))
+
+        parts = [replace(part, scan=describing(part.scan)) for part in self.searched_parts(search)]
+        form = self.blob_form([(part.scan([], None), part.manifest) for part in parts], blobs)
+        return form.table(search.run(parts, self._described(self.unread(search))))
 
     @cached_property
     def _shows_other_types(self) -> bool:

@@ -18,7 +18,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.json_path.documents import json_documents
 from lance_spark.layouts.arrow_take import take
 from lance_spark.schema.arrow import to_arrow_field
-from lance_spark.schema.blob import BLOB_KEY, DESCRIPTION, INGEST, SOURCE
+from lance_spark.schema.blob import BLOB_KEY, DESCRIPTION, INGEST, PLACE, SOURCE
 from lance_spark.schema.columns import BLOB_V2_EXTENSION
 from lance_spark.schema.extension import EXTENSION_NAME, is_json_field
 from lance_spark.schema.field import Field, LanceSchema
@@ -39,6 +39,7 @@ _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
 _BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
 _EXTENSION = EXTENSION_NAME.encode()
 _SOURCED = tuple(field.name for field in (*DESCRIPTION, SOURCE))
+_PLACED = frozenset(field.name for field in PLACE)
 _LISTS = (pt.is_list, pt.is_large_list)
 _UNNAMED_INDEX = re.compile(r"__index_level_[0-9]+__")  # The columns that pyarrow makes of a DataFrame's index.
 
@@ -223,7 +224,7 @@ def _check_blob(given: pa.DataType, path: str) -> None:
     members = {given.field(number).name for number in range(given.num_fields)} if pt.is_struct(given) else set()
     if members == set(_SOURCED) or ("data" in members and members <= {"data", "uri", "position", "size", INGEST}):
         return
-    if "kind" in members:
+    if "kind" in members or members == _PLACED:
         raise InvalidInputError(
             f"column {path!r} has descriptions of blobs, which mean nothing in another table; write the bytes "
             "(read them with blob_handling='all_binary')"

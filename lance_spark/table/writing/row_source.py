@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.table.reading.exchange_verbs import ExchangeVerbs, Scanner
 from lance_spark.table.writing.conform import converted
 from lance_spark.table.writing.python_values import table_of_columns, table_of_rows
 from lance_spark.table.writing.stored_types import stored_field
@@ -39,7 +40,8 @@ class RowSource:
             data: a Table, RecordBatch, RecordBatchReader, Dataset or Scanner of pyarrow; a pandas DataFrame, whose
                 index is a column unless it is a range; anything that exports an Arrow stream or array
                 (``__arrow_c_stream__``, ``__arrow_c_array__``); a list of dicts, a dict of columns; or an iterable of
-                RecordBatches or of other tables in one schema. Streams are read as they are written.
+                RecordBatches or of other tables in one schema. Streams are read as they are written. Of a table of this
+                library, and of a scanner that does not say otherwise, blobs are their bytes.
             schema: the types of Python values; required for an iterable that may be empty; otherwise the expected
                 schema of the batches.
 
@@ -142,6 +144,10 @@ def _reader(data: Any) -> pa.RecordBatchReader | None:
     """The batches of an object with Arrow data; None for other objects."""
     if isinstance(data, pa.RecordBatchReader):
         return data
+    if isinstance(data, ExchangeVerbs):
+        data = data.scanner()
+    if isinstance(data, Scanner):
+        return data.with_values.to_reader()
     _refuse_pointers(data)
     try:
         if hasattr(data, "__arrow_c_stream__"):
@@ -153,7 +159,7 @@ def _reader(data: Any) -> pa.RecordBatchReader | None:
         raise InvalidInputError(f"the Arrow data of a {type(data).__name__} is no table: {error}") from error
     # Datasets and scanners of pyarrow. Their module is not imported for its classes: that takes long.
     if hasattr(data, "scanner"):
-        data = data.scanner()
+        return _reader(data.scanner())
     return data.to_reader() if hasattr(data, "to_reader") else None
 
 

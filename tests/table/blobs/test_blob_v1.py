@@ -33,7 +33,8 @@ def content(uri: str) -> Rows:
     theirs = lance.dataset(uri).scanner(blob_handling="all_binary").to_table()
     found = dict(zip(ours["id"].to_pylist(), ours["img"].to_pylist(), strict=True))
     assert found == dict(zip(theirs["id"].to_pylist(), theirs["img"].to_pylist(), strict=True))
-    assert found == dict(zip(ours["id"].to_pylist(), lance_spark.open(uri).to_table()["img"].to_pylist(), strict=True))
+    taken = lance_spark.open(uri).take(range(ours.num_rows), ["img"], blob_handling="all_binary")
+    assert taken["img"].to_pylist() == ours["img"].to_pylist()
     assert len(found) == ours.num_rows
     return found
 
@@ -132,13 +133,18 @@ def test_blobs_inside_of_structs(tmp_path: Path) -> None:
         assert lance.dataset(uri).scanner(blob_handling="all_binary").to_table()["s"].to_pylist() == values
         lance_spark.open(uri).update({"s.n": "s.n + 1"}, "s.n < 4")
         expected = sorted(({**value, "n": value["n"] + (value["n"] < 4)} for value in values if value), key=str)
+        dataset = lance_spark.open(uri)
         for found in (
             lance.dataset(uri).scanner(blob_handling="all_binary").to_table(),
-            lance_spark.open(uri).to_table(blob_handling="all_binary"),
-            lance_spark.open(uri).to_table(),
+            dataset.to_table(blob_handling="all_binary"),
+            dataset.take(range(len(values)), blob_handling="all_binary"),
         ):
             assert sorted((value for value in found["s"].to_pylist() if value), key=str) == expected
             assert found.num_rows == len(values)
+        places = lance.dataset(uri).to_table()
+        assert_same_places(dataset.to_table(), places)
+        assert_same_places(dataset.take(range(len(values))), places)
+        assert_same_places(dataset.to_table(["s.img"]), lance.dataset(uri).to_table(["s.img"]))
 
 
 @VERSIONS
@@ -162,20 +168,97 @@ def test_what_old_files_do_not_hold(tmp_path: Path, version: str) -> None:
     assert content(uri) == {0: b"a"}
 
 
+def without_nulls_of_2_0(value: Any) -> Any:
+    """A value of the reference in which the number that stands for null in files of 2.0 is null."""
+    if value == {"position": 1, "size": 0}:
+        return None
+    return {name: without_nulls_of_2_0(child) for name, child in value.items()} if isinstance(value, dict) else value
+
+
+def assert_same_places(ours: pa.Table, theirs: pa.Table) -> None:
+    assert ours.schema.equals(theirs.schema, check_metadata=True)
+    assert ours.to_pylist() == [without_nulls_of_2_0(row) for row in theirs.to_pylist()]
+
+
 @VERSIONS
 def test_descriptions_are_the_places_in_the_file(tmp_path: Path, version: str) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows([*VALUES, None]), uri, data_storage_version=version, max_rows_per_file=4)
-    expected = lance.dataset(uri).to_table()["img"].to_pylist()
-    if version == "2.0":
-        # The reference gives the number that stands for NULL in the file.
-        expected = [None if place == {"position": 1, "size": 0} else place for place in expected]
-    dataset = lance_spark.open(uri)
-    found = dataset.to_table(blob_handling="blobs_descriptions")
-    assert found["img"].to_pylist() == expected
-    assert found.schema.field("img").equals(lance.dataset(uri).to_table().schema.field("img"), check_metadata=True)
-    assert pa.Table.from_batches(list(dataset.scan(blob_handling="blobs_descriptions"))) == found
-    some = dataset.to_table({"i": "id + 1", "img": "img"}, order_by=["id"], blob_handling="blobs_descriptions")
-    assert some["img"] == found["img"]
-    few = dataset.to_table(["img"], "id > 3", limit=2, blob_handling="blobs_descriptions")
-    assert few["img"].to_pylist() == expected[4:6]
+    theirs, dataset = lance.dataset(uri), lance_spark.open(uri)
+    for handling in (None, "blobs_descriptions", "all_descriptions"):
+        expected = theirs.to_table(blob_handling=handling)
+        assert_same_places(dataset.to_table(blob_handling=handling), expected)
+        assert_same_places(dataset.scanner(blob_handling=handling).to_table(), expected)
+        assert_same_places(dataset.take([6, 0, 1], ["img"], handling), theirs.take([6, 0, 1], ["img"]))
+        for batches in (dataset.scan(blob_handling=handling), dataset.to_batches(blob_handling=handling, batch_size=2)):
+            assert_same_places(pa.Table.from_batches(list(batches)), expected)
+        few = dataset.to_table(["img"], "id > 3", limit=2, blob_handling=handling)
+        assert_same_places(few, theirs.to_table(["img"], "id > 3", limit=2))
+        shaped = dataset.to_table({"i": "id + 1", "img": "img"}, order_by=["id"], blob_handling=handling)
+        assert_same_places(shaped, theirs.to_table({"i": "id + 1", "img": "img"}))
+    assert dataset.schema.equals(theirs.schema, check_metadata=True)
+    assert dataset.scanner().projected_schema.equals(theirs.scanner().projected_schema, check_metadata=True)
+    assert_same_places(dataset.head(2), theirs.head(2))
+    assert_same_places(dataset.sample(7, in_order=True), theirs.to_table())
+    assert_same_places(dataset.to_arrow_dataset().to_table(), theirs.to_table())
+    assert_same_places(pa.table(dataset), theirs.to_table())
+    ours, fragment = dataset.get_fragments()[0], theirs.get_fragments()[0]
+    assert_same_places(ours.to_table(), fragment.to_table())
+    # Fragments of the reference take bytes.
+    assert ours.take([0, 1]).to_pylist() == fragment.take([0, 1]).to_pylist()
+
+
+@VERSIONS
+def test_conditions_and_orders_by_values(tmp_path: Path, version: str) -> None:
+    dataset = lance_spark.write(rows(VALUES[:4]), str(tmp_path / "t"), file_format_version=version)
+    assert dataset.count_rows("octet_length(img) > 3") == 2
+    assert dataset.to_table(["id"], "octet_length(img) > 3")["id"].to_pylist() == [0, 3]
+    assert dataset.to_table(filter="img = X'6669727374'", blob_handling="all_binary")["img"].to_pylist() == [b"first"]
+    assert dataset.to_table(filter="img IS NULL").to_pylist() == [{"id": 1, "img": None}]
+    computed = dataset.to_table({"n": "octet_length(img)"}, blob_handling="all_binary")
+    assert computed["n"].to_pylist() == [5, None, 0, 100_000]
+    for refused in ({"columns": {"n": "octet_length(img)"}}, {"filter": "octet_length(img) > 3"}):
+        with pytest.raises(InvalidInputError, match="octet_length is not defined for struct"):
+            dataset.to_table(**refused)
+    with pytest.raises(InvalidInputError, match="no order"):
+        dataset.to_table(order_by=["img"])
+
+
+@VERSIONS
+def test_searches_return_places_or_bytes(tmp_path: Path, version: str) -> None:
+    uri = str(tmp_path / "t")
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(12, dtype=np.float32)), 2)
+    texts = pa.array(["one word", "two", "one", "three", "four", "five"])
+    table = rows(VALUES).append_column("v", vectors).append_column("t", texts)
+    lance.write_dataset(table, uri, data_storage_version=version)
+    lance.dataset(uri).create_scalar_index("t", "INVERTED")
+    dataset, theirs = lance_spark.open(uri), lance.dataset(uri)
+    nearest = {"column": "v", "q": np.zeros(2, np.float32), "k": 3}
+    for search in ({"nearest": nearest}, {"full_text_query": "one"}):
+        assert_same_places(dataset.to_table(**search), theirs.to_table(**search))
+        ours = dataset.to_table(["img"], blob_handling="all_binary", **search)
+        assert (
+            ours["img"].to_pylist() == theirs.to_table(["img"], blob_handling="all_binary", **search)["img"].to_pylist()
+        )
+    places = theirs.take([0, 1, 2], ["img"])["img"].to_pylist()
+    expected = [without_nulls_of_2_0(place) for place in places]
+    assert dataset.nearest("v", nearest["q"], 3)["img"].to_pylist() == expected
+    assert dataset.search("one", ["img"])["img"].to_pylist() == [expected[2], expected[0]]
+    hybrid = dataset.hybrid_search("v", nearest["q"], "one", 3, columns=["id", "img"])
+    assert {row["id"]: row["img"] for row in hybrid.to_pylist()} == dict(enumerate(expected))
+
+
+@VERSIONS
+@pytest.mark.parametrize("target", ["2.0", "2.2"])
+def test_table_is_written_to_another_with_its_values(tmp_path: Path, version: str, target: str) -> None:
+    uri = str(tmp_path / "t")
+    dataset = lance_spark.write(rows(VALUES), uri, file_format_version=version)
+    sources = (dataset, dataset.scanner(), dataset.get_fragments()[0], dataset.to_arrow_dataset())
+    for number, source in enumerate(sources):
+        copy = lance_spark.write(source, str(tmp_path / str(number)), file_format_version=target)
+        assert copy.to_table(blob_handling="all_binary")["img"].to_pylist() == VALUES
+    for places in (dataset.to_table(), dataset.scanner(blob_handling="blobs_descriptions")):
+        with pytest.raises(UnsupportedFeatureError, match="mean nothing in another table"):
+            lance_spark.write(places, str(tmp_path / "new"), file_format_version=target)
+        with pytest.raises(InvalidInputError, match="mean nothing in another table"):
+            lance_spark.write(places, str(tmp_path / "0"), mode="append")

@@ -1,16 +1,15 @@
-"""Scans that return the bytes of blob columns in place of their descriptions."""
+"""The forms in which reads return blob columns: descriptions, the places of values in old files, or bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.file_version import FileVersion
 from lance_spark.schema.blob import BLOB_KEY, SOURCE, BlobKind
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
@@ -20,7 +19,8 @@ from lance_spark.table.reading.blobs.blob_file import BlobReader, batches_by_byt
 from lance_spark.table.reading.scan import Scan
 
 DESCRIPTIONS, BINARY = "blobs_descriptions", "all_binary"
-BLOB_HANDLING = (DESCRIPTIONS, BINARY)
+BLOB_HANDLING = (DESCRIPTIONS, BINARY, "all_descriptions")
+"""In the reference library the last two words for descriptions differ in nothing that it returns."""
 
 BATCH_BYTES = 64 << 20
 """Bytes of values in a batch, unless a single row has more."""
@@ -41,11 +41,25 @@ def wants_bytes(blob_handling: str | None) -> bool:
     return blob_handling == BINARY
 
 
-def wants_places(blob_handling: str | None, file_version: FileVersion | None) -> bool:
-    """Whether a scan of a table whose files are of 2.0 or 2.1 returns the positions and sizes of blobs: it is asked for
-    descriptions by name. Raises as `wants_bytes`."""
-    wants_bytes(blob_handling)
-    return blob_handling == DESCRIPTIONS and file_version in (FileVersion.V2_0, FileVersion.V2_1)
+@dataclass(frozen=True, slots=True)
+class BlobForm:
+    """What a read returns in place of descriptions with a source.
+
+    Attributes:
+        schema: that of the result, from the schema of the rows that are read.
+        batches: the result, from these rows.
+    """
+
+    schema: Callable[[pa.Schema], pa.Schema]
+    batches: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+    def table(self, rows: pa.Table) -> pa.Table:
+        """The rows in this form."""
+        return self.table_of(rows.to_batches(), rows.schema)
+
+    def table_of(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+        """Batches with a `schema` in this form."""
+        return pa.Table.from_batches(self.batches(batches), schema=self.schema(schema))
 
 
 def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
@@ -75,6 +89,15 @@ def with_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = places_schema(batch.schema)
         columns = [_with_places(column, field.type) for column, field in zip(batch.columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
+
+
+PLACES = BlobForm(places_schema, with_places)
+"""What the reference library returns of files of 2.0 and 2.1."""
+
+
+def bytes_form(reader: BlobReader) -> BlobForm:
+    """The values, from a reader of them. Its batches raise as `with_bytes`."""
+    return BlobForm(binary_schema, lambda batches: with_bytes(batches, reader))
 
 
 def with_bytes(

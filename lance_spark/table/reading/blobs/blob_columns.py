@@ -1,7 +1,7 @@
 """Blob columns in scans (Lance file format, "Blob").
 
-In files of 2.2 a blob column contains descriptions (the positions of the values), and a scan returns them. Tables of
-2.0 and 2.1 return the values themselves, unless descriptions are asked for that name their data file.
+In files of 2.2 a blob column contains descriptions (the positions of the values), and a plan reads them. In tables of
+2.0 and 2.1 it reads the values themselves, or descriptions that name their data file where these are asked for.
 
 A description means nothing without the file that it is of. What moves rows to other files therefore scans with the
 source of each description: the base id and the path of the data file, as ``"<base id or nothing>:<path>"``, behind
