@@ -58,7 +58,7 @@ class Partition:
     known_key: KeyValues | None = field(default=None, compare=False, repr=False)
 
     def named_values(self) -> dict[str, object]:
-        """Its values by the names of the fields, as they are shown."""
+        """Its values as they are shown, by the names of their columns in `__manifest`."""
         names = self.values.schema.names if self.spec.fields else []
         return dict(zip(names, shown_values(self.values.column(name)[0] for name in names), strict=True))
 

@@ -140,7 +140,7 @@ def test_limit_offset_filter_and_columns(uri: str) -> None:
     written(uri).create_scalar_index(TEXT, "INVERTED")
     dataset = lance_spark.open(uri)
     full = dataset.search("w1 w5 w9", with_row_id=True)
-    assert full.column_names == ["id", TEXT, "_rowid", "_score"]
+    assert full.column_names == ["id", TEXT, "_score", "_rowid"]
     best = full.slice(3, 10)
     assert dataset.search("w1 w5 w9", limit=10, offset=3, with_row_id=True).equals(best)
     few = dataset.search("w1 w5 w9", limit=10, columns=[TEXT], filter="id % 3 = 0", with_score=False)

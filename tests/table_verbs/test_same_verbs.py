@@ -29,6 +29,7 @@ ONLY_PARTITIONED = {
     "open": "opens one partition",
     "open_all": "opens partitions",
     "partitions": "partitions",
+    "partitions_with_rows": "partitions",
     "rows": "the rows of __manifest, which list the partitions",
     "searched_filter": "what remains of a filter within one partition",
     "summary": "counts of one partition",

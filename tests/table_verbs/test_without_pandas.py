@@ -69,7 +69,7 @@ def test_partitions_of_nanoseconds_are_named(tmp_path: Path) -> None:
     code = """
 by = [PartitionBy("at", ("at",), Identity())]
 table = create_partitioned_dataset(place, ROWS.schema, by).append(ROWS)
-print(sorted(str(part.named_values()["at"]) for part in table.partitions()))
+print(sorted(str(part.named_values()["partition_field_at"]) for part in table.partitions()))
 """
     shown = ["1970-01-01 00:00:00.000000001", "2023-11-14 22:13:20.123456789", "None"]
     assert printed(code, tmp_path) == [str(shown)]
