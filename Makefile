@@ -9,7 +9,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 # Where it is set, each Python worker of Spark compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help quickstart jar test test-engine test-connector test-docs bare soak fuzz mutants lint integration bench compare proto docs clean
+.PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare soak fuzz mutants lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -35,20 +35,29 @@ quickstart: $(VENV)/.example ## install, then write, filter and time-travel a La
 jar: $(VENV)/.dev ## compile the connector's Java side; needs a JDK
 	$(BIN)/python -m lance_spark.spark.jvm.build
 
-# The connector's tests run in processes of their own: its jar takes over the short name that the plug-in has. In the
-# order of their files, because those with a few long tests come last otherwise.
-test: $(VENV)/.dev ## every test that CI runs, Spark's included
+# `tests/support/tiers.py` says what each tier runs. The connector's tests run in processes of their own, because its jar
+# takes over the short name that the plug-in has.
+test: $(VENV)/.dev ## before a commit: every module, every statement and verb, in ten minutes
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	@$(MAKE) --no-print-directory --keep-going test-docs test-engine test-connector
+	@LANCE_TIER=quick $(MAKE) --no-print-directory --keep-going test-engine test-connector
+
+check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is, in half an hour
+	@$(BIN)/python -m lance_spark.spark.jvm.build || true
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare lint test-docs
+	@LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector
 
 test-engine: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/connector --ignore=tests/docs
 
 test-connector: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder tests/connector
+	$(BIN)/python -m pytest -n 2 tests/connector
 
+# In a process of its own, because documents show what a new catalog has.
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/docs
+
+durations: $(VENV)/.dev ## run `check` and write how long each module took, by which `pytest -n` orders them
+	LANCE_DURATIONS=1 $(MAKE) check
 
 bare: $(VENV)/.dev ## the wheel without extras: lowest and highest versions of its dependencies, oldest and newest Python on the PATH or under pyenv
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true

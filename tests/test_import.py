@@ -46,10 +46,12 @@ def test_dir_shows_the_public_names_and_no_others() -> None:
     assert all(getattr(lance_spark, name) is not None for name in lance_spark.__all__)
 
 
+@pytest.mark.slow
 def test_star_import_gives_the_public_names_without_loading_spark() -> None:
     assert "pyspark" not in loaded_after("from lance_spark import *; configure; install")
 
 
+@pytest.mark.slow
 def test_parts_of_the_package_are_attributes() -> None:
     code = "import lance_spark as ls; print(ls.errors.LanceError is ls.LanceError, ls.torch.dataset)"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -97,6 +99,7 @@ def test_the_public_names() -> None:
         assert hasattr(lance_spark, name)
 
 
+@pytest.mark.slow
 def test_opening_and_planning_need_no_numba(tmp_path: object) -> None:
     loaded = loaded_after(
         "import lance_spark, pyarrow as pa\n"
@@ -125,6 +128,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
 def test_write_loads_nothing_that_it_does_not_use(rows: Path, tmp_path: Path, mode: str) -> None:
     place = str(tmp_path / "table")
@@ -142,6 +146,7 @@ def place(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [

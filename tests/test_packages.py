@@ -66,6 +66,7 @@ def test_package_has_all_files_and_java_sources(tree: Path, tmp_path: Path, targ
     assert JAR not in files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["wheel", "sdist"])
 def test_package_has_the_jar_where_it_can_be_compiled(tree: Path, tmp_path: Path, target: str) -> None:
     if shutil.which("javac") is None:

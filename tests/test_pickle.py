@@ -50,6 +50,7 @@ def globals_in(pickled: bytes) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_dataset_is_the_same_version_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     dataset = lance_spark.write(ROWS, "relative")
@@ -109,6 +110,7 @@ def partitioned(root: Any) -> PartitionedTable:
     return save_rows(table, ROWS)
 
 
+@pytest.mark.slow
 def test_partitioned_table_is_the_same_version_in_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ def test_rare_stop_words_equal_reference(language: str, text: str) -> None:
     assert len(expected(text, options)) == 1
 
 
+@pytest.mark.slow
 def test_each_character_is_classified_and_folded_as_by_reference() -> None:
     options: dict[str, Any] = {"stem": False, "remove_stop_words": False, "lower_case": False, "max_token_length": None}
     points = [point for point in range(0x30000) if not 0xD800 <= point <= 0xDFFF]

@@ -18,6 +18,7 @@ from tests.analysis.tokens import expected, relative
 CODE: dict[str, Any] = {"base_tokenizer": "code"}
 
 
+@pytest.mark.slow
 def test_identifiers_and_their_parts() -> None:
     text = "parseHTML2JSON(__init__, the_running) -> a_ >>>= b"
     assert [term for term, _ in relative(text, CODE)] == ["parsehtml2json", "__init__", "the_running", "a_", "b"]
@@ -38,6 +39,7 @@ def test_random_code_equals_reference(values: tuple[bool, ...]) -> None:
             assert relative(text, options) == expected(text, options), text
 
 
+@pytest.mark.slow
 def test_each_character_has_the_case_of_the_reference() -> None:
     options = {**CODE, "split_identifiers": True, "lower_case": False, "ascii_folding": False, "max_token_length": None}
     points = [point for point in range(0x20000) if not 0xD800 <= point <= 0xDFFF]

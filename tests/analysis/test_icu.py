@@ -58,6 +58,7 @@ def test_random_texts_of_all_classes_equal_reference(name: str) -> None:
         assert relative(text, options) == expected(text, options), text
 
 
+@pytest.mark.slow
 def test_each_character_has_the_class_of_the_reference() -> None:
     options = {**AS_CUT, "base_tokenizer": "icu"}
     classes = word_break_classes()

@@ -42,6 +42,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jieba_home")
 def test_texts_equal_reference() -> None:
     assert relative(TEXTS[1], AS_CUT)[3:] == [("清华", 5), ("华大", 6), ("大学", 7), ("清华大学", 5)]
@@ -51,6 +52,7 @@ def test_texts_equal_reference() -> None:
         assert relative(together, options) == expected(together, options)
 
 
+@pytest.mark.slow
 def test_random_texts_equal_reference(jieba_home: Path) -> None:
     lines = (jieba_home / OF_PACKAGE / "dict.txt").read_text("utf-8").splitlines()
     words = [line.split()[0] for line in lines]

@@ -14,17 +14,13 @@ from tests.docs.blocks import Block, blocks, run, statements
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-INLINE_BYTES = "spark.sql.lance.inlineBytes"
-"""The session of the tests reads by tasks alone."""
 LINKED = [*DOCUMENTS, *sorted((ROOT / "docs" / "design").glob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 
 @pytest.fixture
 def empty_catalog(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with the settings of users, its catalog without what the document before has made."""
+    """The session, its catalog without what the document before has made."""
     root = spark.conf.get("spark.sql.catalog.lance.root")
-    inline = spark.conf.get(INLINE_BYTES)
-    spark.conf.unset(INLINE_BYTES)
     for row in spark.sql("SHOW NAMESPACES IN lance").collect():
         spark.sql(f"DROP NAMESPACE lance.`{row.namespace}` CASCADE")
     spark.sql("USE spark_catalog.default")
@@ -32,7 +28,6 @@ def empty_catalog(spark: SparkSession) -> Iterator[SparkSession]:
     # A document that calls `configure` changes the setting of the live session. Its catalog keeps the root that it has,
     # but that of a streaming query, which runs in a copy of the session, would get the other one.
     spark.conf.set("spark.sql.catalog.lance.root", root)
-    spark.conf.set(INLINE_BYTES, inline)
 
 
 @pytest.mark.parametrize(

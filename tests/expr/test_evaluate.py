@@ -43,6 +43,7 @@ SPARK_DIFFERS = {
 """Where Spark's answer depends on its optimizer, or where it has none to give."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 def test_spark_keeps_the_same_rows(zone: str) -> None:
     answers = json.loads(ANSWERS.read_text())
@@ -138,6 +139,7 @@ def _ours(rows: pa.Table, sql: str) -> list[int]:
     return list(batch.column("id").filter(evaluate_filter(parse(sql), batch)).to_pylist())
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(random_rows(), conditions)
 def test_duckdb_keeps_the_same_rows(rows: pa.Table, sql: str) -> None:

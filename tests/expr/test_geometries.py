@@ -49,6 +49,7 @@ def test_intersecting_rows_are_those_of_the_reference(tmp_path: Path) -> None:
     assert parse(str(parse(constant))) == parse(constant)
 
 
+@pytest.mark.slow
 def test_related_rows_are_those_of_the_reference(tmp_path: Path) -> None:
     rng = random.Random(9)
     values = [None if place % 20 == 0 else random_geometry(rng) for place in range(80)]

@@ -21,6 +21,7 @@ def careful(documents: pa.Array) -> list[str | None]:
     return [None if data is None else json_text(data) for data in documents.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [pa.binary(), pa.large_binary()], ids=str)
 def test_texts_are_those_of_the_careful_decoder(dtype: pa.DataType) -> None:
     documents = pa.array([item for text in TEXTS for item in (json_document(text), None)], dtype)

@@ -52,6 +52,7 @@ def forgetful(draw: st.DrawFn, about: ColumnStatistics) -> ColumnStatistics:
     return ColumnStatistics(**known, is_truncated=about.is_truncated)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data(), random_rows(), conditions)
 def test_rows_that_match_are_never_pruned(data: st.DataObject, rows: pa.Table, sql: str) -> None:

@@ -221,6 +221,7 @@ def test_deep_nesting_is_refused(piece: str, times: int) -> None:
         parse(piece * times + "a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", [" + ", " = ", " / "])
 def test_long_chains_are_refused(link: str) -> None:
     parse(link.join("a" * (MAX_TREE_DEPTH - 1)))
@@ -228,6 +229,7 @@ def test_long_chains_are_refused(link: str) -> None:
         parse(link.join(["a"] * 10_000))
 
 
+@pytest.mark.slow
 def test_and_or_in_take_any_number_of_terms() -> None:
     many = parse(" or ".join(f"a = {k} and b" for k in range(5_000)))
     assert isinstance(many, Or)
@@ -324,6 +326,7 @@ def _trees(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 trees: st.SearchStrategy[Expr] = st.recursive(columns | literals, _trees, max_leaves=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(trees)
 def test_every_tree_is_read_as_it_was_written(tree: Expr) -> None:

@@ -73,6 +73,7 @@ def _random_array(rng: np.random.Generator, n: int, depth: int, *, maps: bool) -
     return arrays.leaf(types[rng.integers(len(types))], n, share, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_lists_of_nothing(tmp_path: Path, version: str) -> None:
     rows = 3000
@@ -265,6 +266,7 @@ def test_a_file_with_many_columns(tmp_path: Path) -> None:
     assert file.read_table(["c3"]).to_pydict() == {"c3": [3, 4]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_columns", [3, 200])
 def test_what_open_files_take_in_memory_is_about_what_they_say(num_columns: int, tmp_path: Path) -> None:
     content = pa.table({f"c{number}": np.arange(100) + number for number in range(num_columns)})

@@ -46,6 +46,7 @@ def test_many_pages(tmp_path: Path, version: str, page_bytes: int) -> None:
         assert max(len(column.pages) for column in reference.metadata().columns) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_rows_in_batches(tmp_path: Path, version: str) -> None:
     sources = leaves_table(100_000, 0.1), nested(100_000, 0.1, version)

@@ -86,6 +86,7 @@ def filled(term: str, number: int) -> str:
     return term.format(number % 40, number % 30, number % 5, number % 900, number % 900 + 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "stable"), [("2.0", False), ("2.1", True), ("2.2", False)])
 def test_terms_keep_the_rows_that_satisfy_all(tmp_path: Path, version: str, stable: bool) -> None:
     """Of rows that were deleted, changed, or appended since the indexes were built, too."""

@@ -152,6 +152,7 @@ def test_statistics_and_list_know_moved_fragments(tmp_path: Path) -> None:
     assert {item["name"]: item["fragment_ids"] for item in lance_spark.open(uri).list_indices()} == expected
 
 
+@pytest.mark.slow
 def test_long_record_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> None:
     monkeypatch.setattr(deferred_remap, "_MAX_INLINE_BYTES", 10)
     uri = str(tmp_path)

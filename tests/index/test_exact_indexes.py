@@ -130,6 +130,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 def test_answers_equal_a_scan_through_a_history(tmp_path: Path, stable_row_ids: bool, warnings: list[str]) -> None:
     uri = str(tmp_path)

@@ -97,6 +97,7 @@ def test_change_of_a_compacted_fragment_removes_it_from_coverage(
     assert dataset.explain("v = 1").endswith(f"scanned without index: {expected}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_histories_with_deferred_compactions(tmp_path: Path, seed: int, warnings: list[str]) -> None:
     uri = str(tmp_path)

@@ -151,6 +151,7 @@ def test_a_dropped_column_has_no_index(tmp_path: Path) -> None:
     assert dropped.append(rows().drop_columns(["x"])).optimize_indices().list_indices() == []
 
 
+@pytest.mark.slow
 def test_definitions_are_no_properties_of_users(tmp_path: Path) -> None:
     dataset = created(tmp_path).create_scalar_index("x", "BTREE", "mine")
     assert "lance.index_definition.mine" in dataset.properties

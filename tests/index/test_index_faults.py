@@ -150,6 +150,7 @@ def calls_of(change: Change, stable_row_ids: bool) -> list[Call]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stable_row_ids"),
     [(name, stable) for name in CHANGES for stable in (False, True) if not (stable and "deferred" in name)],

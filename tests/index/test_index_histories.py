@@ -391,6 +391,7 @@ def test_random_history_gives_the_rows_of_a_scan(tmp_path: Path, seed: int, warn
     assert warnings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
 def test_random_history_of_a_larger_table_gives_the_rows_of_a_scan(
     tmp_path: Path, seed: int, warnings: list[str]

@@ -19,6 +19,7 @@ from tests.support.history_seeds import seeds
 from tests.support.index.lifecycle import CONDITIONS, INDEXES, History, changed_metadata, indexed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_random_histories_give_the_answers_of_a_scan(

@@ -25,9 +25,8 @@ from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.faults import Harm
 from tests.support.forked import fork, kill_self
 from tests.support.index.vector_builds import clustered, table_of
-from tests.support.partitioned.faults import CALLS, KILLS, Plan, forks, harmed, rng
+from tests.support.partitioned.faults import CALLS, KILLS, Plan, forks, harmed
 
-__all__ = ["rng"]
 pytestmark = [pytest.mark.filterwarnings("ignore:lance is not fork-safe")]
 
 # Each half is enough to train the 256 codes of a product quantizer.
@@ -119,6 +118,7 @@ def case(tmp_path: Path, kind: str, is_partitioned: bool) -> Case:
     return whole, copied, count_calls(copied("good"), kind)
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("is_partitioned", [False, True], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,6 +136,7 @@ def test_a_build_that_is_killed_before_a_call(case: Case, kind: str, is_partitio
         check_goes_on(path, kind, is_partitioned, f"killed before call {nth} of {num_calls}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_partitioned", [False, True], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_build_whose_store_fails(case: Case, kind: str, is_partitioned: bool, rng: random.Random) -> None:

@@ -59,6 +59,7 @@ CHANGES: tuple[Callable[[PartitionedDataset], PartitionedDataset], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_geometries_and_documents_are_found_through_changes(tmp_path: Path) -> None:
     dataset = indexed_partitions(tmp_path, geometries_and_documents(600, 3), "p", {"g": "RTREE", "pt": "RTREE"})
     for name, path, kind in (("a", "$.a", "btree"), ("c", "$.b.c", "bitmap"), ("f", "$.f", "zonemap")):

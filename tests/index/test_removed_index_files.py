@@ -139,6 +139,7 @@ def test_index_is_asked_for_after_its_files_are_gone(
     check(str(tmp_path / "t"), None, asked, change, is_partitioned, warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_partitioned", [False, True], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("change", ["index built again", "overwritten"])
 @pytest.mark.parametrize("asked", ["btree", "vectors"])

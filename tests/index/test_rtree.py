@@ -52,6 +52,7 @@ def check_both(uri: str, query: str, index: str) -> int:
     return len(scanned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builder", ["ours", "reference"])
 @pytest.mark.parametrize("stable", [False, True])
 def test_answers_are_those_of_a_scan_after_each_operation(
@@ -216,6 +217,7 @@ def around(x: float, y: float, half: float) -> str:
     return f"st_intersects(g, ST_GeomFromText('POLYGON(({text}))'))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builder", ["ours", "reference"])
 def test_a_query_reads_the_pages_that_meet_it(tmp_path: Path, builder: str) -> None:
     places = scattered(tmp_path, builder, 200_000, 4096)

@@ -97,6 +97,7 @@ def with_constants(templates: tuple[str, ...], name: str) -> list[tuple[str, str
     return with_decimals(made) if name == "decimal" else [(condition, condition) for condition in made]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_zone_map_answers_equal_a_scan(tmp_path: Path, name: str, stable_row_ids: bool, warnings: list[str]) -> None:
@@ -113,6 +114,7 @@ def test_zone_map_answers_equal_a_scan(tmp_path: Path, name: str, stable_row_ids
     assert warnings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("name", [name for name in COLUMNS if name not in ("bool", "decimal")])
 def test_bloom_filter_answers_equal_a_scan(
@@ -211,6 +213,7 @@ TEXT_CONDITIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 def test_ngram_answers_equal_a_scan(tmp_path: Path, stable_row_ids: bool, warnings: list[str]) -> None:
     uri = str(tmp_path)

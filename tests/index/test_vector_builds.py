@@ -99,6 +99,7 @@ def test_reference_searches_built_index(tmp_path: Path, kind: str, metric: str) 
     assert hits >= 5 * (7 if kind.endswith("4") else 9)
 
 
+@pytest.mark.slow
 def test_recall_is_that_of_the_reference(tmp_path: Path) -> None:
     own, reference = str(tmp_path / "own"), str(tmp_path / "reference")
     values = clustered(2000)
@@ -254,6 +255,7 @@ def test_lists_of_vectors_are_indexed(tmp_path: Path) -> None:
         made.create_index("v", "IVF_FLAT", replace=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [32, 104])
 def test_all_widths_of_rabit_codes(tmp_path: Path, dimension: int) -> None:
     uri = str(tmp_path / "t")

@@ -126,6 +126,7 @@ def searches(draw: st.DrawFn) -> tuple[list[Float32Array], list[Float32Array | N
     return parts, centers, draw(st.sampled_from([near_row, np.array(common[0], np.float32)]))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(searches(), st.booleans(), st.integers(1, 12))
 def test_no_near_vector_is_left_out(

@@ -21,6 +21,7 @@ def test_a_kernel_compiles_at_its_first_call() -> None:
     assert _three_times.compiled().signatures
 
 
+@pytest.mark.slow
 def test_machine_code_on_disk_is_not_taken_for_that_of_a_changed_helper(tmp_path: Path) -> None:
     caller = "from lance_spark.kernels.jit import kernel\nfrom helper import add, STEP\n"
     caller += "@kernel('int64(int64)')\ndef call(number):\n    return add(number) + STEP\n"

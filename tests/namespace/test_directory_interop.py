@@ -305,6 +305,7 @@ def test_rows_that_others_delete_or_append_are_seen(root: str) -> None:
     assert ours.list_namespaces() == Reference(root).namespaces() == ["a", "b", "c", "d", "e"]
 
 
+@pytest.mark.slow
 def test_a_namespace_in_s3(s3_bucket: S3Bucket) -> None:
     root, options = s3_bucket.folder(), s3_bucket.storage_options
     ours = DirectoryNamespace(root, options)

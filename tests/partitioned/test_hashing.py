@@ -73,6 +73,7 @@ def test_equal_floats_hash_alike_in_all_types(values: list[float | None]) -> Non
         assert murmur3(pa.array(values, pa.float64()).cast(type_)).to_pylist() == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.none() | st.text(max_size=9), min_size=2), st.integers(0, 3))
 def test_layouts_of_one_text_hash_alike(values: list[str | None], cut: int) -> None:

@@ -34,6 +34,7 @@ from tests.partitioned.random_specs import SCHEMA, rows, specs_and_conditions
 ZONES = ["UTC", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "Europe/Berlin"]
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(rows(), specs_and_conditions(), st.sampled_from(ZONES))
 def test_no_row_that_matches_is_in_a_partition_left_out(
@@ -56,6 +57,7 @@ def test_no_row_that_matches_is_in_a_partition_left_out(
     assert not lost.true_count, f"{condition} leaves out {values.filter(lost).to_pylist()}"
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(rows(), specs_and_conditions(), st.sampled_from(ZONES))
 def test_all_rows_match_in_a_full_partition(batch: pa.RecordBatch, drawn: tuple[PartitionSpec, str], zone: str) -> None:

@@ -152,6 +152,7 @@ def test_creators_at_once(root: str) -> None:
     assert ids(save_rows(open_partitioned(root), rows(1))) == [1]
 
 
+@pytest.mark.slow
 def test_writers_at_once_lose_nothing_and_make_each_partition_once(root: str) -> None:
     base = create_partitioned(root, SCHEMA, BY_COUNTRY)
 

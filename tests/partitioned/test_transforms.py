@@ -239,6 +239,7 @@ def _same_as_datafusion(transform: Transform, name: str, data: st.DataObject) ->
     assert transform.apply(values).equals(expected), expression
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(rows(), specs())
 def test_every_row_is_in_the_domain_of_its_partition(batch: pa.RecordBatch, spec: Any) -> None:

@@ -54,6 +54,7 @@ def test_reference_analyzes_queries_as_our_index_says(uri: str, options: dict[st
     check_many(uri, 5, phrases=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 def test_reference_extends_and_merges_our_index(uri: str, stable: bool) -> None:
     written(uri, stable=stable).create_text_index(TEXT, with_position=True)

@@ -59,6 +59,7 @@ def answers(folder: Path, *, use_index: bool = True) -> list[set[int]]:
     return [*found, set(kept)]
 
 
+@pytest.mark.slow
 def test_overwritten_bytes_never_raise(folder: Path) -> None:
     """Files have no checksums: a changed value can go unnoticed, but nothing fails."""
     draw = random.Random(3)

@@ -92,6 +92,7 @@ def test_reference_index_has_our_items(tmp_path: Path, stable: bool) -> None:
     check(uri, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 def test_our_index_is_searched_and_extended_by_turns(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path)

@@ -131,6 +131,7 @@ def test_deferred_moves_are_followed(uri: str, built_by: str, analyzed: list[int
     check_as_afresh(uri)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 def test_both_libraries_by_turns(uri: str, stable: bool) -> None:
     lance.write_dataset(table(400), uri, max_rows_per_file=100, enable_stable_row_ids=stable)

@@ -138,6 +138,7 @@ def test_icu_answers_queries_without_the_texts_that_it_cannot_cut(uri: str) -> N
     assert lance_spark.open(uri).search("world", fast_search=True).num_rows == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("builder", ["reference", "own"])
 def test_jieba(uri: str, builder: str, jieba_home: Path) -> None:
     # The reference library reads the dictionary for each query, so it is a small one.

@@ -36,6 +36,7 @@ def test_rows_and_scores_are_equal(uri: str, with_position: bool, block_size: in
     check_many(uri, 10, phrases=with_position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1", "2", "3"])
 def test_each_format_version_is_read(uri: str, version: str) -> None:
     written(uri)
@@ -45,6 +46,7 @@ def test_each_format_version_is_read(uri: str, version: str) -> None:
     check_many(uri, 10)
 
 
+@pytest.mark.slow
 def test_several_partitions_are_read(uri: str) -> None:
     lance.write_dataset(table(60_000), uri)
     code = f"import lance; lance.dataset({uri!r}).create_scalar_index('txt', 'INVERTED', with_position=True)"
@@ -82,6 +84,7 @@ def test_deleted_and_updated_rows_are_not_found_at_their_old_place(uri: str, sta
     check_many(uri, 10, exact=False, fuzzy=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 def test_segments_and_compaction(uri: str, stable: bool) -> None:
     dataset = written(uri, stable=stable)

@@ -45,6 +45,7 @@ def append(uri: str, turn: int) -> None:
     lance.write_dataset(table(100, seed=turn + 5, first_id=5000 + 100 * turn), uri, mode="append")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("built_by", ["ours", "reference"])
 def test_optimize_by_turns(uri: str, stable: bool, built_by: str) -> None:
@@ -70,6 +71,7 @@ def test_optimize_by_turns(uri: str, stable: bool, built_by: str) -> None:
     check_many(uri, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True])
 def test_compaction_and_updates(uri: str, stable: bool) -> None:
     lance.write_dataset(table(400), uri, max_rows_per_file=100, enable_stable_row_ids=stable)

@@ -90,6 +90,7 @@ def test_reference_index_is_searched(tmp_path: Path, column: str, granularity: s
     checker(column)(str(tmp_path), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize(("column", "granularity"), COLUMNS)
 def test_our_index_is_searched_and_extended_by_turns(

@@ -44,6 +44,7 @@ SESSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SESSIONS)
 def test_writes_and_reads(tmp_path: Path, kind: str) -> None:
     uri = str(tmp_path / "t")

@@ -109,6 +109,7 @@ def test_a_column_of_the_table_keeps_its_type_and_says_so() -> None:
         types({"vector.arrow.fixed-size-list.size": "4"}, table)
 
 
+@pytest.mark.slow
 def test_a_vector_column_written_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     frame = spark.sql("SELECT id, array(float(id), float(id / 2)) AS vector FROM range(10)")

@@ -30,6 +30,7 @@ def people(spark: SparkSession, start: int = 0, stop: int = 1000) -> DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_append_creates_and_appends(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark, 0, 600).write.format("lance").mode("append").save(uri)
@@ -52,6 +53,7 @@ def test_one_job_is_one_version_however_many_tasks(spark: SparkSession, tmp_path
     assert len(lance_spark.open(uri).fragments) == 7
 
 
+@pytest.mark.slow
 def test_overwrite_keeps_the_old_version(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -60,6 +62,7 @@ def test_overwrite_keeps_the_old_version(spark: SparkSession, tmp_path: Path) ->
     assert spark.read.format("lance").option("version", 1).load(uri).count() == 1000
 
 
+@pytest.mark.slow
 def test_an_append_of_no_rows_makes_no_version(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -67,6 +70,7 @@ def test_an_append_of_no_rows_makes_no_version(spark: SparkSession, tmp_path: Pa
     assert lance_spark.open(uri).version == 1
 
 
+@pytest.mark.slow
 def test_an_empty_frame_makes_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).where("id < 0").write.format("lance").mode("append").save(uri)
@@ -83,6 +87,7 @@ def test_reads_what_the_reference_wrote_and_deleted(spark: SparkSession, tmp_pat
     assert [(row.id, row.s) for row in rows] == [(i, f"v{i}") for i in range(1000) if i % 3]
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_pinned_when_the_frame_is_made(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -92,6 +97,7 @@ def test_a_snapshot_is_pinned_when_the_frame_is_made(spark: SparkSession, tmp_pa
     assert spark.read.format("lance").load(uri).count() == 2000
 
 
+@pytest.mark.slow
 def test_time_travel_by_version_tag_and_timestamp(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -105,6 +111,7 @@ def test_time_travel_by_version_tag_and_timestamp(spark: SparkSession, tmp_path:
     assert spark.read.format("lance").option("timestamp", text).load(uri).count() == 1000
 
 
+@pytest.mark.slow
 def test_columns_by_option_and_by_schema(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -117,6 +124,7 @@ def test_columns_by_option_and_by_schema(spark: SparkSession, tmp_path: Path) ->
     assert nested.orderBy("point.x").first().point.asDict() == {"x": 0}
 
 
+@pytest.mark.slow
 def test_a_schema_that_the_table_does_not_have_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -126,6 +134,7 @@ def test_a_schema_that_the_table_does_not_have_is_refused(spark: SparkSession, t
         spark.read.format("lance").schema("score string").load(uri).collect()
 
 
+@pytest.mark.slow
 def test_row_ids_and_addresses_on_request(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": range(10)}), uri, max_rows_per_file=6)
@@ -136,6 +145,7 @@ def test_row_ids_and_addresses_on_request(spark: SparkSession, tmp_path: Path) -
     assert [int(row._rowid) for row in rows] == expected["_rowid"]
 
 
+@pytest.mark.slow
 def test_queries_work_with_and_without_the_switch_for_pushing_filters(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -147,6 +157,7 @@ def test_queries_work_with_and_without_the_switch_for_pushing_filters(spark: Spa
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.slow
 def test_a_filter_by_option(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -154,6 +165,7 @@ def test_a_filter_by_option(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(row.id for row in frame.collect()) == sorted([3, 5, *range(103, 1000, 100)])
 
 
+@pytest.mark.slow
 def test_small_fragments_share_a_task_and_large_ones_are_split(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": range(10_000)}), uri, max_rows_per_file=100)
@@ -178,17 +190,20 @@ def test_unknown_options_are_refused_with_the_nearest_name(spark: SparkSession, 
     assert lance_spark.open(uri).version == 1
 
 
+@pytest.mark.slow
 def test_a_missing_table_is_a_clear_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="NotFoundError"):
         spark.read.format("lance").load(str(tmp_path / "nothing"))
 
 
+@pytest.mark.slow
 def test_max_rows_per_file(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(0, 1000, numPartitions=1).write.format("lance").option("max_row_per_file", 300).mode("append").save(uri)
     assert [fragment.physical_rows for fragment in lance.dataset(uri).get_fragments()] == [300, 300, 300, 100]
 
 
+@pytest.mark.slow
 def test_a_failed_job_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -202,6 +217,7 @@ def test_a_failed_job_leaves_nothing(spark: SparkSession, tmp_path: Path) -> Non
     assert lance_spark.open(uri).version == 1
 
 
+@pytest.mark.slow
 def test_a_column_that_does_not_fit_the_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(5).write.format("lance").mode("append").save(uri)
@@ -212,6 +228,7 @@ def test_a_column_that_does_not_fit_the_table_is_refused(spark: SparkSession, tm
     assert lance_spark.open(uri).count_rows() == 5
 
 
+@pytest.mark.slow
 def test_types_that_spark_lacks_are_kept_on_append(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = pa.table(
@@ -231,6 +248,7 @@ def test_types_that_spark_lacks_are_kept_on_append(spark: SparkSession, tmp_path
     assert dataset.to_table().slice(2).to_pylist() == table.to_pylist()
 
 
+@pytest.mark.slow
 def test_session_catalog_tables_fail_loudly_not_emptily(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(5).write.format("lance").mode("append").save(uri)
@@ -246,6 +264,7 @@ def test_session_catalog_tables_fail_loudly_not_emptily(spark: SparkSession, tmp
         spark.sql("DROP TABLE with_columns")
 
 
+@pytest.mark.slow
 def test_a_temporary_view_by_sql(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(5).write.format("lance").mode("append").save(uri)
@@ -274,6 +293,7 @@ def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, h
     assert uri in sentence
 
 
+@pytest.mark.slow
 def test_zone_maps_option_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance_spark.write(pa.table({"id": [1]}), uri)
@@ -282,6 +302,7 @@ def test_zone_maps_option_is_refused(spark: SparkSession, tmp_path: Path) -> Non
             spark.read.format("lance").option("zone_maps", value).load(uri).collect()
 
 
+@pytest.mark.slow
 def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     wkb = bytes.fromhex("0101000000000000000000F03F0000000000000040")
@@ -300,6 +321,7 @@ def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
         spark.range(1).selectExpr("id", "X'01' AS g").write.format("lance").mode("append").save(uri)
 
 
+@pytest.mark.slow
 def test_intervals_of_months_need_the_connector(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     months = pa.field("y", pa.int32(), metadata={"lance-spark:interval": "year to month"})

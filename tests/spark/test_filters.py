@@ -129,6 +129,7 @@ FILTERS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.none() | NANOS, min_size=1, max_size=6),

@@ -165,6 +165,7 @@ def test_an_index_is_built_beside_another_writer(uri: str, kind: str, writer: st
     check(uri)
 
 
+@pytest.mark.slow
 def test_an_index_is_not_built_without_end(uri: str) -> None:
     procedure = _procedure("create_index")
     job = procedure.call(_creation(uri, "btree"))
@@ -194,6 +195,7 @@ def test_an_index_that_was_dropped_before_the_commit_is_not_brought_back(uri: st
     check(uri)
 
 
+@pytest.mark.slow
 def test_a_partition_without_the_index_gets_it(tmp_path: Path) -> None:
     made = str(tmp_path / "t")
     create_partitioned(made, SCHEMA, [PartitionBy("p", ("p",), Identity())])

@@ -50,6 +50,7 @@ def fake_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) ->
     return home
 
 
+@pytest.mark.slow
 @needs_javac
 def test_jar_is_compiled_once_into_the_folder_of_the_user(
     package: Path, spark_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -72,6 +73,7 @@ def test_jar_is_compiled_once_into_the_folder_of_the_user(
     assert not build.JAR.exists(), "the package's folder is not written to"
 
 
+@pytest.mark.slow
 @needs_javac
 def test_jar_is_compiled_again_for_other_sources_or_another_spark(
     package: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -85,6 +87,7 @@ def test_jar_is_compiled_again_for_other_sources_or_another_spark(
     assert len({first, second, third, jar.jar_path()}) == 4
 
 
+@pytest.mark.slow
 @needs_javac
 def test_jar_of_the_package_is_taken_only_if_it_was_made_of_its_sources(package: Path, spark_home: Path) -> None:
     build.build()
@@ -101,6 +104,7 @@ def test_jar_of_a_package_without_sources_is_taken(package: Path) -> None:
     assert jar.jar_path() == str(build.JAR)
 
 
+@pytest.mark.slow
 @needs_javac
 @pytest.mark.parametrize("left", [b"", b"PK\x03\x04 half of it"])
 def test_damaged_jar_is_compiled_again(package: Path, spark_home: Path, left: bytes) -> None:
@@ -111,6 +115,7 @@ def test_damaged_jar_is_compiled_again(package: Path, spark_home: Path, left: by
         assert "io/A.class" in archive.namelist()
 
 
+@pytest.mark.slow
 @needs_javac
 def test_processes_compile_at_once_without_harm(package: Path, spark_home: Path, tmp_path: Path) -> None:
     script = (
@@ -136,6 +141,7 @@ def test_processes_compile_at_once_without_harm(package: Path, spark_home: Path,
     assert list((tmp_path / "cache" / "lance-spark").iterdir()) == [Path(path)], "no draft is left"
 
 
+@pytest.mark.slow
 @needs_javac
 def test_folder_that_others_can_write_is_not_used(package: Path, spark_home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "lance-spark"
@@ -149,6 +155,7 @@ def test_folder_that_others_can_write_is_not_used(package: Path, spark_home: Pat
     assert stat.S_IMODE(taken.parent.stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 @needs_javac
 def test_folder_that_is_a_link_is_not_used(package: Path, spark_home: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
@@ -158,6 +165,7 @@ def test_folder_that_is_a_link_is_not_used(package: Path, spark_home: Path, tmp_
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
+@pytest.mark.slow
 @needs_javac
 def test_home_that_cannot_hold_a_folder_costs_a_compilation_a_process(
     package: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +176,7 @@ def test_home_that_cannot_hold_a_folder_costs_a_compilation_a_process(
     assert jar.jar_path() == path
 
 
+@pytest.mark.slow
 @needs_javac
 def test_folder_of_the_environment_variable(
     package: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -186,6 +195,7 @@ def test_error_no_jdk(package: Path, spark_home: Path, monkeypatch: pytest.Monke
         jar.jar_path()
 
 
+@pytest.mark.slow
 @needs_javac
 def test_compiler_of_java_home_is_used(
     package: Path, spark_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -225,6 +235,7 @@ def test_error_no_sources(package: Path, spark_home: Path) -> None:
         jar.jar_path()
 
 
+@pytest.mark.slow
 @needs_javac
 def test_error_of_the_compiler_names_the_first_fault(package: Path, spark_home: Path) -> None:
     (package / "io" / "A.java").write_text("package io;\npublic class A { Absent first; Missing second; }")

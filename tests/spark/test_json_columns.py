@@ -25,6 +25,7 @@ def test_documents_are_variants_or_text(spark: SparkSession, tmp_path: object) -
     assert filtered.where("j LIKE '{%' AND id < 5").count() == 1
 
 
+@pytest.mark.slow
 def test_documents_are_written(spark: SparkSession, tmp_path: object) -> None:
     uri = f"{tmp_path}/t"
     rows = spark.sql(f"SELECT 1L AS id, parse_json('{DOCUMENT}') AS j UNION ALL SELECT 2L, NULL")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import lance
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.support.moto import S3Bucket
 
 
+@pytest.mark.slow
 def test_a_table_in_s3(spark: SparkSession, s3_bucket: S3Bucket) -> None:
     uri = s3_bucket.folder()
     options = {f"storage.{name}": value for name, value in s3_bucket.storage_options.items()}

@@ -14,6 +14,7 @@ from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["static", "Dynamic"])
 def test_overwrite_replaces_all_rows_as_in_parquet(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     for kind in ("parquet", "lance"):
@@ -23,6 +24,7 @@ def test_overwrite_replaces_all_rows_as_in_parquet(spark: SparkSession, tmp_path
         assert [row.id for row in spark.read.format(kind).load(path).collect()] == [9], kind
 
 
+@pytest.mark.slow
 def test_other_values_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table({"id": [1]}), uri)
@@ -33,6 +35,7 @@ def test_other_values_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     assert lance_spark.open(uri).count_rows() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_partitioned_tables_are_refused(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     uri = str(tmp_path / "t")

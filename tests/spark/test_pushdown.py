@@ -61,12 +61,14 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_pushed_filters_mean_what_spark_means(pushdown: SparkSession, uri: str, condition: str) -> None:
     expected = ids(load(pushdown, uri, push=False).where(condition))
     assert ids(load(pushdown, uri).where(condition)) == expected
 
 
+@pytest.mark.slow
 def test_pushed_filters_leave_the_plan(pushdown: SparkSession, uri: str) -> None:
     frame = load(pushdown, uri).where("id >= 10 AND id < 20 AND id % 2 = 0")
     text = plan(frame)
@@ -81,6 +83,7 @@ def test_nothing_is_pushed_unless_asked_for(pushdown: SparkSession, uri: str) ->
     assert "GreaterThanOrEqual" not in plan(frame.where("id >= 10"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", ["true", "false"])
 def test_a_frame_used_twice_gives_all_rows(spark: SparkSession, uri: str, switch: str) -> None:
     spark.conf.set("spark.sql.python.filterPushdown.enabled", switch)
@@ -94,6 +97,7 @@ def test_a_frame_used_twice_gives_all_rows(spark: SparkSession, uri: str, switch
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.slow
 def test_spark_still_shares_one_plan_among_the_queries_of_a_frame(pushdown: SparkSession, uri: str) -> None:
     """A fact about Spark (design/004). When this fails, pushing can become the default."""
     frame = load(pushdown, uri)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_quickstart(tmp_path: Path) -> None:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     script = str(ROOT / "examples" / "quickstart.py")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import lance
+import pytest
 
 SCRIPT = """
 import os, signal, sys
@@ -44,6 +45,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_every_row_is_written_once(tmp_path: Path) -> None:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     result = subprocess.run(

@@ -35,6 +35,7 @@ def run(stream: DataFrame, sink: Path, checkpoint: Path, **options: str) -> Any:
     return query
 
 
+@pytest.mark.slow
 def test_rows_go_from_table_to_table_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     source, sink, checkpoint = tmp_path / "source", tmp_path / "sink", tmp_path / "checkpoint"
     lance_spark.write(rows(1, 2), str(source))
@@ -52,6 +53,7 @@ def test_rows_go_from_table_to_table_over_restarts(spark: SparkSession, tmp_path
     assert len({path.stem[-16:] for path in sink.glob("data/*.lance")}) == 3
 
 
+@pytest.mark.slow
 def test_lost_checkpoint_of_a_named_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"
     lance_spark.write(rows(1), str(source))
@@ -63,6 +65,7 @@ def test_lost_checkpoint_of_a_named_query_is_refused(spark: SparkSession, tmp_pa
     assert ids(spark, sink) == [1, 2]
 
 
+@pytest.mark.slow
 def test_changes_and_complete_mode(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     lance_spark.write(rows(1, 2), str(source)).delete("id = 2")
@@ -79,6 +82,7 @@ def test_changes_and_complete_mode(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(map(tuple, found)) == [("delete", 1), ("insert", 3)]
 
 
+@pytest.mark.slow
 def test_epoch_of_a_killed_driver_is_not_written_twice(spark: SparkSession, tmp_path: Path) -> None:
     source, sink, checkpoint = tmp_path / "source", tmp_path / "sink", tmp_path / "checkpoint"
     lance_spark.write(rows(1), str(source))
@@ -154,6 +158,7 @@ def test_auto_compact_rewrites_small_files(tmp_path: Path) -> None:
     assert sorted(dataset.to_table()["id"].to_pylist()) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_wrong_options_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "source"
     lance_spark.write(rows(1), str(source))

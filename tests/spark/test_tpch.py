@@ -44,6 +44,7 @@ def on_lance(spark: SparkSession, tables: Path) -> SparkSession:
     return with_views(session, tables, "lance")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", tpch.TABLES)
 def test_tables_come_back_equal(spark: SparkSession, tables: Path, table: str) -> None:
     expected = spark.read.parquet(str(tables / f"{table}.parquet"))
@@ -53,6 +54,7 @@ def test_tables_come_back_equal(spark: SparkSession, tables: Path, table: str) -
     assert actual.exceptAll(expected).isEmpty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", sorted(QUERIES))
 def test_queries_answer_as_on_parquet(on_parquet: SparkSession, on_lance: SparkSession, number: int) -> None:
     query = QUERIES[number].rstrip().rstrip(";")

@@ -42,6 +42,7 @@ def table(s3_bucket: S3Bucket, proxy: S3Proxy) -> DynamoManifestTable:
     return table
 
 
+@pytest.mark.slow
 def test_entries_come_back(table: DynamoManifestTable) -> None:
     assert isinstance(table, ManifestTable)
     assert table.latest() is None
@@ -59,6 +60,7 @@ def test_entries_come_back(table: DynamoManifestTable) -> None:
     assert table.latest() is None
 
 
+@pytest.mark.slow
 def test_roots_do_not_see_each_other(s3_bucket: S3Bucket) -> None:
     options = s3_bucket.storage_options | {"dynamodb_endpoint": s3_bucket.endpoint}
     name, root = s3_bucket.manifest_table(), f"{s3_bucket.name}/{uuid.uuid4().hex}"

@@ -214,6 +214,7 @@ def test_a_deleted_file_does_not_stay_mapped(store: LocalStore) -> None:
     assert not store._maps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("links", [True, False], ids=["links", "renames"])
 def test_one_of_many_processes_wins(store: LocalStore, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not links:
@@ -241,6 +242,7 @@ def _commit_until_killed(directory: str, size: int, fatal_sync: int | None) -> N
         output.close()
 
 
+@pytest.mark.slow
 def test_a_killed_writer_never_leaves_a_torn_object(store: LocalStore) -> None:
     size = 3_000_000
     context = multiprocessing.get_context("fork")
@@ -411,6 +413,7 @@ def test_other_writers_staging_names_are_listed(store: LocalStore) -> None:
     assert [found.path for found in store.list("_versions")] == ["_versions/.tmp_1.manifest"]
 
 
+@pytest.mark.slow
 def test_links_to_folders_are_followed_by_name_but_not_in_listings(store: LocalStore, tmp_path: Path) -> None:
     store.put("a", b"x")
     elsewhere = tmp_path / "elsewhere"
@@ -472,6 +475,7 @@ def test_a_file_where_a_folder_should_be(store: LocalStore) -> None:
         store.put_if_absent("a/b", b"x")
 
 
+@pytest.mark.slow
 def test_a_forgotten_stream_removes_its_file_but_not_from_a_child(store: LocalStore) -> None:
     output = store.open_output("a")
     output.write(b"x")

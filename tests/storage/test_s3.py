@@ -114,6 +114,7 @@ def test_the_service_copies_objects(watched: S3Store, proxy: S3Proxy, store: S3S
     assert [entry.path for entry in watched.list("to")] == ["to/d"]
 
 
+@pytest.mark.slow
 def test_bulk_reads_go_through_the_faster_client(watched: S3Store, proxy: S3Proxy) -> None:
     data = os.urandom(30_000_000)
     watched.put("a", data)
@@ -230,6 +231,7 @@ def test_a_refused_read_is_a_failure_of_the_store(watched: S3Store, proxy: S3Pro
             read()
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_there(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0.0)
     config = {"aws_endpoint": "http://127.0.0.1:1", "client_retry_timeout": "500ms"}
@@ -252,11 +254,13 @@ def test_missing_credentials(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatc
             attempt()
 
 
+@pytest.mark.slow
 def test_one_of_many_processes_wins(store: S3Store) -> None:
     store.put_if_absent("warm-up", b"")
     assert_one_of_many_processes_wins(store, rounds=4)
 
 
+@pytest.mark.slow
 def test_a_used_store_works_in_a_forked_child(store: S3Store) -> None:
     data = os.urandom(6_000_000)
     store.put("a", data)

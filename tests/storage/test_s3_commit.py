@@ -43,6 +43,7 @@ def store(untried: ObjectStore, proxy: S3Proxy) -> ObjectStore:
     return untried
 
 
+@pytest.mark.slow
 def test_a_lost_answer_is_not_reported_as_created_or_failed(store: ObjectStore, proxy: S3Proxy) -> None:
     proxy.troubles = [ANSWER_LOST]
     assert store.put_if_absent(PATH, b"ours") is PutResult.EXISTS
@@ -70,6 +71,7 @@ def test_a_request_that_arrives_in_the_end_is_created(store: ObjectStore, proxy:
     assert proxy.count("PUT", conditional=True) == 4
 
 
+@pytest.mark.slow
 def test_a_timeout_is_unknown(s3_bucket: S3Bucket, store: ObjectStore, proxy: S3Proxy) -> None:
     options = s3_bucket.storage_options | {"aws_endpoint": proxy.endpoint, "timeout": "100ms"}
     impatient = open_store(store.uri, options)
@@ -152,6 +154,7 @@ def test_a_service_is_tried_once_per_process(untried: ObjectStore, proxy: S3Prox
     assert [found.path for found in untried.list("", recursive=True)] == [PATH, "other"]
 
 
+@pytest.mark.slow
 def test_a_large_commit_is_one_request(store: ObjectStore, proxy: S3Proxy) -> None:
     data = bytes(105 << 20)
     assert store.put_if_absent(PATH, data) is PutResult.CREATED

@@ -30,7 +30,7 @@ def run_script(script: str, argument: str, folder: Path, *, timeout: int = 500) 
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    with _connect_port() if ".remote(" in script else nullcontext():
+    with connect_port() if ".remote(" in script else nullcontext():
         result = subprocess.run(
             [sys.executable, "-c", script, argument],
             capture_output=True,
@@ -44,7 +44,8 @@ def run_script(script: str, argument: str, folder: Path, *, timeout: int = 500) 
 
 
 @contextmanager
-def _connect_port() -> Iterator[None]:
+def connect_port() -> Iterator[None]:
+    """Waits for the port of Spark Connect, and keeps other processes of the tests from it."""
     with (Path(tempfile.gettempdir()) / "lance-spark-tests-connect.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         # The server of the script before can outlive it for a while.

@@ -173,6 +173,7 @@ def _append_many(uri: str, options: dict[str, str], first: int) -> None:
         lance_spark.write(rows(number), uri, mode="append", storage_options=options)
 
 
+@pytest.mark.slow
 def test_two_processes_and_the_reference_append(shared: Shared) -> None:
     shared.append(0)
     context = multiprocessing.get_context("spawn")

@@ -112,6 +112,7 @@ def limited(max_file_bytes: int, work: Callable[[], object]) -> Callable[[Report
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits forked processes")
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])

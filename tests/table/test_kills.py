@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import select
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -39,7 +38,6 @@ pytestmark = [
 ]
 
 KILLS = int(os.environ.get("LANCE_KILLS", "6"))
-SEED = int(os.environ.get("LANCE_SEED", "0")) or random.randrange(1 << 32)
 MANY = 10_000
 CHANGES = ("put", "put_if_absent", "open_output", "write", "close", "delete")
 """Operations after which a store is not what it was; the others of `OPERATIONS` only look."""
@@ -77,6 +75,7 @@ def calls_of(step: Step, uri: str) -> list[tuple[str, int]]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])
 def test_a_writer_killed_before_each_of_its_calls(step: Step, tmp_path: Path) -> None:
     whole = f"memory://kills-{uuid.uuid4().hex}"
@@ -144,12 +143,7 @@ def kill_writers(uri: str, options: dict[str, str] | None, rng: random.Random, k
     check_no_torn_file(TableLocation(uri, options).store)
 
 
-@pytest.fixture
-def rng(request: pytest.FixtureRequest) -> random.Random:
-    sys.stderr.write(f"LANCE_SEED={SEED}\n")
-    return random.Random(f"{SEED}-{request.node.name}")
-
-
+@pytest.mark.slow
 def test_writers_killed_at_random_on_a_local_disk(tmp_path: Path, rng: random.Random) -> None:
     uri = str(tmp_path / "t")
     kill_writers(uri, None, rng, KILLS, 0.05)
@@ -157,10 +151,12 @@ def test_writers_killed_at_random_on_a_local_disk(tmp_path: Path, rng: random.Ra
     assert sorted(lance.dataset(uri).to_table()["a"].to_pylist()) == values
 
 
+@pytest.mark.slow
 def test_writers_killed_at_random_on_s3(s3_bucket: S3Bucket, rng: random.Random) -> None:
     kill_writers(s3_bucket.folder(), s3_bucket.storage_options, rng, KILLS // 3, 0.3)
 
 
+@pytest.mark.slow
 def test_writers_killed_at_random_with_dynamodb(s3_bucket: S3Bucket, rng: random.Random) -> None:
     uri = f"s3+ddb://{s3_bucket.name}/{uuid.uuid4().hex}?ddbTableName={s3_bucket.manifest_table()}"
     options = {**s3_bucket.storage_options, "dynamodb_endpoint": s3_bucket.endpoint}
@@ -180,6 +176,7 @@ def test_a_killed_writer_keeps_no_other_waiting(tmp_path: Path) -> None:
     assert worker.acknowledged == [5]
 
 
+@pytest.mark.slow
 def test_a_killed_creator_leaves_no_table(tmp_path: Path) -> None:
     for name in ("put", "put_if_absent", "open_output", "close"):
         uri = str(tmp_path / name)

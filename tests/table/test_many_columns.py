@@ -98,6 +98,7 @@ def _manifest(fields: int, *, in_struct: bool) -> table_pb2.Manifest:
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_struct", [False, True])
 def test_steps_grow_with_the_fields_of_a_manifest(in_struct: bool) -> None:
     def work(fields: int) -> None:

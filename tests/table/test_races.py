@@ -91,6 +91,7 @@ def test_one_of_32_creations_wins(place: Place) -> None:
             assert store.read(path).to_pybytes() == b"%d" % winner
 
 
+@pytest.mark.slow
 def test_32_writers_append(place: Place) -> None:
     writers = 8 if is_slow(place) and ROUNDS == 1 else WRITERS
     for round_ in range(ROUNDS):
@@ -110,6 +111,7 @@ def test_32_writers_append(place: Place) -> None:
         assert sorted(reference.to_table()["a"].to_pylist()) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_writers_that_delete_append_and_configure(place: Place) -> None:
     """Each writer deletes its own row and appends another; all at once, and nothing of it is lost."""
     writers = 4 if is_slow(place) else 12

@@ -82,6 +82,7 @@ def test_rows_of_every_type_move(uri: str) -> None:
     check(uri, [two, {**one, "k": 11}, {**two, "k": 13}, {**one, "k": 20}, {**three, "k": 50}])
 
 
+@pytest.mark.slow
 def test_values_of_every_type_are_assigned(uri: str) -> None:
     one, two, _ = every_type().to_pylist()
     for name in COLUMNS:

@@ -160,6 +160,7 @@ def test_arguments_without_a_counterpart(table: Any, call: Callable[[Any], Any],
     assert table.newest().version == table.version
 
 
+@pytest.mark.slow
 def test_arguments_that_are_left_out_or_given_twice(table: Any) -> None:
     assert table.delete("id = 1", conflict_retries=None).count_rows() == 5
     with pytest.raises(InvalidInputError, match="delete gets filter twice"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+import pytest
 
 import lance_spark
 from lance_spark.table.refs.stream_holds import hold_name, hold_versions, release_versions
@@ -27,6 +28,7 @@ def versions(dataset: Any) -> list[int]:
     return sorted(item.version for item in dataset.versions_location.history.locations())
 
 
+@pytest.mark.slow
 def test_cleanup_keeps_versions_from_the_hold_on(dataset: Any) -> None:
     newest = append(dataset, 5)
     location = newest.versions_location

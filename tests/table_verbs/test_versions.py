@@ -160,6 +160,7 @@ def test_compact_in_steps(kind: Kind, dataset: Any) -> None:
     kind.check(compacted, [*ROWS, (6, "a", 60), (7, "a", 70), (8, "b", 80)])
 
 
+@pytest.mark.slow
 def test_cleanup_removes_old_versions(kind: Kind, dataset: Any) -> None:
     made = dataset.update({"v": "1"}).update({"v": "2"})
     planned = made.cleanup(timedelta(0), dry_run=True)

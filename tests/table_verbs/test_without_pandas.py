@@ -45,6 +45,7 @@ def printed(code: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "partitioned"])
 def test_tables_are_written_changed_and_read(tmp_path: Path, kind: str) -> None:
     by = '[PartitionBy("at", ("at",), Identity())]'
@@ -65,6 +66,7 @@ print(message(UnsupportedFeatureError, table.scanner().to_pandas))
     assert printed(code, tmp_path) == ["[2] True", refused, refused]
 
 
+@pytest.mark.slow
 def test_partitions_of_nanoseconds_are_named(tmp_path: Path) -> None:
     code = """
 by = [PartitionBy("at", ("at",), Identity())]
@@ -75,6 +77,7 @@ print(sorted(str(part.named_values()["partition_field_at"]) for part in table.pa
     assert printed(code, tmp_path) == [str(shown)]
 
 
+@pytest.mark.slow
 def test_key_of_nanoseconds_that_occurs_twice_is_named(tmp_path: Path) -> None:
     code = """
 table = lance_spark.write(ROWS, place)

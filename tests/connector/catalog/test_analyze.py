@@ -68,6 +68,7 @@ def column_stats(frame: DataFrame) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (part)"])
 def test_statistics_are_those_of_parquet(spark: SparkSession, cbo: None, parquet: str, partitioned: str) -> None:
     name = made(spark, f"lance.analyzed_{len(partitioned)}", partitioned)
@@ -81,6 +82,7 @@ def test_statistics_are_those_of_parquet(spark: SparkSession, cbo: None, parquet
     assert spark.sql(few.format(name)).count() == spark.sql(few.format(parquet)).count()
 
 
+@pytest.mark.tasks
 def test_joins_are_estimated_as_with_parquet(spark: SparkSession, cbo: None, parquet: str) -> None:
     name = made(spark, "lance.analyzed_joins")
     query = "SELECT t.id FROM {0} t JOIN (SELECT DISTINCT few FROM {0}) u ON t.few = u.few"
@@ -104,6 +106,7 @@ def test_describe_shows_them(spark: SparkSession) -> None:
     assert not any("statistics" in key for key in properties)
 
 
+@pytest.mark.slow
 def test_statistics_follow_the_table(spark: SparkSession, cbo: None) -> None:
     name = made(spark, "lance.analyzed_followed")
     spark.sql(f"ANALYZE TABLE {name} COMPUTE STATISTICS FOR COLUMNS id, few, name")
@@ -137,6 +140,7 @@ def test_histograms(spark: SparkSession, cbo: None) -> None:
     assert all("Histogram(" in stats[column] for column in ("id", "d")), stats
 
 
+@pytest.mark.slow
 def test_nan_and_nulls_and_no_rows(spark: SparkSession, cbo: None) -> None:
     name = "lance.analyzed_odd"
     spark.sql(f"CREATE TABLE {name} (a DOUBLE, `b c` INT, e STRING)")

@@ -20,6 +20,7 @@ def namespace(spark: SparkSession, request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_create_insert_select(spark: SparkSession, namespace: str) -> None:
     table = f"{namespace}.t"
     spark.sql(f"CREATE TABLE {table} (id BIGINT NOT NULL, name STRING) USING lance TBLPROPERTIES ('owner.team' = 'x')")
@@ -55,6 +56,7 @@ def test_insert_overwrite_and_truncate_keep_the_columns(spark: SparkSession, nam
     assert spark.table(table).columns == ["id", "twice"]
 
 
+@pytest.mark.slow
 def test_ctas_and_rtas_are_one_version(spark: SparkSession, namespace: str) -> None:
     table = f"{namespace}.t"
     spark.sql(f"CREATE TABLE {table} AS SELECT id FROM range(5)")
@@ -72,6 +74,7 @@ def test_ctas_and_rtas_are_one_version(spark: SparkSession, namespace: str) -> N
         spark.sql(f"REPLACE TABLE {namespace}.missing (x INT)")
 
 
+@pytest.mark.slow
 def test_a_ctas_that_fails_leaves_no_name(spark: SparkSession, namespace: str) -> None:
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         spark.sql(f"CREATE TABLE {namespace}.t AS SELECT id / (id - 3) AS q FROM range(5)")
@@ -100,6 +103,7 @@ def test_names(spark: SparkSession, namespace: str) -> None:
         spark.sql(f"CREATE TABLE {namespace}.inner.t (id INT)")
 
 
+@pytest.mark.slow
 def test_dataframe_writer_v2(spark: SparkSession, namespace: str) -> None:
     table = f"{namespace}.t"
     spark.range(5).writeTo(table).using("lance").create()
@@ -119,6 +123,7 @@ def test_dataframe_writer_v2(spark: SparkSession, namespace: str) -> None:
     assert lance.dataset(where).version == 7
 
 
+@pytest.mark.slow
 def test_drop_cascade_deletes_what_is_the_catalogs_own(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
     spark.sql(f"CREATE NAMESPACE {namespace}.inner")
     elsewhere = str(tmp_path / "elsewhere")
@@ -136,6 +141,7 @@ def test_drop_cascade_deletes_what_is_the_catalogs_own(spark: SparkSession, name
     assert namespace.removeprefix("lance.") not in names
 
 
+@pytest.mark.slow
 def test_what_is_no_name_is_not_dropped(spark: SparkSession, namespace: str, uri: str) -> None:
     table = f"{namespace}.t"
     spark.range(3).write.format("lance").save(uri)
@@ -164,6 +170,7 @@ def at_once(spark: SparkSession, statement: str, times: int = 4) -> list[str]:
         return sorted(condition for condition in pool.map(run, range(times)) if condition is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["(id BIGINT)", "(id BIGINT) PARTITIONED BY (bucket(2, id))"])
 def test_statements_that_are_as_quick_as_others(spark: SparkSession, namespace: str, columns: str) -> None:
     for turn in range(3):
@@ -180,6 +187,7 @@ def test_statements_that_are_as_quick_as_others(spark: SparkSession, namespace: 
         spark.sql(f"CREATE TABLE IF NOT EXISTS {namespace}.n0 {columns}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (id)"])
 def test_a_location_of_another_table(spark: SparkSession, namespace: str, uri: str, partitioning: str) -> None:
     table = f"{namespace}.t"
@@ -201,6 +209,7 @@ def test_a_location_of_another_table(spark: SparkSession, namespace: str, uri: s
     assert [row.id for row in spark.table(table).collect()] == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (q)"])
 def test_a_failure_at_a_location_leaves_no_name(
     spark: SparkSession, namespace: str, uri: str, partitioning: str

@@ -28,6 +28,7 @@ def changes(spark: SparkSession, table: str, span: str) -> list[tuple[object, ..
     return sorted(map(tuple, spark.sql(query).collect()))
 
 
+@pytest.mark.slow
 def test_inserts_deletes_and_updates(spark: SparkSession, table: str) -> None:
     assert changes(spark, table, "FROM VERSION 3 TO VERSION 4") == [
         (3, "delete", 1, "n1"),

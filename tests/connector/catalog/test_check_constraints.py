@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 VIOLATED = "CHECK_CONSTRAINT_VIOLATION"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_check_is_enforced_by_every_statement(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.checks")

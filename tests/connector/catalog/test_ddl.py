@@ -44,6 +44,7 @@ def comments(spark: SparkSession, table: str) -> dict[str, str | None]:
     return {row.col_name: row.comment for row in spark.sql(f"DESCRIBE {table}").collect()}
 
 
+@pytest.mark.slow
 def test_columns_that_are_added_are_null(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} ADD COLUMNS (name STRING COMMENT 'a name' FIRST, extra DOUBLE AFTER small)")
     spark.sql(f"ALTER TABLE {table} ADD COLUMN point.z STRING AFTER x")
@@ -72,6 +73,7 @@ def test_columns_that_are_added_are_null(spark: SparkSession, table: str) -> Non
     assert dataset(spark, table).version == 6
 
 
+@pytest.mark.slow
 def test_columns_are_dropped_and_renamed_in_place(spark: SparkSession, table: str) -> None:
     files = [file.path for fragment in dataset(spark, table).get_fragments() for file in fragment.data_files()]
     spark.sql(f"ALTER TABLE {table} RENAME COLUMN small TO tiny")
@@ -124,6 +126,7 @@ def test_replaced_table_has_only_the_comments_of_the_statement(spark: SparkSessi
     assert (found["a"], found["b"]) == (None, "new")
 
 
+@pytest.mark.slow
 def test_nullability_comment_and_order(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} ALTER COLUMN id DROP NOT NULL")
     assert dataset(spark, table).schema.field("id").nullable
@@ -175,6 +178,7 @@ def test_properties_of_columns_are_their_metadata(spark: SparkSession, table: st
         spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('vec.arrow.fixed-size-list.size' = '4')")
 
 
+@pytest.mark.slow
 def test_a_table_gets_another_name(spark: SparkSession, table: str) -> None:
     rows = spark.table(table).orderBy("id").collect()
     spark.sql(f"ALTER TABLE {table} RENAME TO {table.removeprefix('lance.')}_new")
@@ -233,6 +237,7 @@ def test_a_table_is_renamed_with_the_catalogs_name(spark: SparkSession, table: s
     assert spark.table(f"{table}_new").count() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_path", [True, False])
 def test_create_table_like_partitioned_table(spark: SparkSession, table: str, tmp_path: Path, by_path: bool) -> None:
     """Types that Spark does not have, the partitioning, and no rows."""
@@ -255,6 +260,7 @@ def test_create_table_like_partitioned_table(spark: SparkSession, table: str, tm
     assert lance_spark.open(uri).num_partitions == 2
 
 
+@pytest.mark.slow
 def test_create_table_like(spark: SparkSession, table: str, uri: str) -> None:
     types = {"v": pa.list_(pa.float32(), 2), "u": pa.uint8(), "d": pa.dictionary(pa.int32(), pa.string())}
     lance.write_dataset(pa.schema(list(types.items())).empty_table(), uri)

@@ -15,6 +15,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_defaults_are_filled_in_and_follow_the_table(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.defaults")
@@ -74,6 +75,7 @@ def test_defaults_that_cannot_be_kept_are_refused(spark: SparkSession, uri: str)
     assert lance.dataset(uri).to_table()["a"].to_pylist() == [5, 5, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_added_column_has_its_default_in_existing_rows(spark: SparkSession, kind: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.added_defaults")

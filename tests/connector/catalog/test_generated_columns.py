@@ -45,6 +45,7 @@ def rows(spark: SparkSession, table: str) -> list[Any]:
 FIRST = [(1, 2, "a", "xA"), (2, 4, None, None)]
 
 
+@pytest.mark.slow
 def test_inserts_compute_values(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == FIRST
     spark.sql(f"INSERT INTO {made} (id, name, double) VALUES (3, 'c', 6)")
@@ -63,6 +64,7 @@ def test_other_values_are_refused(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == FIRST
 
 
+@pytest.mark.slow
 def test_updates_compute_values(spark: SparkSession, made: str) -> None:
     spark.sql(f"UPDATE {made} SET name = name WHERE id = 2")
     assert rows(spark, made) == FIRST
@@ -74,6 +76,7 @@ def test_updates_compute_values(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == [(1, 2, None, None), (12, 24, "q", "xQ")]
 
 
+@pytest.mark.slow
 def test_merges_compute_values(spark: SparkSession, made: str) -> None:
     source = "(SELECT * FROM VALUES (1, 'p'), (3, 'q'), (4, NULL) AS v (id, name))"
     spark.sql(
@@ -92,6 +95,7 @@ def test_merges_compute_values(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [1, 2])
 def test_merges_that_only_insert_compute_values(spark: SparkSession, made: str, actions: int) -> None:
     source = "(SELECT * FROM VALUES (1, 'p'), (3, 'q'), (4, NULL) AS v (id, name))"
@@ -104,6 +108,7 @@ def test_merges_that_only_insert_compute_values(spark: SparkSession, made: str, 
     assert rows(spark, made) == [*FIRST, (3, 6, "q", "xQ"), (4, 8, None, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (double)"])
 def test_schema_evolution_computes_values(spark: SparkSession, table: str, by: str) -> None:
     spark.sql(f"CREATE TABLE {table} (id INT, name STRING, double BIGINT GENERATED ALWAYS AS (id * 2L)) {by}")
@@ -126,6 +131,7 @@ def test_schema_evolution_computes_values(spark: SparkSession, table: str, by: s
     assert rows(spark, table)[2:] == new
 
 
+@pytest.mark.slow
 def test_values_from_common_table_expressions_and_functions(spark: SparkSession, made: str) -> None:
     source = "WITH s AS (SELECT 2 AS id, 'p' AS name) "
     spark.sql(
@@ -140,6 +146,7 @@ def test_values_from_common_table_expressions_and_functions(spark: SparkSession,
     assert all(row == (row[0], row[0] * 2, row[2], f"x{row[2].upper()}") for row in changed)
 
 
+@pytest.mark.slow
 def test_updates_and_merges_are_checked(spark: SparkSession, made: str) -> None:
     source = "(SELECT 1 AS id, 'b' AS name)"
     wrong = [
@@ -158,6 +165,7 @@ def test_updates_and_merges_are_checked(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == FIRST[:1]
 
 
+@pytest.mark.slow
 def test_values_of_columns_without_nulls_and_with_constraints(spark: SparkSession, table: str) -> None:
     spark.sql(
         f"CREATE TABLE {table} (id INT, total INT NOT NULL GENERATED ALWAYS AS (id * 100), "
@@ -171,6 +179,7 @@ def test_values_of_columns_without_nulls_and_with_constraints(spark: SparkSessio
     assert rows(spark, table) == [(1, 100), (3, 300)]
 
 
+@pytest.mark.slow
 def test_show_create_table_has_expressions(spark: SparkSession, made: str) -> None:
     spark.sql(f"ALTER TABLE {made} ALTER COLUMN double COMMENT 'twice'")
     row = spark.sql(f"SHOW CREATE TABLE {made}").first()
@@ -183,6 +192,7 @@ def test_show_create_table_has_expressions(spark: SparkSession, made: str) -> No
     assert rows(spark, f"{made}_again") == [(7, 14, "g", "xG")]
 
 
+@pytest.mark.slow
 def test_writes_by_path_and_in_python_compute_values(spark: SparkSession, made: str) -> None:
     uri = table_uri(spark, made)
     spark.createDataFrame([("c", 3)], "name string, id int").write.mode("append").format("lance").save(uri)
@@ -191,6 +201,7 @@ def test_writes_by_path_and_in_python_compute_values(spark: SparkSession, made: 
     assert lance.dataset(uri).count_rows() == 4
 
 
+@pytest.mark.slow
 def test_streams_are_computed_and_checked(spark: SparkSession, made: str, tmp_path: Path) -> None:
     spark.createDataFrame([(3, 6, "c", "xC")], spark.table(made).schema).write.parquet(str(tmp_path / "in"))
     checkpoints = iter("abcdefgh")
@@ -214,6 +225,7 @@ def test_streams_are_computed_and_checked(spark: SparkSession, made: str, tmp_pa
     assert len(rows(spark, made)) == 6
 
 
+@pytest.mark.slow
 def test_copies_and_new_definitions(spark: SparkSession, made: str) -> None:
     spark.sql(f"CREATE TABLE {made}_like LIKE {made}")
     spark.sql(f"INSERT INTO {made}_like (id, name) VALUES (7, 'g')")
@@ -252,6 +264,7 @@ def test_definitions_that_are_refused(spark: SparkSession, table: str, columns: 
     assert not spark.catalog.tableExists(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["bucket(2, id)", "tens"])
 def test_partitioned_tables(spark: SparkSession, table: str, by: str, tmp_path: Path) -> None:
     spark.sql(

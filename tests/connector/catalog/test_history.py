@@ -22,6 +22,7 @@ def select(first: int, last: int, more: str = "") -> str:
     return f"SELECT id, cast(id % 2 AS STRING) AS k {more} FROM range({first}, {last}, 1, 1)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", PARTITIONED)
 def test_row_counts_of_each_statement(spark: SparkSession, partitioned: str) -> None:
     table = f"lance.hist_{'parts' if partitioned else 'plain'}"
@@ -47,6 +48,7 @@ def test_row_counts_of_each_statement(spark: SparkSession, partitioned: str) -> 
     assert [entry[1:] for entry in history(spark, table)] == [expected for _, expected in steps]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", PARTITIONED)
 def test_row_counts_of_ctas_and_rtas(spark: SparkSession, partitioned: str) -> None:
     table = f"lance.hist_ctas_{'parts' if partitioned else 'plain'}"
@@ -58,6 +60,7 @@ def test_row_counts_of_ctas_and_rtas(spark: SparkSession, partitioned: str) -> N
     assert history(spark, table)[-1] == ("overwrite", 3, 3, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", PARTITIONED)
 def test_limit_does_not_read_older_versions(spark: SparkSession, partitioned: str) -> None:
     table = f"hist_limit_{'parts' if partitioned else 'plain'}"
@@ -110,6 +113,8 @@ def test_filters_and_offsets_see_all_versions(spark: SparkSession, partitioned: 
     assert spark.sql(f"SELECT count(*) AS n FROM {table}.versions").first().n == 5
 
 
+@pytest.mark.slow
+@pytest.mark.tasks
 @pytest.mark.parametrize("partitioned", PARTITIONED)
 def test_reader_hears_which_version_vacuum_removed(spark: SparkSession, partitioned: str) -> None:
     table = f"overtaken_{'parts' if partitioned else 'plain'}"
@@ -126,6 +131,7 @@ def test_reader_hears_which_version_vacuum_removed(spark: SparkSession, partitio
     assert spark.sql(f"SELECT sum(id) AS n FROM lance.{table}").first().n == 9
 
 
+@pytest.mark.slow
 def test_dropped_tables_are_listed_and_purged(spark: SparkSession) -> None:
     spark.sql("CREATE NAMESPACE lance.bin")
     for name in ("a", "b"):

@@ -40,6 +40,7 @@ def rows(spark: SparkSession, table: str) -> list[Any]:
 FIRST = [(10, "a", 1), (15, "b", 2)]
 
 
+@pytest.mark.slow
 def test_inserts(spark: SparkSession, made: str) -> None:
     assert rows(spark, made) == FIRST
     spark.sql(f"INSERT INTO {made} VALUES (DEFAULT, 'c', 3)")
@@ -51,6 +52,7 @@ def test_inserts(spark: SparkSession, made: str) -> None:
     assert rows(spark, made)[-1] == (40, "z", 9)
 
 
+@pytest.mark.slow
 def test_tasks_take_different_values(spark: SparkSession, made: str) -> None:
     few = "SELECT concat('p', id % 3) AS g, CAST(100 + id AS INT) AS v FROM range(0, 1000, 1, 7) WHERE id % 143 > 9"
     for _ in range(2):
@@ -60,6 +62,7 @@ def test_tasks_take_different_values(spark: SparkSession, made: str) -> None:
     assert all(value >= 10 and value % 5 == 0 for value in found)
 
 
+@pytest.mark.slow
 def test_values_that_are_given_are_refused(spark: SparkSession, made: str) -> None:
     source = "(SELECT 1 AS v, 'a' AS g, 4L AS id)"
     for statement, message in (
@@ -79,6 +82,7 @@ def test_values_that_are_given_are_refused(spark: SparkSession, made: str) -> No
     assert rows(spark, made) == FIRST
 
 
+@pytest.mark.slow
 def test_update_and_merge(spark: SparkSession, made: str) -> None:
     spark.sql(f"UPDATE {made} SET v = 3, g = 'z' WHERE v = 1")
     source = "(SELECT explode(array(2, 7, 8)) AS v)"
@@ -94,6 +98,7 @@ def test_update_and_merge(spark: SparkSession, made: str) -> None:
     assert min(row[0] for row in found[2:]) >= 20
 
 
+@pytest.mark.slow
 def test_statements_at_the_same_time(spark: SparkSession, made: str) -> None:
     """Each conflicts with the others, and runs again with other values."""
 
@@ -110,6 +115,7 @@ def test_statements_at_the_same_time(spark: SparkSession, made: str) -> None:
     assert len({row[0] for row in found}) == len(found)
 
 
+@pytest.mark.slow
 def test_definition(spark: SparkSession, made: str, table: str) -> None:
     text = "id BIGINT NOT NULL GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5)"
     (shown,) = spark.sql(f"SHOW CREATE TABLE {made}").first() or ()
@@ -141,6 +147,7 @@ def test_not_null(spark: SparkSession, table: str, by: str) -> None:
     assert rows(spark, table) == [(1, None, 1)]
 
 
+@pytest.mark.slow
 def test_changed_columns(spark: SparkSession, made: str) -> None:
     spark.sql(f"ALTER TABLE {made} RENAME COLUMN id TO number")
     spark.sql(f"ALTER TABLE {made} ADD COLUMN w INT")
@@ -159,6 +166,7 @@ def test_replaced_table(spark: SparkSession, made: str, by: str) -> None:
     assert rows(spark, made) == [(10, "a", 1)]
 
 
+@pytest.mark.slow
 def test_streams(spark: SparkSession, made: str, tmp_path: Path) -> None:
     source = str(tmp_path / "source")
     spark.range(3).selectExpr("CAST(10 + id AS INT) AS v", "'s' AS g").coalesce(1).write.json(source)
@@ -183,6 +191,7 @@ def test_failed_tasks_leave_no_values_twice(spark: SparkSession, made: str) -> N
     assert rows(spark, made) == [*FIRST, (20, "c", 3)]
 
 
+@pytest.mark.slow
 def test_writes_by_path(spark: SparkSession, table: str, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.sql(f"CREATE TABLE {table} ({COLUMNS}) LOCATION '{path}'")

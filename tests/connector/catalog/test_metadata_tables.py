@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import lance_spark
 
 
+@pytest.mark.slow
 def test_metadata_tables(spark: SparkSession) -> None:
     spark.sql("CREATE NAMESPACE lance.meta")
     spark.sql("CREATE TABLE lance.meta.t (id BIGINT, s STRUCT<x: INT>) USING lance")
@@ -44,6 +45,7 @@ def test_metadata_tables(spark: SparkSession) -> None:
         spark.table("lance.meta.missing.files")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (k)"])
 def test_segments_of_indexes(spark: SparkSession, partitioning: str) -> None:
     """Each with the rows that it covers, without deleted ones, and those that its index does not cover."""

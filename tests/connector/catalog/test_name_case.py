@@ -29,6 +29,7 @@ def tables(spark: SparkSession, namespace: str) -> list[str]:
     return sorted(row.tableName for row in spark.sql(f"SHOW TABLES IN {namespace}").collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])
 def test_statements_find_a_table_in_any_case(spark: SparkSession, namespace: str, partitioning: str) -> None:
     table = f"{namespace}.Orders"
@@ -110,6 +111,7 @@ def test_of_concurrent_creators_of_one_folded_name_one_succeeds(spark: SparkSess
     assert len(tables(spark, namespace)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("exact")
 def test_a_session_that_tells_cases_apart(spark: SparkSession, namespace: str) -> None:
     spark.sql(f"CREATE TABLE {namespace}.t AS SELECT 1 AS id")

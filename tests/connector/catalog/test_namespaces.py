@@ -19,6 +19,7 @@ def told(spark: SparkSession, namespace: str) -> dict[str, str]:
     return {row.info_name: row.info_value for row in rows}
 
 
+@pytest.mark.slow
 def test_a_namespace(spark: SparkSession) -> None:
     name = "lance.all_of_it"
     spark.sql(f"CREATE NAMESPACE {name} COMMENT 'hello' WITH DBPROPERTIES ('k' = 'v')")

@@ -58,6 +58,7 @@ def version(spark: SparkSession) -> int:
     return int(spark.sql(f"SELECT max(version) AS v FROM {TABLE}.versions").first().v)
 
 
+@pytest.mark.slow
 def test_columns_from_a_view(spark: SparkSession, root: str, table: str) -> None:
     before = version(spark)
     view(
@@ -90,6 +91,7 @@ def test_columns_from_a_view(spark: SparkSession, root: str, table: str) -> None
     assert {row.id for row in told.collect()} >= {6, 12}
 
 
+@pytest.mark.slow
 def test_values_of_other_tables(spark: SparkSession, root: str, table: str) -> None:
     """What a join with another table says, and addresses that were written down."""
     spark.createDataFrame(
@@ -106,6 +108,7 @@ def test_values_of_other_tables(spark: SparkSession, root: str, table: str) -> N
     assert by_id(root, "n") == {key: key + 100 for key in range(13)}
 
 
+@pytest.mark.slow
 def test_no_rows_and_nulls(spark: SparkSession, root: str, table: str) -> None:
     before = version(spark)
     view(spark, f"SELECT _partition, _rowaddr, id AS c FROM {table} WHERE id < 0")
@@ -153,6 +156,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_refused_leaves_nothing(spark: SparkSession, root: str, table: str) -> None:
     before = version(spark)
     there = {path for path in Path(whole(root).root).rglob("*") if path.is_file()}
@@ -165,6 +169,7 @@ def test_what_is_refused_leaves_nothing(spark: SparkSession, root: str, table: s
     assert version(spark) == before
 
 
+@pytest.mark.slow
 def test_a_view_of_an_older_version(spark: SparkSession, root: str, table: str) -> None:
     """The rows are where that version has them, and a commit in between counts."""
     start = version(spark)
@@ -182,6 +187,7 @@ def test_a_view_of_an_older_version(spark: SparkSession, root: str, table: str) 
     assert by_id(root, "copy") == {key: key for key in range(13)}
 
 
+@pytest.mark.slow
 def test_several_specs(spark: SparkSession, root: str, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} REPLACE PARTITION FIELD k WITH bucket(2, id)")
     spark.sql(f"INSERT INTO {table} VALUES (13, '1', 13), (14, '1', 14)")

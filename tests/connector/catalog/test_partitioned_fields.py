@@ -55,6 +55,7 @@ def test_fields_come_and_go(spark: SparkSession, root: str, table: str) -> None:
     assert any("bucket(4, id)" in line for line in shown)
 
 
+@pytest.mark.slow
 def test_rows_stay_where_they_are(spark: SparkSession, root: str, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} REPLACE PARTITION FIELD country WITH bucket(4, id)")
     spark.sql(f"INSERT INTO {table} VALUES (3, 'de', NULL), (4, 'it', NULL)")

@@ -20,6 +20,7 @@ def read(spark: SparkSession, uri: str, **options: str) -> DataFrame:
     return spark.read.format("lance").options(**options).load(uri)
 
 
+@pytest.mark.slow
 def test_the_default_mode_makes_the_table_and_refuses_to_do_it_again(spark: SparkSession, uri: str) -> None:
     numbers(spark).write.format("lance").save(uri)
     assert lance.dataset(uri).version == 1
@@ -73,6 +74,7 @@ def test_what_is_not_exact_stays_with_spark(spark: SparkSession, uri: str) -> No
     assert "filters=[id IS NOT NULL AND id > 50]" in plan(frame)
 
 
+@pytest.mark.slow
 def test_two_branches_of_a_query_keep_their_own_filters(spark: SparkSession, uri: str) -> None:
     numbers(spark).write.format("lance").save(uri)
     table = read(spark, uri)

@@ -30,6 +30,7 @@ def is_partitioned(spark: SparkSession, name: str) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [[], ["k"]])
 @pytest.mark.parametrize("after", [[], ["k"], ["id"]])
 def test_save_as_table_replaces_a_table_of_other_partitions(
@@ -45,6 +46,7 @@ def test_save_as_table_replaces_a_table_of_other_partitions(
     assert spark.table(name).count() == (2 if not after else 1)
 
 
+@pytest.mark.slow
 def test_replaced_name_is_that_of_the_new_table_only(spark: SparkSession, root: str) -> None:
     spark.sql(f"CREATE TABLE lance.swapped AS {OLD}")
     before = spark.sql("SHOW TABLES IN lance").count()
@@ -73,6 +75,7 @@ def test_a_table_that_only_has_its_directory_is_replaced(spark: SparkSession, ro
     assert spark.sql("SHOW TABLES IN lance LIKE 'listed'").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [("", "PARTITIONED BY (k)"), ("PARTITIONED BY (k)", "")])
 def test_failed_replacement_leaves_the_old_table(spark: SparkSession, root: str, before: str, after: str) -> None:
     spark.sql(f"CREATE TABLE lance.kept {before} AS {OLD}")
@@ -93,6 +96,7 @@ def test_failed_replacement_leaves_the_old_table(spark: SparkSession, root: str,
     spark.sql("DROP TABLE lance.kept PURGE")
 
 
+@pytest.mark.slow
 def test_other_kind_at_a_path_is_refused(spark: SparkSession, uri: str) -> None:
     spark.sql(f"CREATE TABLE lance.`{uri}` AS {OLD}")
     with pytest.raises(PySparkException, match="does not make a partitioned table of one without"):

@@ -28,6 +28,7 @@ def remote(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
         yield spark
 
 
+@pytest.mark.slow
 def test_tables_of_a_server(remote: SparkSession) -> None:
     spark = remote
     spark.sql("CREATE NAMESPACE remote.db")

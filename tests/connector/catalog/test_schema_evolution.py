@@ -87,6 +87,7 @@ def test_insert_is_one_version(spark: SparkSession, uri: str, table: str) -> Non
     assert version(uri) == 3
 
 
+@pytest.mark.slow
 def test_merges_that_read_the_table_otherwise(spark: SparkSession, uri: str, table: str) -> None:
     """One that only inserts is a join with the table for Spark; and the table can be its own source."""
     spark.sql(MERGE.format(table).replace("WHEN MATCHED THEN UPDATE SET * ", ""))
@@ -110,6 +111,7 @@ def test_overwrites_are_one_version(spark: SparkSession, uri: str, table: str) -
     assert version(uri) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped")
 @pytest.mark.parametrize(
     "statement",
@@ -136,6 +138,7 @@ def test_columns_come_without_rows(spark: SparkSession, uri: str, table: str) ->
     assert version(uri) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["id = 1", "id = 9", "add", "append"])
 def test_a_rival_is_first(spark: SparkSession, uri: str, table: str, action: str) -> None:
     def rival(key: int) -> int:
@@ -219,6 +222,7 @@ _PARTS = [(key, f"k{key % 3}", None) for key in range(9)]
 _WIDER = [(key, f"k{key % 5}", key * 2) for key in range(6, 11)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "kept"),
     [
@@ -270,6 +274,7 @@ def test_rows_of_partitions_that_fail_bring_no_columns(
     wait_for_files(_whole(root).root, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["id = 7", "id = 1", "add"])
 def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, action: str) -> None:
     """A statement that has read rows which others change is run again; one whose columns change fails."""
@@ -303,6 +308,7 @@ def test_rivals_in_partitions(spark: SparkSession, root: str, parted: str, actio
     assert {row for row in _parts(root) if row[2] is not None} == set(_WIDER)
 
 
+@pytest.mark.slow
 def test_statements_read_what_they_read_before(spark: SparkSession, root: str) -> None:
     """Spark resolves tables once more for a statement that writes: versions, caches and other catalogs stay."""
     spark.sql("CREATE TABLE lance.first AS SELECT 1L AS id")

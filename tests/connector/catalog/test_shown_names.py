@@ -16,6 +16,8 @@ from lance_spark.spark.connector.channel.registry import PROTOCOL, answer
 from tests.support.connector.plans import plan
 
 
+@pytest.mark.slow
+@pytest.mark.tasks
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])
 def test_plans_name_the_table(spark: SparkSession, root: str, partitioning: str) -> None:
     table = f"lance.shown_{bool(partitioning)}.orders"
@@ -55,6 +57,7 @@ def test_a_branch_is_named_as_it_is_read(spark: SparkSession, root: str) -> None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])
 def test_messages_name_the_table(spark: SparkSession, root: str, partitioning: str) -> None:
     table = f"lance.messages_{bool(partitioning)}"
@@ -79,6 +82,7 @@ def location(spark: SparkSession, table: str) -> str:
     return str(rows[0].data_type)
 
 
+@pytest.mark.slow
 def test_conflict_of_optimize_names_the_table(spark: SparkSession, root: str) -> None:
     table = "lance.optimized_twice"
     spark.sql(f"CREATE TABLE {table} AS SELECT id FROM range(3)")
@@ -98,6 +102,7 @@ def test_conflict_of_optimize_names_the_table(spark: SparkSession, root: str) ->
     assert table in error["message"] and root not in error["message"]  # type: ignore[index]  # noqa: PT018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])
 def test_conflict_of_a_write_names_the_table(spark: SparkSession, root: str, partitioning: str) -> None:
     table = f"lance.written_{bool(partitioning)}"

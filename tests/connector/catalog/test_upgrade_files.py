@@ -43,6 +43,7 @@ def test_append_to_legacy_table_names_the_procedure(spark: SparkSession, tmp_pat
     assert sorted(lance.dataset(uri).to_table()["a"].to_pylist()) == [1, 2]
 
 
+@pytest.mark.slow
 def test_partitioned_table_is_upgraded_in_one_version(spark: SparkSession) -> None:
     name = f"upgraded_{uuid.uuid4().hex[:8]}"
     options = "TBLPROPERTIES ('file_format_version' = '2.0')"

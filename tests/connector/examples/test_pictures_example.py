@@ -9,7 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.notebooks import code_cells
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "examples" / "pictures.ipynb"

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TABLES = """\
 orders [{'id': 1, 'city': 'Oslo', 'amount': 10}, {'id': 2, 'city': 'Rome', 'amount': 20}]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.tasks
+
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession) -> str:

@@ -17,6 +17,8 @@ from tests.support.connector.plan_shape import shape
 from tests.support.connector.plans import plan
 from tests.support.connector.runtime_filters import PRUNING, load, result
 
+pytestmark = pytest.mark.tasks
+
 LINES, SUPPLIERS, NATIONS = 1_050_000, 5_000, 25
 PARTS, MAKERS = 130_000, 110_000
 ENABLED = "spark.sql.lance.joinFilters.enabled"
@@ -63,6 +65,7 @@ def lines_of(nations: set[int]) -> np.ndarray:
     return lines[there & np.isin(supplier % NATIONS, list(nations))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_chain_has_its_rows_over_two_joins(views: SparkSession, adaptive: str) -> None:
     views.conf.set("spark.sql.adaptive.enabled", adaptive)
@@ -75,12 +78,14 @@ def test_chain_has_its_rows_over_two_joins(views: SparkSession, adaptive: str) -
         views.conf.unset("spark.sql.adaptive.enabled")
 
 
+@pytest.mark.slow
 def test_chain_has_its_rows_over_three_joins(views: SparkSession) -> None:
     text = f"SELECT count(*) FROM {CHAIN} JOIN regions r ON n.region = r.id WHERE r.name = 'region 2'"
     _, frame = answer(views, text)
     assert frame.collect()[0][0] == len(lines_of({10, 11, 12, 13, 14}))
 
 
+@pytest.mark.slow
 def test_chain_is_filtered_by_the_keys_of_its_middle(views: SparkSession) -> None:
     """The suppliers are filtered themselves, so their keys choose lines."""
     _, frame = answer(views, f"SELECT l.id FROM {CHAIN} WHERE s.nation = 3")
@@ -88,6 +93,7 @@ def test_chain_is_filtered_by_the_keys_of_its_middle(views: SparkSession) -> Non
     assert rows_of_facts(frame) == len(lines_of({3}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 def test_keys_never_come_from_a_side_that_waits_for_keys(views: SparkSession, adaptive: str) -> None:
     """All three scans are worth a filter, and the two outer ones have one of their own."""
@@ -108,6 +114,7 @@ def test_keys_never_come_from_a_side_that_waits_for_keys(views: SparkSession, ad
         views.conf.unset("spark.sql.adaptive.enabled")
 
 
+@pytest.mark.slow
 def test_queries_for_keys_are_bounded(views: SparkSession) -> None:
     """Each of many joins could filter the lines; a query for keys costs planning."""
     joins = " ".join(f"JOIN suppliers s{n} ON l.supplier = s{n}.id AND s{n}.nation = {n % 25}" for n in range(60))
@@ -120,6 +127,7 @@ def test_queries_for_keys_are_bounded(views: SparkSession) -> None:
     assert found.nodes <= without.nodes + 1_000 + found.queries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "joins",
     [
@@ -146,6 +154,7 @@ def test_every_chain_has_its_rows(views: SparkSession, joins: str) -> None:
     answer(views, f"SELECT count(*), sum(l.id), bit_xor(l.id * 31 + coalesce(l.supplier, 7)) FROM {joins}")
 
 
+@pytest.mark.slow
 def test_the_setting_turns_filters_by_keys_off(views: SparkSession) -> None:
     text = f"SELECT l.id FROM {CHAIN} WHERE s.nation = 3"
     found, frame = answer(views, text)
@@ -162,6 +171,7 @@ def test_the_setting_turns_filters_by_keys_off(views: SparkSession) -> None:
         views.conf.unset(ENABLED)
 
 
+@pytest.mark.slow
 def test_without_broadcasts_there_are_no_keys(views: SparkSession) -> None:
     views.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     try:

@@ -21,6 +21,8 @@ from tests.support.connector.fact_tables import MARK, answer, rows_of_facts
 from tests.support.connector.plans import plan
 from tests.support.connector.runtime_filters import PRUNING, load
 
+pytestmark = pytest.mark.tasks
+
 ROWS = 120_000
 KEYS = 2_000
 
@@ -74,6 +76,7 @@ def views(spark: SparkSession, facts: str, keys: str) -> Iterator[SparkSession]:
     spark.conf.unset(PRUNING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["k", "small", "name", "day", "price", "part.k"])
 def test_rows_are_chosen_by_the_keys_of_the_other_side(views: SparkSession, column: str) -> None:
     other = column.removeprefix("part.")
@@ -92,6 +95,7 @@ def test_other_columns_are_left_to_the_join(views: SparkSession) -> None:
     assert rows_of_facts(frame) > ROWS / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "join",
     [
@@ -121,6 +125,7 @@ def test_every_kind_of_join_has_its_rows(views: SparkSession, join: str, adaptiv
         views.conf.unset("spark.sql.adaptive.enabled")
 
 
+@pytest.mark.slow
 def test_a_side_without_rows(views: SparkSession) -> None:
     text = "SELECT f.id FROM facts f JOIN keys d ON f.k = d.k WHERE d.colour = 'none'"
     found, _ = answer(views, text)
@@ -132,6 +137,7 @@ def test_without_a_filter_there_is_nothing_to_choose_by(views: SparkSession) -> 
     assert "dynamicpruning" not in plan(frame)
 
 
+@pytest.mark.slow
 def test_filters_that_would_be_dropped_are_not_planned(views: SparkSession) -> None:
     """Without a broadcast Spark would plan the other side once more, and then leave the filter out."""
     views.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
@@ -168,6 +174,7 @@ def test_values_that_a_column_cannot_have_are_no_error() -> None:
     assert runtime_filters.runtime_filter([request], [(1000).to_bytes(8, "little")], schema, ()) is None
 
 
+@pytest.mark.slow
 def test_an_estimate_lets_spark_broadcast_a_filtered_table(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     numbers = np.arange(400_000)

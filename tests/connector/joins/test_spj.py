@@ -22,6 +22,8 @@ from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.partitioned.transforms.year import Year
 from tests.support.connector.plans import plan
 
+pytestmark = pytest.mark.tasks
+
 ENABLED = "spark.sql.sources.v2.bucketing.enabled"
 START = datetime(2024, 12, 20, tzinfo=timezone.utc)
 SCHEMA = pa.schema(
@@ -86,6 +88,7 @@ def result(frame: DataFrame) -> list[str]:
 HOWS = ["inner", "left_outer", "full_outer", "left_semi", "left_anti"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "how"), [*((case, "inner") for case in CASES), *(("identity", how) for how in HOWS[1:])]
 )
@@ -120,16 +123,19 @@ def load(spark: SparkSession, uri: str) -> DataFrame:
     return spark.read.format("lance").load(uri)
 
 
+@pytest.mark.slow
 def test_more_join_keys_than_partition_keys(spark: SparkSession, tmp_path: Path) -> None:
     left, right = table(tmp_path / "l", NAME), table(tmp_path / "r", NAME, count=20, step=2)
     check(spark, lambda: joined(load(spark, left), load(spark, right).drop("x"), "id,name", "inner"))
 
 
+@pytest.mark.slow
 def test_self_join(spark: SparkSession, tmp_path: Path) -> None:
     uri = table(tmp_path / "t", BUCKET[4])
     check(spark, lambda: joined(load(spark, uri), load(spark, uri).select("id", "x"), "id", "left_outer"))
 
 
+@pytest.mark.slow
 def test_three_tables(spark: SparkSession, tmp_path: Path) -> None:
     uris = [table(tmp_path / str(step), BUCKET[4], count=20, step=step) for step in (1, 2, 3)]
 
@@ -140,12 +146,14 @@ def test_three_tables(spark: SparkSession, tmp_path: Path) -> None:
     check(spark, frame)
 
 
+@pytest.mark.slow
 def test_aggregates(spark: SparkSession, tmp_path: Path) -> None:
     uri = table(tmp_path / "t", NAME, BUCKET[4])
     check(spark, lambda: load(spark, uri).groupBy("name", "id").count())
     check(spark, lambda: load(spark, uri).groupBy("name").sum("x"))
 
 
+@pytest.mark.slow
 def test_skewed_partitions_are_split(spark: SparkSession, tmp_path: Path) -> None:
     left, right = table(tmp_path / "l", NAME), table(tmp_path / "r", NAME, count=20)
     for _ in range(3):
@@ -171,6 +179,7 @@ def test_after_changes(spark: SparkSession, tmp_path: Path) -> None:
     check(spark, lambda: joined(load(spark, left), load(spark, right).drop("x"), "id", "full_outer"))
 
 
+@pytest.mark.slow
 def test_several_specs(spark: SparkSession, tmp_path: Path) -> None:
     """Their common keys count; partitions of another number of buckets have none in common."""
     left, right = table(tmp_path / "l", BUCKET[4]), table(tmp_path / "r", BUCKET[4], count=20)

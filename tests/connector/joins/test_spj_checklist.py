@@ -43,6 +43,8 @@ from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.partitioned.transforms.year import Year
 from tests.support.connector.plans import plan
 
+pytestmark = pytest.mark.tasks
+
 ENABLED = "spark.sql.sources.v2.bucketing.enabled"
 START = datetime(1969, 12, 30, 5, tzinfo=timezone.utc)
 MOMENTS = [START + timedelta(days=day, hours=day % 3) for day in (0, 1, 2, 40, 366, 20_000)]
@@ -128,6 +130,7 @@ def check(spark: SparkSession, text: str, *, shuffles: int = 0) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bucket", "identity", "truncate", "years", "months", "days", "hours"])
 def test_key_types(spark: SparkSession, tmp_path: Path, family: str) -> None:
     cases = {case: key for case, key in KEYS.items() if case.split()[0] == family}
@@ -158,6 +161,7 @@ ROWS = pa.table(
 DEP = by("dep", Identity())
 
 
+@pytest.mark.slow
 def test_many_transforms_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """The keys of columns that a query reads count, and those of the join among them."""
     fields = [*by("ts", *PERIODS["days"]), *by("n", Bucket(4)), *DEP]
@@ -191,6 +195,7 @@ COARSER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", COARSER)
 def test_coarser_of_two_specs(spark: SparkSession, tmp_path: Path, case: str) -> None:
     column, first, second, others, key = COARSER[case]
@@ -207,6 +212,7 @@ def test_coarser_of_two_specs(spark: SparkSession, tmp_path: Path, case: str) ->
     assert len(check(spark, text)) > 7
 
 
+@pytest.mark.slow
 def test_other_specs_are_shuffled(spark: SparkSession, tmp_path: Path) -> None:
     make(spark, "l", tmp_path, ROWS, DEP)
     make(spark, "r", tmp_path, ROWS, by("n", Bucket(8)))
@@ -219,6 +225,7 @@ def test_other_specs_are_shuffled(spark: SparkSession, tmp_path: Path) -> None:
     assert check(spark, text, shuffles=2)
 
 
+@pytest.mark.slow
 def test_empty_tables(spark: SparkSession, tmp_path: Path) -> None:
     make(spark, "l", tmp_path, ROWS.slice(0, 0), DEP)
     make(spark, "r", tmp_path, ROWS, DEP)
@@ -241,6 +248,7 @@ def check_single(spark: SparkSession, text: str) -> list[str]:
     return result(frame)
 
 
+@pytest.mark.slow
 def test_keys_that_the_other_side_lacks(spark: SparkSession, tmp_path: Path) -> None:
     make(spark, "l", tmp_path, ROWS.slice(0, 5), DEP)
     make(spark, "r", tmp_path, ROWS.slice(2), DEP)
@@ -250,6 +258,7 @@ def test_keys_that_the_other_side_lacks(spark: SparkSession, tmp_path: Path) -> 
     assert len(check(spark, " UNION ALL ".join(joins))) > 20
 
 
+@pytest.mark.slow
 def test_groups(spark: SparkSession, tmp_path: Path) -> None:
     make(spark, "t", tmp_path, ROWS, [*DEP, *by("n", Bucket(8))])
     assert check(
@@ -259,6 +268,7 @@ def test_groups(spark: SparkSession, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_windows_and_distinct_rows(spark: SparkSession, tmp_path: Path) -> None:
     make(spark, "t", tmp_path, ROWS, DEP)
     latest = "SELECT *, rank() OVER (PARTITION BY dep ORDER BY ts DESC) AS place FROM t"

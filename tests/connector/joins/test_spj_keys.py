@@ -24,6 +24,8 @@ from lance_spark.partitioned.transforms.year import Year
 from lance_spark.spark.connector.scan.common_keys import common_keys
 from lance_spark.spark.connector.scan.partition_keys import texts
 
+pytestmark = pytest.mark.tasks
+
 YEARS, MONTHS, DAYS, HOURS = ((Year(), Month(), Day(), Hour())[:count] for count in (1, 2, 3, 4))
 START = datetime(1969, 11, 30, 22, tzinfo=timezone.utc)
 ROWS = pa.table(

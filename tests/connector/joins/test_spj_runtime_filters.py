@@ -24,6 +24,8 @@ from lance_spark.spark.connector.scan import runtime_filters
 from tests.support.connector.plans import plan
 from tests.support.connector.runtime_filters import PRUNING, load, result, scans
 
+pytestmark = pytest.mark.tasks
+
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("a b", pa.string()), pa.field("x", pa.float64())])
 NAME = PartitionBy("name", ("a b",), Identity())
 BUCKET = PartitionBy("bucket", ("id",), Bucket(8))
@@ -70,6 +72,7 @@ def check(spark: SparkSession, text: str) -> DataFrame:
     return frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adaptive", ["true", "false"])
 @pytest.mark.parametrize(("by", "on"), [(NAME, "`a b`"), (BUCKET, "id")])
 def test_partitions_are_left_out_of_joins_without_a_shuffle(
@@ -91,6 +94,7 @@ def test_partitions_are_left_out_of_joins_without_a_shuffle(
         spark.conf.unset("spark.sql.adaptive.enabled")
 
 
+@pytest.mark.slow
 def test_broadcast_joins_are_pruned_by_what_is_broadcast(spark: SparkSession, tmp_path: Path) -> None:
     load(spark, table(tmp_path / "l", NAME)).createOrReplaceTempView("l")
     spark.createDataFrame([("name 1", 1), ("name 4", 4), (None, 9)], "n string, y int").createOrReplaceTempView("d")
@@ -99,6 +103,7 @@ def test_broadcast_joins_are_pruned_by_what_is_broadcast(spark: SparkSession, tm
     assert [scan["partitions_read"] for scan in scans(frame)] == [2]
 
 
+@pytest.mark.slow
 def test_nothing_is_read_if_the_other_side_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     load(spark, table(tmp_path / "l", BUCKET)).createOrReplaceTempView("l")
     load(spark, table(tmp_path / "r", BUCKET)).createOrReplaceTempView("r")
@@ -107,6 +112,7 @@ def test_nothing_is_read_if_the_other_side_is_empty(spark: SparkSession, tmp_pat
     assert all(scan["rows_read"] == 0 for scan in scans(frame)[:1])
 
 
+@pytest.mark.slow
 def test_keys_stay_when_the_partitions_of_one_spec_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
     """What is left then has finer keys than Spark was told of."""
     left, right = table(tmp_path / "l", BUCKET, count=20), table(tmp_path / "r", BUCKET, count=20)
@@ -157,6 +163,7 @@ def nested(count: int) -> pa.Table:
     return pa.Table.from_arrays([struct, pa.array(number)], schema=NESTED)
 
 
+@pytest.mark.slow
 def test_members_of_structs_choose_partitions(spark: SparkSession, tmp_path: Path) -> None:
     by = PartitionBy("k", (("s", "k"),), Identity())
     save_rows(create_partitioned(str(tmp_path / "l"), NESTED, [by]), nested(200))
@@ -171,6 +178,7 @@ def test_members_of_structs_choose_partitions(spark: SparkSession, tmp_path: Pat
     assert [tuple(row) for row in spark.sql(text).collect()] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_partitioned", [False, True])
 def test_members_of_structs_choose_rows(spark: SparkSession, tmp_path: Path, is_partitioned: bool) -> None:
     uri, rows = str(tmp_path / "t"), nested(120_000)

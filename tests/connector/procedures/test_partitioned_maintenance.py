@@ -31,6 +31,7 @@ def ids(spark: SparkSession, query: str) -> list[int]:
     return sorted(row.id for row in spark.sql(query).collect())
 
 
+@pytest.mark.slow
 def test_optimize(spark: SparkSession, root: str, table: str) -> None:
     before = whole(root, table).version
     (expected,) = spark.sql(f"OPTIMIZE {table} WITH (where = \"k = 'a'\", dry_run = true)").collect()
@@ -57,6 +58,7 @@ def test_optimize(spark: SparkSession, root: str, table: str) -> None:
         spark.sql(f"OPTIMIZE {table} WITH (where = 'nothing = 1')")
 
 
+@pytest.mark.slow
 def test_history_tags_and_restore(spark: SparkSession, root: str, table: str) -> None:
     first = whole(root, table).version - 1
     spark.sql(f"ALTER TABLE {table} CREATE TAG one AS OF VERSION {first}")

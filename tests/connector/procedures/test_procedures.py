@@ -95,6 +95,7 @@ def test_vacuum_removes_old_versions_but_tagged_ones(spark: SparkSession, table:
     assert row.data_files == 0
 
 
+@pytest.mark.slow
 def test_restore_history_tags(spark: SparkSession, table: str) -> None:
     call(spark, f"create_tag(table => '{table}', tag => 'two', version => 2)")
     (row,) = call(spark, f"restore(table => '{table}', tag => 'two')")
@@ -114,6 +115,7 @@ def test_restore_history_tags(spark: SparkSession, table: str) -> None:
     call(spark, f"drop_tag(table => '{table}', tag => 'two', if_exists => true)")
 
 
+@pytest.mark.slow
 def test_branches_are_written_by_name(spark: SparkSession, table: str) -> None:
     (row,) = call(spark, f"create_branch(table => '{table}', branch => 'dev', version => 3)")
     assert (row.name, row.parent_branch, row.parent_version) == ("dev", "main", 3)
@@ -129,6 +131,7 @@ def test_branches_are_written_by_name(spark: SparkSession, table: str) -> None:
     assert call(spark, f"list_branches('{table}')") == []
 
 
+@pytest.mark.slow
 def test_a_primary_key_is_set_once(spark: SparkSession, table: str) -> None:
     with pytest.raises(AnalysisException, match="allows nulls"):
         call(spark, f"set_primary_key('{table}', array('name'))")
@@ -139,6 +142,7 @@ def test_a_primary_key_is_set_once(spark: SparkSession, table: str) -> None:
     assert (row.status, dataset(spark, table).version) == ("OK", 7)
 
 
+@pytest.mark.slow
 def test_columns_from_a_view(spark: SparkSession, table: str) -> None:
     files = {file.path for part in dataset(spark, table).get_fragments() for file in part.data_files()}
     view = f"SELECT _rowaddr, id * 2 AS twice, struct(id AS a) AS s FROM lance.{table} WHERE id <> 3"
@@ -157,6 +161,7 @@ def test_columns_from_a_view(spark: SparkSession, table: str) -> None:
     assert [row.twice for row in spark.table(f"lance.{table}").orderBy("id").collect()] == values
 
 
+@pytest.mark.slow
 def test_a_view_that_is_older_than_the_rows_are_where_they_are(spark: SparkSession, table: str) -> None:
     spark.table(f"lance.{table}").selectExpr("_rowaddr", "id AS copy").createOrReplaceTempView("old_addresses")
     call(spark, f"optimize('{table}')")
@@ -165,6 +170,7 @@ def test_a_view_that_is_older_than_the_rows_are_where_they_are(spark: SparkSessi
     assert [row["copy"] for row in rows] == [row["id"] for row in rows] == list(range(10))
 
 
+@pytest.mark.slow
 def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
     with pytest.raises(AnalysisException, match="there is no table"):
         call(spark, "optimize('nowhere.t')")
@@ -193,6 +199,7 @@ def test_arguments_out_of_range(spark: SparkSession, table: str, text: str, mess
     assert dataset(spark, table).version == 6
 
 
+@pytest.mark.slow
 def test_cached_tables_see_what_procedures_change(spark: SparkSession, table: str) -> None:
     name = f"lance.{table}"
     spark.sql(f"CACHE TABLE {name}")

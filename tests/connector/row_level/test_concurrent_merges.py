@@ -92,6 +92,7 @@ def _insert_from_python(uri: str, number: int) -> Callable[[], None]:
     return act
 
 
+@pytest.mark.slow
 def test_counters_are_exact_and_keys_are_unique(spark: SparkSession, uri: str) -> None:
     sessions = [_count_up(spark, number) for number in range(SESSIONS)]
     writers = [_insert_from_python(uri, number) for number in range(PYTHON_WRITERS)]

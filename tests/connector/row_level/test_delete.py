@@ -14,6 +14,7 @@ def _ids(spark: SparkSession, uri: str) -> list[object]:
     return [row[0] for row in seen(spark, uri, "id")]
 
 
+@pytest.mark.slow
 def test_filters_need_no_job(spark: SparkSession, uri: str) -> None:
     table = make(words(spark), uri)
     spark.sql(f"DELETE FROM {table} WHERE id IN (1, 7) OR word = 'w4'")
@@ -42,6 +43,7 @@ def test_a_condition_that_only_spark_knows(spark: SparkSession, uri: str, condit
     assert version(uri) == 2
 
 
+@pytest.mark.slow
 def test_subqueries_and_itself(spark: SparkSession, uri: str) -> None:
     table = make(words(spark), uri)
     spark.createDataFrame([(1,), (2,), (None,)], "k BIGINT").createOrReplaceTempView("gone_keys")

@@ -41,6 +41,7 @@ def _rival(spark: SparkSession, uri: str, action: str) -> None:
     spark.udf.register("rival", udf(rival, "bigint"))
 
 
+@pytest.mark.slow
 def test_rivals_of_other_rows(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 10), uri)
     _rival(spark, uri, "id = 2")
@@ -146,6 +147,7 @@ spark.sql(f"UPDATE lance.`{uri}` SET id = fails_once(id) WHERE id % 2 = 0")
 """
 
 
+@pytest.mark.slow
 def test_a_task_that_is_tried_again(uri: str, jar: Path) -> None:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     subprocess.run([sys.executable, "-c", textwrap.dedent(_RETRIES), uri], check=True, env=environment, timeout=300)

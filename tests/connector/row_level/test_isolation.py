@@ -88,6 +88,7 @@ def _conflicts(spark: SparkSession, statement: str) -> bool:
         spark.conf.unset(RUNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
 def test_merge_sees_a_key_that_was_inserted_meanwhile(spark: SparkSession, uri: str, clauses: str) -> None:
     meanwhile(spark, uri, append(uri, 50))
@@ -96,6 +97,7 @@ def test_merge_sees_a_key_that_was_inserted_meanwhile(spark: SparkSession, uri: 
     assert unnamed_files(uri) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
 def test_merge_that_may_run_only_once_conflicts(spark: SparkSession, uri: str, clauses: str) -> None:
     meanwhile(spark, uri, append(uri, 50))
@@ -106,6 +108,7 @@ def test_merge_that_may_run_only_once_conflicts(spark: SparkSession, uri: str, c
     assert unnamed_files(uri) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
 def test_rows_outside_of_what_was_read_do_not_conflict(spark: SparkSession, uri: str, clauses: str) -> None:
     """The condition on the target alone is pushed into its scan."""
@@ -118,6 +121,7 @@ def test_rows_outside_of_what_was_read_do_not_conflict(spark: SparkSession, uri:
     assert _conflicts(spark, _merge(clauses, 52, condition))
 
 
+@pytest.mark.slow
 def test_update_conflicts_with_rows_that_match_its_condition(spark: SparkSession, uri: str) -> None:
     statement = f"UPDATE {TABLE} SET v = v + 1 WHERE id < 3 AND meanwhile(id) < 100"
     meanwhile(spark, uri, append(uri, 3))
@@ -129,6 +133,7 @@ def test_update_conflicts_with_rows_that_match_its_condition(spark: SparkSession
     assert _rows(spark)[:5] == [(-6, 101), (-5, 101), (0, 2), (1, 2), (2, 2)]
 
 
+@pytest.mark.slow
 def test_delete_conflicts_with_rows_that_match_its_condition(spark: SparkSession, uri: str) -> None:
     statement = f"DELETE FROM {TABLE} WHERE id < 3 AND meanwhile(id) < 100"
     meanwhile(spark, uri, append(uri, 3))
@@ -139,6 +144,7 @@ def test_delete_conflicts_with_rows_that_match_its_condition(spark: SparkSession
     assert _rows(spark)[0][0] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["delete", "update"])
 def test_rows_that_were_read_and_then_changed_conflict(spark: SparkSession, uri: str, change: str) -> None:
     """Rows below 3 decide about the statement, which changes another one."""
@@ -154,6 +160,7 @@ def test_rows_that_were_read_and_then_changed_conflict(spark: SparkSession, uri:
     assert _conflicts(spark, statement)
 
 
+@pytest.mark.slow
 def test_rows_of_the_same_statement_conflict_and_are_computed_again(spark: SparkSession, uri: str) -> None:
     meanwhile(spark, uri, _update(uri, "id = 1", 5))
     spark.sql(f"UPDATE {TABLE} SET v = v + 1 WHERE id < 3 AND meanwhile(id) < 100")
@@ -161,6 +168,7 @@ def test_rows_of_the_same_statement_conflict_and_are_computed_again(spark: Spark
     assert unnamed_files(uri) == set()
 
 
+@pytest.mark.slow
 def test_compaction_is_no_change_of_rows(spark: SparkSession, uri: str) -> None:
     spark.sql(f"INSERT INTO {TABLE} VALUES (20, 'a', 0)")
     meanwhile(spark, uri, _compact(uri))
@@ -173,6 +181,7 @@ def test_compaction_is_no_change_of_rows(spark: SparkSession, uri: str) -> None:
     assert (20, 1) in _rows(spark)
 
 
+@pytest.mark.slow
 def test_snapshot_isolation_looks_at_changed_rows_only(spark: SparkSession, uri: str) -> None:
     spark.sql(f"ALTER TABLE {TABLE} SET TBLPROPERTIES ('isolation-level' = 'snapshot')")
     meanwhile(spark, uri, append(uri, 50))
@@ -182,6 +191,7 @@ def test_snapshot_isolation_looks_at_changed_rows_only(spark: SparkSession, uri:
     assert _conflicts(spark, _merge(UPSERT, 1))
 
 
+@pytest.mark.slow
 def test_insert_where_not_exists_has_snapshot_isolation(spark: SparkSession, uri: str) -> None:
     meanwhile(spark, uri, append(uri, 50))
     spark.sql(
@@ -191,6 +201,7 @@ def test_insert_where_not_exists_has_snapshot_isolation(spark: SparkSession, uri
     assert [row for row in _rows(spark) if row[0] == 50] == [(50, 1), (50, 100)]
 
 
+@pytest.mark.slow
 def test_runs_are_bounded_and_leave_nothing(spark: SparkSession, uri: str) -> None:
     spark.conf.set(RUNS, 3)
     meanwhile(spark, uri, append(uri, 50), times=100)
@@ -204,6 +215,7 @@ def test_runs_are_bounded_and_leave_nothing(spark: SparkSession, uri: str) -> No
         spark.sql(_merge(UPSERT, 60))
 
 
+@pytest.mark.slow
 def test_a_rerun_counts_what_it_changes(spark: SparkSession, uri: str) -> None:
     meanwhile(spark, uri, append(uri, 50))
     spark.sql(_merge(UPSERT, 50))
@@ -216,6 +228,7 @@ def test_a_rerun_counts_what_it_changes(spark: SparkSession, uri: str) -> None:
     assert counts["spark.numTargetRowsInserted"] == "0"
 
 
+@pytest.mark.slow
 def test_a_rerun_reads_pinned_sources_at_their_version(spark: SparkSession, uri: str) -> None:
     pinned = version(uri)
     spark.sql(f"UPDATE {TABLE} SET v = 1000 WHERE id = 1")
@@ -227,6 +240,7 @@ def test_a_rerun_reads_pinned_sources_at_their_version(spark: SparkSession, uri:
     assert (50, 100) in _rows(spark)
 
 
+@pytest.mark.slow
 def test_a_rerun_reads_its_own_table_anew(spark: SparkSession, uri: str) -> None:
     """Source and target are the newest version in the second run."""
     meanwhile(spark, uri, append(uri, 50))
@@ -236,6 +250,7 @@ def test_a_rerun_reads_its_own_table_anew(spark: SparkSession, uri: str) -> None
     assert _rows(spark) == [*((key, 1) for key in range(10)), (50, 101)]
 
 
+@pytest.mark.slow
 def test_a_rerun_brings_columns_in_one_version(spark: SparkSession, uri: str) -> None:
     meanwhile(spark, uri, append(uri, 50))
     before = version(uri)
@@ -249,6 +264,7 @@ def test_a_rerun_brings_columns_in_one_version(spark: SparkSession, uri: str) ->
     assert version(uri) == before + 2
 
 
+@pytest.mark.slow
 def test_an_error_of_the_rerun_is_the_error_of_the_statement(spark: SparkSession, uri: str) -> None:
     """After the other commit two rows of the source match one row of the target."""
     meanwhile(spark, uri, append(uri, 50))
@@ -258,6 +274,7 @@ def test_an_error_of_the_rerun_is_the_error_of_the_statement(spark: SparkSession
     assert [row for row in _rows(spark) if row[0] == 50] == [(50, 100)]
 
 
+@pytest.mark.slow
 def test_an_insert_runs_again_if_its_partition_is_emptied(spark: SparkSession, uri: str) -> None:
     meanwhile(spark, uri, delete(uri, "k = 'a'"))
     spark.sql(f"INSERT INTO {TABLE} SELECT meanwhile(id) + 49, 'a', 7L FROM range(1, 2)")
@@ -278,6 +295,7 @@ def test_isolation_level_is_checked(spark: SparkSession, uri: str) -> None:
     spark.sql(f"ALTER TABLE {TABLE} UNSET TBLPROPERTIES ('isolation-level')")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
 def test_a_merge_of_the_reference_library_sees_inserted_keys(spark: SparkSession, tmp_path: Path, clauses: str) -> None:
     """With a primary key it takes an update that tells no keys for one that may have inserted the same."""
@@ -294,6 +312,7 @@ def test_a_merge_of_the_reference_library_sees_inserted_keys(spark: SparkSession
     assert rows == {"id": [1, 50], "k": ["a", "b"], "v": [0, 9]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
 def test_a_merge_sees_keys_that_the_reference_library_inserted(
     spark: SparkSession, tmp_path: Path, clauses: str
@@ -354,6 +373,7 @@ for statement in (
 """
 
 
+@pytest.mark.slow
 def test_a_commit_of_unknown_outcome_is_not_run_again(jar: Path, tmp_path: Path) -> None:
     """The rows are there, though the statement failed: a second run would bring them twice."""
     assert jar

@@ -45,6 +45,7 @@ def test_all_clauses(spark: SparkSession, uri: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_each_kind_alone(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 4), uri, enable_stable_row_ids="true")
     spark.range(2, 6).selectExpr("id", "concat('s', id) AS word", "9L AS part").createOrReplaceTempView("source")
@@ -83,6 +84,7 @@ def test_a_row_that_matches_twice(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 2
 
 
+@pytest.mark.slow
 def test_null_keys(spark: SparkSession, uri: str) -> None:
     frame = spark.createDataFrame([(None, "n"), (1, "a")], "k BIGINT, v STRING")
     table = make(frame.coalesce(1), uri)
@@ -97,6 +99,7 @@ def test_null_keys(spark: SparkSession, uri: str) -> None:
     assert seen(spark, uri, "k", "v") == [(None, "n"), (1, "a")]
 
 
+@pytest.mark.slow
 def test_sources_of_all_kinds(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 4), uri)
     # Itself.
@@ -165,6 +168,7 @@ def test_what_is_refused(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 1
 
 
+@pytest.mark.slow
 def test_schema_evolution(spark: SparkSession, root: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.evolving")
     spark.sql("CREATE TABLE lance.evolving.t (id BIGINT, s STRUCT<a: INT>) USING lance")

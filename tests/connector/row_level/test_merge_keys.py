@@ -114,6 +114,8 @@ PARTITIONED = ["upsert", "insert", "two keys", "delete", "null part"]
 CASES = [*(("plain", name) for name in (STATEMENTS | UNPRUNED)), *(("partitioned", name) for name in PARTITIONED)]
 
 
+@pytest.mark.slow
+@pytest.mark.tasks
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_same_rows_with_and_without(spark: SparkSession, tmp_path: Path, kind: str, name: str) -> None:
     source(spark)

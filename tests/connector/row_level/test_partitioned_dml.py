@@ -33,6 +33,7 @@ def _rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
     return sorted((tuple(row) for row in spark.table(table).collect()), key=str)
 
 
+@pytest.mark.slow
 def test_rows_move_between_partitions(spark: SparkSession, table: str) -> None:
     before = _version(spark, table)
     spark.sql(f"UPDATE {table} SET k = 'new' WHERE id % 4 = 1")
@@ -52,6 +53,7 @@ def test_rows_move_between_partitions(spark: SparkSession, table: str) -> None:
     assert spark.table(table).where("k = 'new'").count() == 2
 
 
+@pytest.mark.slow
 def test_delete(spark: SparkSession, table: str) -> None:
     before = _version(spark, table)
     spark.sql(f"DELETE FROM {table} WHERE k = 'k1'")
@@ -79,6 +81,7 @@ def test_merge(spark: SparkSession, table: str) -> None:
     assert _version(spark, table) == before + 1
 
 
+@pytest.mark.slow
 def test_merge_with_schema_evolution(spark: SparkSession, table: str) -> None:
     before = _version(spark, table)
     spark.sql(
@@ -101,6 +104,7 @@ def test_merge_with_schema_evolution(spark: SparkSession, table: str) -> None:
     assert sorted(by_reference, key=str) == _rows(spark, table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

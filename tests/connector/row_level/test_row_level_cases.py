@@ -17,6 +17,7 @@ def ids(spark: SparkSession, uri: str) -> list[object]:
     return [row[0] for row in seen(spark, uri, "id")]
 
 
+@pytest.mark.slow
 def test_delete_by_conditions_of_all_kinds(spark: SparkSession, uri: str) -> None:
     table = make(spark.sql(NESTED.format(8)).coalesce(1), uri)
     spark.sql(
@@ -87,6 +88,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_refused_changes_nothing(spark: SparkSession, uri: str) -> None:
     table = make(spark.sql(NESTED.format(2)).coalesce(1), uri)
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW pairs AS SELECT * FROM VALUES (1L, 2L) AS v (a, b)")
@@ -97,6 +99,7 @@ def test_what_is_refused_changes_nothing(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 1
 
 
+@pytest.mark.slow
 def test_merge_conditions(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 4, 1), uri)
     spark.sql(

@@ -40,6 +40,7 @@ def test_values_of_other_columns_and_aliases(spark: SparkSession, uri: str) -> N
     assert seen(spark, uri, "id", "a", "b") == [(0, 10, 0), (1, 1, 11), (2, 12, 2)]
 
 
+@pytest.mark.slow
 def test_fields_of_structs(spark: SparkSession, uri: str) -> None:
     frame = spark.sql(
         """SELECT id, if(id = 1, struct(nullif(1, id + 1) AS n, if(id = 1, inner, NULL) AS inner), NULL) AS data
@@ -59,6 +60,7 @@ def test_fields_of_structs(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 3
 
 
+@pytest.mark.slow
 def test_subqueries_and_itself(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 6), uri)
     spark.sql(f"UPDATE {table} SET word = 'max' WHERE id = (SELECT max(id) FROM {table})")
@@ -93,6 +95,7 @@ def test_rows_keep_their_ids(spark: SparkSession, uri: str) -> None:
     assert spark.sql(f"SELECT count(*) FROM {table} WHERE {named} AND word = 'x'").first()[0] == 1
 
 
+@pytest.mark.slow
 def test_required_columns(spark: SparkSession, uri: str) -> None:
     lance.write_dataset(pa.table({"id": [1, 2]}, schema=pa.schema([pa.field("id", pa.int64(), nullable=False)])), uri)
     with pytest.raises(Exception, match="NULL"):
@@ -102,6 +105,7 @@ def test_required_columns(spark: SparkSession, uri: str) -> None:
     assert seen(spark, uri, "id") == [(2,), (3,)]
 
 
+@pytest.mark.slow
 def test_types_that_spark_does_not_have(spark: SparkSession, uri: str) -> None:
     """Values that Spark sees rounded stay what they are, unless the statement gives them others."""
     nanos = pa.array([1, 1001, None], pa.timestamp("ns"))
@@ -128,6 +132,7 @@ def test_types_that_spark_does_not_have(spark: SparkSession, uri: str) -> None:
     assert found == {1: 1000, 2: 0, 3: None}
 
 
+@pytest.mark.slow
 def test_views_cannot_be_updated(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 3), uri)
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_words AS SELECT * FROM {table}")

@@ -293,6 +293,7 @@ def test_products_beyond_38_digits(spark: SparkSession, uri: str) -> None:
         read.selectExpr("sum(wide * wide)", "max(fraction)").collect()
 
 
+@pytest.mark.slow
 def test_more_groups_than_half_of_the_rows(spark: SparkSession, uri: str) -> None:
     large(
         spark,
@@ -353,6 +354,7 @@ def test_decimals_that_are_cut_down_in_other_settings(spark: SparkSession, group
             spark.conf.unset(setting)
 
 
+@pytest.mark.slow
 def test_tables_beside_each_other(spark: SparkSession, groups_table: str, tmp_path: Path) -> None:
     read = spark.read.format("lance").load(groups_table)
     read.write.parquet(str(tmp_path / "files"))

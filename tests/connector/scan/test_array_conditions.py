@@ -57,6 +57,7 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(row.id for row in frame.collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("column", "item"), SEARCHED)
 def test_rows_are_those_of_parquet(spark: SparkSession, table: str, parquet: str, column: str, item: str) -> None:
     for condition in (f"array_contains({column}, {item})", f"arrays_overlap({column}, array({item}, {item}))"):

@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from tests.support.connector.plans import plan
 
+pytestmark = pytest.mark.tasks
+
 ROWS = 40_000
 ASKED = "min(at), max(at), min(day), max(day), min(name), max(name), min(price), max(price)"
 VALUES = (
@@ -26,6 +28,7 @@ def check(spark: SparkSession, name: str, *, uses_indexes: bool, asked: str = AS
     assert ("filters=[at <= " in plan(frame) and "by_at (" in plan(frame)) is uses_indexes, plan(frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zonemap", "btree"])
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (part)"])
 def test_extremes_are_those_of_all_rows(spark: SparkSession, kind: str, partitioned: str) -> None:

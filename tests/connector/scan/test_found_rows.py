@@ -86,6 +86,13 @@ def test_plans_and_the_ui_say_what_was_read(spark: SparkSession) -> None:
     assert told["rows read"] == "20"
 
 
+@pytest.fixture(autouse=True)
+def local_results(spark: SparkSession) -> Iterator[None]:
+    """The session with the default of the setting for results without a job, afterwards too."""
+    yield
+    spark.conf.unset(LOCAL_RESULTS)
+
+
 SCANS = [
     ("SELECT * FROM {t}", 0),
     ("SELECT id, v FROM {t} WHERE id BETWEEN 7 AND 12", 0),
@@ -99,41 +106,32 @@ SCANS = [
 ]
 
 
-@pytest.fixture
-def inline(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with the default of what the planner process reads, which other tests set to nothing."""
-    spark.conf.unset(INLINE)
-    yield spark
-    spark.conf.set(INLINE, "0")
-    spark.conf.unset(LOCAL_RESULTS)
-
-
 @pytest.mark.parametrize(("query", "most"), SCANS)
-def test_small_scans_need_no_job(inline: SparkSession, query: str, most: int) -> None:
+def test_small_scans_need_no_job(spark: SparkSession, query: str, most: int) -> None:
     def run() -> tuple[int, list[Row]]:
-        return jobs(inline, inline.sql(query.format(t=TABLE)).collect)
+        return jobs(spark, spark.sql(query.format(t=TABLE)).collect)
 
     started, rows = run()
     assert started == most
-    inline.conf.set(LOCAL_RESULTS, "false")
+    spark.conf.set(LOCAL_RESULTS, "false")
     assert run() == (1, rows)
-    inline.conf.set(INLINE, "0")
+    spark.conf.set(INLINE, "0")
     started, in_tasks = run()
     assert sorted(map(repr, in_tasks)) == sorted(map(repr, rows))
     assert started >= bool(rows)
 
 
-def test_large_scans_have_their_job(inline: SparkSession) -> None:
-    frame = inline.sql(f"SELECT id FROM {TABLE} WHERE id > 3")
-    inline.conf.set(INLINE, "1")
-    assert jobs(inline, frame.collect)[0] == 1
-    inline.conf.set(LOCAL_RESULTS, "perhaps")
+def test_large_scans_have_their_job(spark: SparkSession) -> None:
+    frame = spark.sql(f"SELECT id FROM {TABLE} WHERE id > 3")
+    spark.conf.set(INLINE, "1")
+    assert jobs(spark, frame.collect)[0] == 1
+    spark.conf.set(LOCAL_RESULTS, "perhaps")
     with pytest.raises(Exception, match=r"localResults\.enabled is 'perhaps'; set it to true or false"):
-        inline.sql(f"SELECT id FROM {TABLE}").collect()
+        spark.sql(f"SELECT id FROM {TABLE}").collect()
 
 
-def test_small_scans_in_other_shapes(inline: SparkSession) -> None:
-    frame = inline.sql(f"SELECT id, n FROM {TABLE} WHERE id < 9")
+def test_small_scans_in_other_shapes(spark: SparkSession) -> None:
+    frame = spark.sql(f"SELECT id, n FROM {TABLE} WHERE id < 9")
     expected = [(n, n if n % 3 else None) for n in range(9)]
     assert "LanceFoundRows" in plan(frame)
     assert frame.collect() == expected
@@ -153,20 +151,20 @@ def test_small_scans_in_other_shapes(inline: SparkSession) -> None:
     assert "LanceFoundRows" not in plan(frame.join(frame.alias("other"), "id"))
 
 
-def test_statements_read_their_rows_in_tasks(inline: SparkSession) -> None:
+def test_statements_read_their_rows_in_tasks(spark: SparkSession) -> None:
     copy = f"{TABLE}_copy"
-    inline.sql(f"CREATE TABLE {copy} USING lance AS SELECT id, n FROM {TABLE} WHERE id < 9")
-    inline.sql(f"INSERT INTO {copy} SELECT id, n FROM {copy} WHERE id < 4")
-    inline.sql(f"DELETE FROM {copy} WHERE id = 1")
-    inline.sql(f"UPDATE {copy} SET n = -1 WHERE id = 2")
-    rows = inline.sql(f"SELECT id, n FROM {copy}").collect()
+    spark.sql(f"CREATE TABLE {copy} USING lance AS SELECT id, n FROM {TABLE} WHERE id < 9")
+    spark.sql(f"INSERT INTO {copy} SELECT id, n FROM {copy} WHERE id < 4")
+    spark.sql(f"DELETE FROM {copy} WHERE id = 1")
+    spark.sql(f"UPDATE {copy} SET n = -1 WHERE id = 2")
+    rows = spark.sql(f"SELECT id, n FROM {copy}").collect()
     assert sorted(rows, key=lambda row: row["id"]) == [
         (0, None), (0, None), (2, -1), (2, -1), (3, None), (3, None), (4, 4), (5, 5), (6, None), (7, 7), (8, 8)
     ]  # fmt: skip
-    inline.sql(f"DROP TABLE {copy} PURGE")
+    spark.sql(f"DROP TABLE {copy} PURGE")
 
 
-def test_scans_say_in_the_ui_what_was_read(inline: SparkSession) -> None:
-    inline.sql(f"SELECT id FROM {TABLE} WHERE id < 9").collect()
-    told = shown(inline)
+def test_scans_say_in_the_ui_what_was_read(spark: SparkSession) -> None:
+    spark.sql(f"SELECT id FROM {TABLE} WHERE id < 9").collect()
+    told = shown(spark)
     assert (told["rows read"], told["batches read"], told["fragments read"]) == ("9", "1", "1")

@@ -21,6 +21,8 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.source import Split
 
+pytestmark = pytest.mark.tasks
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> lance_spark.Dataset:

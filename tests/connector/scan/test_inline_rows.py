@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,14 +19,6 @@ from tests.support.connector.plans import plan
 from tests.support.connector.scan_requests import ask, planned
 
 SETTING = "spark.sql.lance.inlineBytes"
-
-
-@pytest.fixture
-def inline(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, as it is for users."""
-    spark.conf.unset(SETTING)
-    yield spark
-    spark.conf.set(SETTING, "0")
 
 
 def all_types(count: int) -> pa.Table:
@@ -91,17 +82,17 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_rows_are_those_of_tasks(inline: SparkSession, small: str, query: str) -> None:
-    inline.read.format("lance").load(small).createOrReplaceTempView("t")
-    inline.read.format("lance").option("version", "1").load(small).createOrReplaceTempView("older")
-    here = inline.sql(query.replace("{small}", small)).collect()
-    inline.conf.set(SETTING, "0")
-    in_tasks = inline.sql(query.replace("{small}", small)).collect()
+def test_rows_are_those_of_tasks(spark: SparkSession, small: str, query: str) -> None:
+    spark.read.format("lance").load(small).createOrReplaceTempView("t")
+    spark.read.format("lance").option("version", "1").load(small).createOrReplaceTempView("older")
+    here = spark.sql(query.replace("{small}", small)).collect()
+    spark.conf.set(SETTING, "0")
+    in_tasks = spark.sql(query.replace("{small}", small)).collect()
     assert sorted(map(repr, here)) == sorted(map(repr, in_tasks))
 
 
-def test_metrics_are_those_of_the_read(inline: SparkSession, small: str) -> None:
-    frame = inline.read.format("lance").load(small).where("text IS NOT NULL").select("id", "text")
+def test_metrics_are_those_of_the_read(spark: SparkSession, small: str) -> None:
+    frame = spark.read.format("lance").load(small).where("text IS NOT NULL").select("id", "text")
     assert len(frame.collect()) == sum(n % 7 != 3 and n % 10 != 9 and n != 0 for n in range(90))
     told = metrics(frame, ["fragments_read", "rows_read", "batches_read", "requests", "bytes_read"])
     assert (told["fragments_read"], told["rows_read"]) == (3, len(frame.collect()))
@@ -134,38 +125,39 @@ def test_only_small_reads_are_done_at_once(tmp_path: Path) -> None:
     assert planned(uri, [one], inline, for_changes=True)["is_inline"] is False
 
 
-def test_a_lookup_by_key_reads_one_zone(inline: SparkSession, tmp_path: Path) -> None:
+def test_a_lookup_by_key_reads_one_zone(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"id": range(300_000), "n": range(300_000)}), uri, max_rows_per_file=100_000)
     for key in (5, 123_456, 299_999):
-        frame = inline.read.format("lance").load(uri).where(f"id = {key}")
+        frame = spark.read.format("lance").load(uri).where(f"id = {key}")
         assert frame.collect() == [(key, key)]
         assert "fragments=1/3" in plan(frame)
     assert metrics(frame, ["fragments_pruned", "rows_read"]) == {"fragments_pruned": 2, "rows_read": 1}
     lance.dataset(uri).delete("id = 123456")
-    assert inline.read.format("lance").load(uri).where("id BETWEEN 123455 AND 123457").count() == 2
+    assert spark.read.format("lance").load(uri).where("id BETWEEN 123455 AND 123457").count() == 2
     lance.dataset(uri).update({"n": "-1"}, "id = 5")
-    assert inline.read.format("lance").load(uri).where("id = 5").collect() == [(5, -1)]
+    assert spark.read.format("lance").load(uri).where("id = 5").collect() == [(5, -1)]
 
 
-def test_statements_find_their_rows(inline: SparkSession) -> None:
-    inline.sql("CREATE TABLE lance.inline_rows AS SELECT id, id * 2 AS n FROM range(0, 50000, 1, 2)")
+@pytest.mark.slow
+def test_statements_find_their_rows(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE lance.inline_rows AS SELECT id, id * 2 AS n FROM range(0, 50000, 1, 2)")
     try:
         for key in range(3):
-            inline.sql(f"DELETE FROM lance.inline_rows WHERE id = {key + 1000}")
-            inline.sql(f"UPDATE lance.inline_rows SET n = -1 WHERE id = {key + 2000}")
-            inline.sql(f"""
+            spark.sql(f"DELETE FROM lance.inline_rows WHERE id = {key + 1000}")
+            spark.sql(f"UPDATE lance.inline_rows SET n = -1 WHERE id = {key + 2000}")
+            spark.sql(f"""
                 MERGE INTO lance.inline_rows t USING (SELECT {key + 3000} AS id) s ON t.id = s.id
                 WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, 0)
             """)
-        assert inline.table("lance.inline_rows").where("id BETWEEN 990 AND 1010").count() == 18
-        assert inline.table("lance.inline_rows").where("n = -1").count() == 3
-        assert inline.table("lance.inline_rows").count() == 49_994
+        assert spark.table("lance.inline_rows").where("id BETWEEN 990 AND 1010").count() == 18
+        assert spark.table("lance.inline_rows").where("n = -1").count() == 3
+        assert spark.table("lance.inline_rows").count() == 49_994
     finally:
-        inline.sql("DROP TABLE lance.inline_rows PURGE")
+        spark.sql("DROP TABLE lance.inline_rows PURGE")
 
 
-def test_a_damaged_file_fails_as_in_a_task(inline: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_file_fails_as_in_a_task(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"id": range(1000)}), uri)
     (file,) = Path(uri).rglob("data/*.lance")
@@ -173,41 +165,43 @@ def test_a_damaged_file_fails_as_in_a_task(inline: SparkSession, tmp_path: Path)
     data[-40:] = bytes(40)
     file.write_bytes(bytes(data))
     with pytest.raises(Exception, match="LANCE_CORRUPT_FILE"):
-        inline.read.format("lance").load(uri).collect()
+        spark.read.format("lance").load(uri).collect()
 
 
-def test_a_value_that_makes_no_sense_is_refused(inline: SparkSession, small: str) -> None:
-    inline.conf.set(SETTING, "few")
+def test_a_value_that_makes_no_sense_is_refused(spark: SparkSession, small: str) -> None:
+    spark.conf.set(SETTING, "few")
     with pytest.raises(AnalysisException, match=r"spark\.sql\.lance\.inlineBytes is 'few'; it is a number of bytes"):
-        inline.read.format("lance").load(small).collect()
+        spark.read.format("lance").load(small).collect()
 
 
-def test_python_functions_over_inline_rows(inline: SparkSession, small: str) -> None:
+@pytest.mark.slow
+def test_python_functions_over_inline_rows(spark: SparkSession, small: str) -> None:
     double = udf(lambda number: number * 2, "bigint")
-    frame: DataFrame = inline.read.format("lance").load(small).select(double("id"))
+    frame: DataFrame = spark.read.format("lance").load(small).select(double("id"))
     assert sum(row[0] for row in frame.collect()) == 2 * sum(n for n in range(90) if n % 10 != 9)
 
 
-def test_whoever_asks_for_tasks_gets_them(inline: SparkSession, small: str) -> None:
-    frame = inline.read.format("lance").option("target_partition_bytes", "1").load(small)
+def test_whoever_asks_for_tasks_gets_them(spark: SparkSession, small: str) -> None:
+    frame = spark.read.format("lance").option("target_partition_bytes", "1").load(small)
     assert frame.rdd.getNumPartitions() > 3
-    assert inline.read.format("lance").load(small).rdd.getNumPartitions() == 1
+    assert spark.read.format("lance").load(small).rdd.getNumPartitions() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", ["BROADCAST", "MERGE"])
-def test_keys_of_a_join_choose_inline_rows(inline: SparkSession, tmp_path: Path, build: str) -> None:
+def test_keys_of_a_join_choose_inline_rows(spark: SparkSession, tmp_path: Path, build: str) -> None:
     """Rows that a scan has before the keys are there, after, both, or never."""
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"id": range(150_000), "k": [n % 150 for n in range(150_000)]}), uri)
-    inline.read.format("lance").load(uri).createOrReplaceTempView("facts")
+    spark.read.format("lance").load(uri).createOrReplaceTempView("facts")
     for count in (0, 1, 40, 5000):
         few = pa.table({"k": pa.array(range(count), pa.int64()), "word": ["x"] * count})
         lance.write_dataset(few, f"{uri}-{count}")
-        inline.read.format("lance").load(f"{uri}-{count}").createOrReplaceTempView("few")
+        spark.read.format("lance").load(f"{uri}-{count}").createOrReplaceTempView("few")
         for on, expected in (("f.k = s.k", min(count, 150) * 1000), ("f.id = s.k", count)):
             query = f"SELECT /*+ {build}(s) */ count(f.id) FROM facts f JOIN few s ON {on} WHERE s.word = 'x'"
-            assert inline.sql(query).collect() == [(expected,)]
-            assert inline.sql(query.replace("count(f.id)", "sum(f.id)").replace("f.id =", "1 * f.id =")).count() == 1
+            assert spark.sql(query).collect() == [(expected,)]
+            assert spark.sql(query.replace("count(f.id)", "sum(f.id)").replace("f.id =", "1 * f.id =")).count() == 1
 
 
 PARTITIONED_QUERIES = [
@@ -226,22 +220,23 @@ PARTITIONED_QUERIES = [
 ]
 
 
-def test_partitions_keep_their_keys(inline: SparkSession) -> None:
+@pytest.mark.slow
+def test_partitions_keep_their_keys(spark: SparkSession) -> None:
     name = "lance.inline_parts"
-    inline.sql(f"""
+    spark.sql(f"""
         CREATE TABLE {name} PARTITIONED BY (part, bucket(4, id)) AS
         SELECT id, nullif(id % 5, 4) AS part, concat('w', id % 7) AS word FROM range(0, 1000, 1, 2)
     """)
     try:
-        inline.sql(f"DELETE FROM {name} WHERE id % 50 = 1")
+        spark.sql(f"DELETE FROM {name} WHERE id % 50 = 1")
         for query in PARTITIONED_QUERIES:
-            inline.conf.unset(SETTING)
-            here = inline.sql(query.format(t=name))
+            spark.conf.unset(SETTING)
+            here = spark.sql(query.format(t=name))
             rows = sorted(map(repr, here.collect()))
-            inline.conf.set(SETTING, "0")
-            in_tasks = inline.sql(query.format(t=name))
+            spark.conf.set(SETTING, "0")
+            in_tasks = spark.sql(query.format(t=name))
             assert rows == sorted(map(repr, in_tasks.collect())), query
             # No shuffle more, where keys of partitions make one superfluous.
             assert plan(here).count("hashpartitioning") <= plan(in_tasks).count("hashpartitioning"), query
     finally:
-        inline.sql(f"DROP TABLE {name} PURGE")
+        spark.sql(f"DROP TABLE {name} PURGE")

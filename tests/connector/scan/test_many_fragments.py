@@ -16,6 +16,8 @@ from lance_spark.spark.connector.channel.tasks import ReadWork
 from lance_spark.table.rows.fragment import DataFragment
 from tests.support.connector.scan_requests import loaded
 
+pytestmark = pytest.mark.tasks
+
 FRAGMENTS = 50
 
 

@@ -57,6 +57,7 @@ for number, (partitions, level, statement) in enumerate(statements):
 """
 
 
+@pytest.mark.slow
 def test_statement_runs_again_if_its_scans_have_read_two_versions(
     jar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lance_spark.spark.partitions import packed_neighbours
 from tests.support.connector.plans import plan
 
+pytestmark = pytest.mark.tasks
+
 TABLE = "lance.packing"
 PARTITIONS = 40
 COALESCING = "spark.sql.lance.coalesceTasks.enabled"
@@ -112,6 +114,7 @@ def test_groups_by_the_key_need_no_shuffle(table: SparkSession) -> None:
     assert rows == {part: len({n % 3 for n in IDS if part_of(n) == part}) for part in {part_of(n) for n in IDS}}
 
 
+@pytest.mark.slow
 def test_the_same_frame_is_read_both_ways(table: SparkSession) -> None:
     frame = table.table(TABLE).where("id < 2000")
     joined = frame.alias("a").join(frame.alias("b"), ["part", "id"])

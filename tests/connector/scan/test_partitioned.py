@@ -152,6 +152,7 @@ def test_replace_keeps_partitions(spark: SparkSession, root: str, name: str) -> 
     assert whole(root, name).version == before + 1
 
 
+@pytest.mark.slow
 def test_overwrites(spark: SparkSession, root: str, name: str) -> None:
     spark.sql(f"CREATE TABLE lance.{name} (id bigint, k string) PARTITIONED BY (k)")
     spark.sql(f"INSERT INTO lance.{name} VALUES (1, 'a'), (2, 'b'), (3, 'b')")

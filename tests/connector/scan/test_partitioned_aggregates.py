@@ -137,6 +137,7 @@ def test_groups_of_few_partitions(spark: SparkSession, both: object, condition: 
     same(spark, f"SELECT DISTINCT name FROM {{t}} WHERE {condition}")
 
 
+@pytest.mark.slow
 def test_what_tasks_do_not_aggregate(spark: SparkSession, both: tuple[str, str]) -> None:
     for asked in ("min(fraction), max(fraction)", "count(DISTINCT tiny)", "sum(tiny + 1)", "max(tiny), avg(big)"):
         same(spark, f"SELECT {asked} FROM {{t}}", aggregates=False)
@@ -153,6 +154,7 @@ def test_what_tasks_do_not_aggregate(spark: SparkSession, both: tuple[str, str])
     )
 
 
+@pytest.mark.slow
 def test_within_larger_queries(spark: SparkSession, both: tuple[str, str]) -> None:
     same(spark, "SELECT id, tiny FROM {t} WHERE id = (SELECT max(id) FROM {t} WHERE tiny IS NOT NULL)")
     same(spark, "SELECT max(id) AS m FROM {t} UNION ALL SELECT count(price) FROM {t} HAVING count(*) > 3")
@@ -195,6 +197,7 @@ def table(spark: SparkSession, root: Path, *by: PartitionBy, name: str) -> None:
     spark.read.format("lance").load(str(root / name)).createOrReplaceTempView(name)
 
 
+@pytest.mark.slow
 def test_groups_by_keys_of_partitions_need_no_shuffle(spark: SparkSession, tmp_path: Path, settings: None) -> None:
     """Where Spark finds the rows of a group in one place, tasks leave the rows to it."""
     table(spark, tmp_path, BY_K, BY_ID, name="one")

@@ -137,6 +137,7 @@ class Beside:
         return Counter(as_text(row) for row in self.spark.sql(query.format(rows=rows)).collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(1, one_of=20))
 def test_rows_are_those_of_parquet(session: SparkSession, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)

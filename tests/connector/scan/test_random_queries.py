@@ -75,6 +75,7 @@ def test_tables_have_the_same_rows(views: SparkSession) -> None:
     assert answer(views, query, "lance") == answer(views, query, "parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rows", "first_rows", "groups", "joins", "subqueries"])
 def test_rows_are_those_of_spark(views: SparkSession, kind: str) -> None:
     draw = random.Random(kind)

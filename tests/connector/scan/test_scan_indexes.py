@@ -20,6 +20,8 @@ from tests.support.connector.plans import plan
 from tests.support.connector.scan_requests import answered, ask, compare, loaded, planned
 from tests.support.indexed_partitions import indexed_partitions
 
+pytestmark = pytest.mark.tasks
+
 NUM_ROWS = 40_000
 SETTING = "spark.sql.lance.useScalarIndex"
 INDEXES = {"x": "BTREE", "k": "BITMAP", "z": "ZONEMAP", "b": "BLOOMFILTER", "s": "NGRAM", "l": "LABEL_LIST"}
@@ -108,6 +110,7 @@ def test_rows_are_the_same_without_indexes(spark: SparkSession, uri: str, condit
     assert found(load(spark, uri, target_partition_bytes="1000000").where(condition)) == expected
 
 
+@pytest.mark.slow
 def test_random_filters_give_the_rows_of_a_scan(spark: SparkSession, uri: str) -> None:
     draw = random.Random(uri.rsplit("/", 1)[-1])
     for _ in range(12):
@@ -177,6 +180,7 @@ def test_runtime_filter_and_limits(spark: SparkSession, uri: str, option: str) -
     assert table.where("k = 'kind 7'").groupBy("p").count().count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["true", "false"])
 def test_statements_change_the_rows_of_a_scan(spark: SparkSession, tmp_path: Path, option: str) -> None:
     uri = make_plain(str(tmp_path / "t"))

@@ -90,6 +90,7 @@ NOTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_members_of_structs_in_lists(spark: SparkSession, partitioned: bool) -> None:
     note, inner = "STRUCT<text: STRING, n: INT>", "ARRAY<STRUCT<text: STRING>>"

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.support.connector.plans import plan
 from tests.support.connector.runtime_filters import scans
 
+pytestmark = pytest.mark.tasks
+
 ORDERS = [
     "id DESC",
     "f ASC NULLS LAST, id",

@@ -61,6 +61,7 @@ def test_plan_is_bounded(on_parquet: SparkSession, on_lance: SparkSession, numbe
     assert actual.queries - expected.queries <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [RELAXED_64, *(QUERIES[number] for number in (17, 29, 72, 78))])
 def test_query_has_the_rows_of_parquet(on_parquet: SparkSession, on_lance: SparkSession, query: str) -> None:
     rows = on_parquet.sql(query).collect()

@@ -172,6 +172,7 @@ def test_in_where_and_in_joins(spark: SparkSession, table: str, theirs: str) -> 
 APPROXIMATE = "spark.sql.lance.vectorSearch.approximate"
 
 
+@pytest.mark.slow
 def test_an_index_is_used_if_approximate_answers_are_allowed(spark: SparkSession) -> None:
     for kind, clause in (("plain", ""), ("partitioned", "PARTITIONED BY (p)")):
         name = f"lance.approximate_{kind}"

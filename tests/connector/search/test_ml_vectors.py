@@ -19,6 +19,7 @@ DENSE, SPARSE = Vectors.dense([1.0, 2.0, 3.0]), Vectors.sparse(3, {1: 5.0})
 MATRIX = DenseMatrix(2, 2, [1.0, 2.0, 3.0, 4.0])
 
 
+@pytest.mark.slow
 def test_vectors_and_matrices_come_back(spark: SparkSession, uri: str) -> None:
     schema = st.StructType().add("id", "long").add("v", VectorUDT()).add("m", MatrixUDT())
     schema = schema.add("s", st.StructType().add("w", VectorUDT())).add("a", st.ArrayType(VectorUDT()))
@@ -53,6 +54,7 @@ def test_classes_that_a_table_names_are_not_loaded(spark: SparkSession, tmp_path
         assert found.collect()[0].v.asDict() == {"type": 1, "size": 2}
 
 
+@pytest.mark.slow
 def test_a_pipeline_reads_and_finds_neighbours(spark: SparkSession) -> None:
     frame = spark.range(60).selectExpr("id", "sin(id) AS x", "cos(id) AS y", "double(id % 2) AS label")
     assembled = VectorAssembler(inputCols=["x", "y"], outputCol="features").transform(frame)

@@ -181,6 +181,7 @@ def test_null_items_count_as_zero(spark: SparkSession, table: str) -> None:
     compared(spark, f"SELECT q.id, d.id FROM (SELECT id, {vector} AS v FROM range(4)) q JOIN {table} d {DISTANCE}")
 
 
+@pytest.mark.slow
 def test_an_index_finds_most_of_the_nearest(spark: SparkSession, approximate: None) -> None:
     name, by = "lance.db.joined_indexed", "PARTITIONED BY (p)"
     for kind, clause in (("a", ""), ("b", by)):

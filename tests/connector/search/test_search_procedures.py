@@ -94,6 +94,7 @@ print("FOUND", [[row["id"] for row in rows.collect()] for rows in found])
 """
 
 
+@pytest.mark.slow
 def test_searches_of_sessions_without_the_extension(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False

@@ -145,6 +145,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_every_change_refreshes_what_is_cached_by_other_names(table: Table, tmp_path: Path) -> None:
     pick = Random(FIRST_SEED + 1)
     for verb, change in CHANGES.items():
@@ -157,6 +158,7 @@ def test_every_change_refreshes_what_is_cached_by_other_names(table: Table, tmp_
         table.spark.catalog.clearCache()
 
 
+@pytest.mark.slow
 def test_procedures_refresh_metadata_tables(spark: SparkSession, uri: str) -> None:
     spark.range(3).write.format("lance").save(uri)
     name = f"lance.`{uri}`"

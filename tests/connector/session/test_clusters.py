@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.session_scripts import run_script
 
+pytestmark = pytest.mark.slow
+
 START = """
 import pathlib
 import sys

@@ -76,6 +76,7 @@ def refusal(spark: SparkSession, statement: str) -> PySparkException:
     return raised.value
 
 
+@pytest.mark.slow
 def test_statements_that_are_refused(spark: SparkSession, uri: str) -> None:
     for statement, condition in REFUSED:
         told = refusal(spark, statement.format(f"lance.`{uri}`").replace("`_new", "_new`")).getCondition()

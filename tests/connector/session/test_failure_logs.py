@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.connector.script_session import printed
 
 FAILURES = """
@@ -21,6 +23,7 @@ print("==== end", file=sys.stderr, flush=True)
 """
 
 
+@pytest.mark.slow
 def test_log_of_failed_statements(jar: Path, tmp_path: Path) -> None:
     text = printed(jar, tmp_path, FAILURES, "spark.sql.lance.inlineBytes=0")
     parts = dict(part.split("\n", 1) for part in text.split("==== ")[1:])

@@ -9,6 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pyspark
+import pytest
+
+pytestmark = pytest.mark.slow
 
 START = """
 import sys

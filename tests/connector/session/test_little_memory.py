@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.connector.script_session import printed
 
+pytestmark = pytest.mark.slow
+
 INSERT = """
 spark.sql("CREATE TABLE lance.t (id BIGINT, s STRING)")
 try:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.connector.script_session import printed
+
+pytestmark = pytest.mark.slow
 
 KILLS = """
 import os, signal, threading, time

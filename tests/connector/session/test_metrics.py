@@ -12,6 +12,8 @@ from tests.support.connector.metrics import metrics, shown
 from tests.support.connector.plans import plan
 
 
+@pytest.mark.slow
+@pytest.mark.tasks
 def test_scans_count_what_they_read(spark: SparkSession, uri: str) -> None:
     spark.range(0, 100, numPartitions=4).write.format("lance").save(uri)
     frame = spark.read.format("lance").load(uri).where("_fragid >= 2 AND id < 90")
@@ -42,6 +44,7 @@ def names(frame: DataFrame) -> set[str]:
     return {pairs.apply(place)._1() for place in range(pairs.size())} - {"numOutputRows"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_scans_and_searches_show_the_metrics_that_apply_to_them(spark: SparkSession, partitioned: bool) -> None:
     table = f"lance.shown_{'partitioned' if partitioned else 'plain'}"
@@ -73,6 +76,7 @@ def test_scans_and_searches_show_the_metrics_that_apply_to_them(spark: SparkSess
     spark.sql(f"DROP TABLE {table} PURGE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_statements_count_what_they_write(spark: SparkSession, partitioned: bool) -> None:
     name = f"lance.metrics_{'of_partitions' if partitioned else 'of_a_table'}"

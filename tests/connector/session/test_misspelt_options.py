@@ -17,6 +17,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     spark.sql("DROP TABLE lance.spelt PURGE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clause", "message"),
     [
@@ -75,6 +76,7 @@ def test_alter_table(spark: SparkSession, table: str) -> None:
     assert (told["owner.team"], told["isolation-level"]) == ("x", "snapshot")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "property",
     ["'lance.update.mode' = 'sideways'", "'lance.update_mode' 'rows'", "'id.lance.shrink' = 'true'"],

@@ -100,6 +100,7 @@ def test_explain_names_the_columns_whose_bounds_were_compared(spark: SparkSessio
         assert "zones=" not in planned(uri, condition, options=options)["description"]
 
 
+@pytest.mark.slow
 def test_explain_names_bounds_for_literals_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
     count, first = 40_000, datetime(2020, 1, 1)
     moments = [first + timedelta(minutes=number) for number in range(count)]
@@ -141,6 +142,7 @@ def test_zone_maps_setting_that_is_neither(uri: str) -> None:
     assert "spark.sql.lance.zoneMaps is 'perhaps'" in body["error"]["message"]
 
 
+@pytest.mark.slow
 def test_offset(spark: SparkSession, uri: str) -> None:
     everything = [row.id for row in load(spark, uri).select("id").toLocalIterator()]
     for offset in (0, 1, 30_000, 119_999, 120_000, 500_000):
@@ -237,6 +239,7 @@ for times in (1, 2):
 """
 
 
+@pytest.mark.slow
 def test_plans_do_not_depend_on_earlier_queries(uri: str) -> None:
     """A fresh process, one that has planned the query before, and one that has planned others."""
     fresh = [
@@ -251,6 +254,7 @@ def test_plans_do_not_depend_on_earlier_queries(uri: str) -> None:
     assert len(set(plans)) == 1
 
 
+@pytest.mark.slow
 def test_runtime_filter_leaves_keys_of_tasks_alone(spark: SparkSession, tmp_path: Path) -> None:
     """A join by key, whose keys come while the query runs, over partitions whose tasks zone maps narrow."""
     root = str(tmp_path / "t")

@@ -61,6 +61,7 @@ def tables(spark: SparkSession, read_table: tuple[str, str, int], tmp_path: Path
     return Tables(spark, *read_table, f"{catalog}.t", str(tmp_path / "path"))
 
 
+@pytest.mark.tasks
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in KNOWN for name in sorted(KNOWN[group])])
 def test_every_option(tables: Tables, group: str, name: str) -> None:
     assert (group, name) in CHECKS, f"{group} option {name} has no check"

@@ -58,10 +58,12 @@ assert planners() == 1 and not jvm.LancePlanner.isKeptReady()
 )
 
 
+@pytest.mark.slow
 def test_planner_starts_with_the_session(jar: Path, tmp_path: Path) -> None:
     printed(jar, tmp_path, STARTED_WITH_SESSION)
 
 
+@pytest.mark.slow
 def test_planner_starts_with_the_first_request_without_keep_alive(jar: Path, tmp_path: Path) -> None:
     printed(jar, tmp_path, STARTED_BY_REQUEST, f"{KEEP_ALIVE}=0")
 

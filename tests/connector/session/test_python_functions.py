@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, pandas_udf, udf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arrow", ["true", "false"])
 def test_functions_of_rows(spark: SparkSession, uri: str, arrow: str) -> None:
     spark.range(0, 50_000, numPartitions=2).selectExpr(

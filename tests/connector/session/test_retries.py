@@ -61,6 +61,7 @@ spark.stop()
 """
 
 
+@pytest.mark.slow
 def test_every_row_is_written_once(jar: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     result = subprocess.run(

@@ -67,6 +67,7 @@ def test_install_leaves_join_settings_of_the_session(spark: SparkSession, tmp_pa
     assert "spark.sql.catalog.other" not in running.conf.getAll
 
 
+@pytest.mark.slow
 def test_loading_a_table_changes_no_settings_or_rules(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.format("lance").save(str(tmp_path / "t"))
     fresh = spark.newSession()
@@ -88,6 +89,7 @@ def test_a_name_that_no_catalog_can_have(jar: Path) -> None:
         lance_spark.configure(SparkSession.builder, "a.b")
 
 
+@pytest.mark.slow
 def test_the_same_sources_give_the_same_jar(jar: Path, tmp_path: Path) -> None:
     again = build.build(tmp_path / "again.jar")
     assert again.read_bytes() == jar.read_bytes()

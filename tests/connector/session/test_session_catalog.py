@@ -41,6 +41,7 @@ def test_a_temporary_view(spark: SparkSession, uri: str) -> None:
     assert spark.sql("SELECT count(*) AS n FROM of_path WHERE id > 2").first().n == 2
 
 
+@pytest.mark.slow
 def test_streams_from_and_to_a_table(spark: SparkSession, table: str, uri: str, tmp_path: Path) -> None:
     spark.range(5).write.format("lance").save(str(tmp_path / "from"))
     spark.sql(f"CREATE TABLE {table} (id BIGINT) USING lance LOCATION '{uri}'")

@@ -60,6 +60,7 @@ def ask(server: SilentServer, op: str, *, store_failed: bool = False, retry: str
     return error
 
 
+@pytest.mark.slow
 def test_request_is_repeated_until_the_time_is_over(server: SilentServer) -> None:
     # So long that a slow machine gets beyond the first request.
     error = ask(server, "catalog.list_tables", retry="3 s")

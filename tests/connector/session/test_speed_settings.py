@@ -16,6 +16,8 @@ from lance_spark.partitioned.transforms.identity import Identity
 from tests.support.connector.plans import plan
 from tests.support.connector.scan_requests import sent
 
+pytestmark = pytest.mark.tasks
+
 ROWS = 120_000
 PREFIX = "spark.sql.lance."
 INLINE = f"{PREFIX}inlineBytes"
@@ -46,12 +48,10 @@ def uri(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(autouse=True)
 def restored(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(INLINE)
     broadcast = spark.conf.get(BROADCAST)
     yield
     for name in SWITCHES:
         spark.conf.unset(PREFIX + name)
-    spark.conf.set(INLINE, before or "0")
     spark.conf.set(BROADCAST, broadcast or "10485760")
 
 

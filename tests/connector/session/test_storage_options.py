@@ -112,6 +112,7 @@ def test_save_makes_a_table_with_its_options(spark: SparkSession, uri: str, part
         spark.range(2).write.format("lance").partitionBy(*partition_by).option("branch", "dev").save(uri)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition_by", [[], ["k"]], ids=["plain", "partitioned"])
 def test_save_and_load_in_s3(spark: SparkSession, s3_bucket: S3Bucket, partition_by: list[str]) -> None:
     uri = s3_bucket.folder()

@@ -79,6 +79,7 @@ STATEMENTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_missing_data_file(spark: SparkSession, table: Table, statement: str) -> None:
     for path in table.data:
@@ -111,6 +112,7 @@ def test_truncated_deletion_file(spark: SparkSession, table: Table) -> None:
     assert any(f"{path.name} in {path.parent.parent}" in str(error) for path in deletions), str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "message"),
     [

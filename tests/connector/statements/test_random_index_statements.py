@@ -97,6 +97,7 @@ def lookup(draw: random.Random, table: Rows, source: Rows) -> Condition:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True])
 @pytest.mark.parametrize("seed", seeds(1, one_of=100))
 def test_rows_are_those_of_the_model(spark: SparkSession, seed: int, stable_row_ids: bool) -> None:

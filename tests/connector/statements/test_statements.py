@@ -103,6 +103,7 @@ def test_result_columns_of_a_primary_key(spark: SparkSession) -> None:
     assert version(spark, "lance.st_key.t") == 2
 
 
+@pytest.mark.slow
 def test_columns_and_key(spark: SparkSession, table: str) -> None:
     spark.sql(f"SELECT _rowaddr, id * 10 AS ten, 'x' AS name FROM {table}").createOrReplaceTempView("values_of_it")
     spark.sql(f"ALTER TABLE {table} ADD COLUMNS ten, name FROM values_of_it")

@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 from tests.support.connector.streams import batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
 @pytest.mark.parametrize("in_snapshot", [False, True])
 def test_rows_before_a_change_of_columns_come_as_the_new_dataframe_has_them(
@@ -45,6 +46,7 @@ def test_rows_before_a_change_of_columns_come_as_the_new_dataframe_has_them(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause", ["", "PARTITIONED BY (k)"])
 @pytest.mark.parametrize("in_snapshot", [False, True])
 def test_changes_before_a_change_of_columns_come_as_the_new_dataframe_has_them(

@@ -22,6 +22,8 @@ import pytest
 
 import lance_spark
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("LANCE_STREAM_KILLS", "2"))
 SEED = int(os.environ.get("LANCE_SEED", "1"))
 

@@ -79,6 +79,7 @@ def test_columns_of_a_replaced_table_do_not_have_the_values_of_others(tmp_path: 
         assert row.get("value") in (None, row["id"] * 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_rows_compacted_before_a_default_have_it(spark: SparkSession, tmp_path: Path, parts: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")
@@ -147,6 +148,7 @@ def test_changes_add_up_to_the_default_that_older_rows_have(spark: SparkSession,
     assert table == {1: (1, 5), 2: (1, 5), 3: (1, 5), 4: (2, 5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_rows_before_a_default_have_it(spark: SparkSession, tmp_path: Path, parts: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.db")

@@ -68,6 +68,7 @@ def test_lost_reply_to_the_commit_of_an_epoch(
     assert lance_spark.open(uri, storage_options=s3_bucket.storage_options).version == 2
 
 
+@pytest.mark.slow
 def test_store_that_is_away_after_the_commit_fails_the_query_and_keeps_its_rows(
     spark: SparkSession, s3_bucket: S3Bucket, proxy: S3Proxy, options: dict[str, str], source: str, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_store_that_is_away_after_the_commit_fails_the_query_and_keeps_its_rows(
     assert lance_spark.open(uri, storage_options=s3_bucket.storage_options).version == 2
 
 
+@pytest.mark.slow
 def test_idle_query_looks_for_a_version_once_a_second(
     spark: SparkSession, s3_bucket: S3Bucket, proxy: S3Proxy, options: dict[str, str], tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def ids(spark: SparkSession, table: str) -> list[int]:
     return sorted(row.id for row in frame.select("id").collect())
 
 
+@pytest.mark.slow
 def test_append_makes_the_table_and_goes_on_after_a_restart(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = source + "_copy"
     run(stream(spark, source), target, tmp_path / "c")
@@ -52,6 +53,7 @@ def test_append_makes_the_table_and_goes_on_after_a_restart(spark: SparkSession,
     assert spark.sql(f"SHOW TBLPROPERTIES {target}").where("key LIKE 'lance.streaming%'").count() == 0
 
 
+@pytest.mark.slow
 def test_start_with_a_path_makes_the_table_at_the_first_epoch(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c")
@@ -61,6 +63,7 @@ def test_start_with_a_path_makes_the_table_at_the_first_epoch(spark: SparkSessio
     assert lance.dataset(target).count_rows() == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_path", [False, True])
 def test_replay_after_a_killed_driver_writes_no_rows_and_no_files(
     spark: SparkSession, source: str, tmp_path: Path, root: str, by_path: bool
@@ -78,6 +81,7 @@ def test_replay_after_a_killed_driver_writes_no_rows_and_no_files(
     assert ids(spark, target) == list(range(13))
 
 
+@pytest.mark.slow
 def test_replay_is_recognised_after_a_clean_up_of_versions(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c")
@@ -90,6 +94,7 @@ def test_replay_is_recognised_after_a_clean_up_of_versions(spark: SparkSession, 
     assert ids(spark, target) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.slow
 def test_copied_checkpoint_that_is_behind_is_an_error(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c")
@@ -102,6 +107,7 @@ def test_copied_checkpoint_that_is_behind_is_an_error(spark: SparkSession, sourc
     assert ids(spark, target) == list(range(13))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (s)"], ids=["plain", "partitioned"])
 def test_checkpoint_of_one_epoch_before_is_an_error(
     spark: SparkSession, source: str, tmp_path: Path, parts: str
@@ -121,6 +127,7 @@ def test_checkpoint_of_one_epoch_before_is_an_error(
     assert ids(spark, target) == list(range(12))
 
 
+@pytest.mark.slow
 def test_app_name_of_one_epoch_and_a_deleted_checkpoint(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c", txnAppId="nightly")
@@ -130,6 +137,7 @@ def test_app_name_of_one_epoch_and_a_deleted_checkpoint(spark: SparkSession, sou
     assert ids(spark, target) == list(range(10))
 
 
+@pytest.mark.slow
 def test_app_name_outlives_a_deleted_checkpoint(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c", txnAppId="nightly")
@@ -140,6 +148,7 @@ def test_app_name_outlives_a_deleted_checkpoint(spark: SparkSession, source: str
     assert ids(spark, target) == list(range(12))
 
 
+@pytest.mark.slow
 def test_epoch_without_rows_makes_no_version(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c")
@@ -148,6 +157,7 @@ def test_epoch_without_rows_makes_no_version(spark: SparkSession, source: str, t
     assert lance.dataset(target).version == 1
 
 
+@pytest.mark.slow
 def test_complete_mode_replaces_all_rows(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
 
@@ -164,6 +174,7 @@ def test_complete_mode_replaces_all_rows(spark: SparkSession, source: str, tmp_p
     assert sorted((row.id, row["count"]) for row in found) == [(0, 7), (1, 6)]
 
 
+@pytest.mark.slow
 def test_partitioned_tables_get_the_mark_with_their_rows(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = source + "_parts"
     spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance PARTITIONED BY (bucket(3, id))")
@@ -179,6 +190,7 @@ def test_partitioned_tables_get_the_mark_with_their_rows(spark: SparkSession, so
     assert ids(spark, target) == sorted([*range(14), *range(14)])
 
 
+@pytest.mark.slow
 def test_branches(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c")
@@ -192,6 +204,7 @@ def test_branches(spark: SparkSession, source: str, tmp_path: Path) -> None:
         run(stream(spark, source), target, tmp_path / "c3", branch="nowhere")
 
 
+@pytest.mark.slow
 def test_columns_are_matched_by_name_and_cast(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     spark.sql("SELECT CAST(1 AS INT) AS ID, 'x' AS s, CAST(null AS DOUBLE) AS extra LIMIT 0").write.format(
@@ -203,6 +216,7 @@ def test_columns_are_matched_by_name_and_cast(spark: SparkSession, source: str, 
     assert sorted(map(tuple, found.collect())) == [(number, f"n{number}", None) for number in range(10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -221,6 +235,7 @@ def test_columns_that_an_insert_would_refuse(
     assert ids(spark, target) == []
 
 
+@pytest.mark.slow
 def test_nulls_into_a_required_column_are_refused(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = source + "_strict"
     spark.sql(f"CREATE TABLE {target} (id BIGINT NOT NULL, s STRING) USING lance")
@@ -229,6 +244,7 @@ def test_nulls_into_a_required_column_are_refused(spark: SparkSession, source: s
     assert ids(spark, target) == []
 
 
+@pytest.mark.slow
 def test_merge_schema_brings_new_columns(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "table")
     run(stream(spark, source), target, tmp_path / "c")
@@ -238,6 +254,7 @@ def test_merge_schema_brings_new_columns(spark: SparkSession, source: str, tmp_p
     assert [tuple(row) for row in found] == [(9, "n9", None), (10, "n10", 20), (11, "n11", 22)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ["", "PARTITIONED BY (id)"], ids=["plain", "partitioned"])
 def test_merge_schema_of_a_table_by_name_goes_on(spark: SparkSession, source: str, tmp_path: Path, parts: str) -> None:
     add(spark, source, 10, 12)
@@ -253,6 +270,7 @@ def test_merge_schema_of_a_table_by_name_goes_on(spark: SparkSession, source: st
     assert [tuple(row) for row in found] == [(n, 2 * n, f"n{n}") for n in range(12)]
 
 
+@pytest.mark.slow
 def test_query_by_name_goes_on_after_others_added_columns(spark: SparkSession, source: str, tmp_path: Path) -> None:
     target = source + "_copy"
     spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance")
@@ -273,6 +291,7 @@ def test_query_by_name_goes_on_after_others_added_columns(spark: SparkSession, s
     assert ids(spark, target) == list(range(12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_auto_compact_joins_small_files_and_keeps_rows_and_mark(
     spark: SparkSession, source: str, tmp_path: Path, partitioned: bool
@@ -325,6 +344,6 @@ def test_continuous_processing_is_refused(spark: SparkSession, tmp_path: Path) -
 
 def test_update_mode_is_refused(spark: SparkSession, source: str, tmp_path: Path) -> None:
     frame = stream(spark, source).selectExpr("id % 2 AS id").groupBy("id").count()
-    with pytest.raises(StreamingQueryException, match=r"Update mode|UPDATE"):
+    with pytest.raises(StreamingQueryException, match="output mode update"):
         run(frame, str(tmp_path / "table"), tmp_path / "c", mode="update")
     assert not (tmp_path / "table").exists()

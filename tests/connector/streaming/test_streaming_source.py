@@ -76,6 +76,7 @@ def test_snapshot_then_changes(copy: Callable[..., Copy], uri: str) -> None:
     assert query.run() == list(range(14))
 
 
+@pytest.mark.slow
 def test_replayed_batch_reads_the_same_rows_after_later_versions(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     query.run()
@@ -86,6 +87,7 @@ def test_replayed_batch_reads_the_same_rows_after_later_versions(copy: Callable[
     assert query.run() == list(range(14))
 
 
+@pytest.mark.slow
 def test_starting_version_and_latest(copy: Callable[..., Copy], uri: str, tmp_path: Path) -> None:
     assert copy(startingVersion=2).run() == list(range(5, 10))
     later = Copy(copy().spark, uri, tmp_path / "latest", startingVersion="latest")
@@ -130,6 +132,7 @@ def test_starting_timestamp_in_the_future_waits(copy: Callable[..., Copy], uri: 
     assert not Path(query.target).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "batches"),
     [
@@ -195,6 +198,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_versions_that_change_rows_stop_the_stream_or_are_skipped(
     copy: Callable[..., Copy], uri: str, change: Callable[[str], object]
@@ -233,6 +237,7 @@ def test_deletes_can_be_ignored_and_updates_not(copy: Callable[..., Copy], uri: 
         query.run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -262,6 +267,7 @@ def test_merge_that_only_inserts_brings_its_rows(copy: Callable[..., Copy], uri:
     assert query.run() == [*range(10), 30, 31, 32]
 
 
+@pytest.mark.slow
 def test_new_column_is_a_barrier(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     query.run()
@@ -325,6 +331,7 @@ def test_null_of_an_older_version_in_a_column_that_is_required_now(copy: Callabl
         query.run()
 
 
+@pytest.mark.slow
 def test_cleaned_up_versions_are_an_error_or_left_out(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     query.run()
@@ -344,6 +351,7 @@ def test_clean_up_behind_the_stream_does_not_matter(copy: Callable[..., Copy], u
     assert query.run() == list(range(12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause", ["", "PARTITIONED BY (s)"])
 def test_held_versions_outlast_a_clean_up(spark: SparkSession, tmp_path: Path, clause: str) -> None:
     name = "held_parts" if clause else "held"
@@ -391,6 +399,7 @@ def test_branch_begins_where_the_branch_does(copy: Callable[..., Copy], uri: str
     assert query.run() == [*range(10), 50, 51, 52, 53]
 
 
+@pytest.mark.slow
 def test_change_feed_by_path(copy: Callable[..., Copy], uri: str, tmp_path: Path) -> None:
     query = copy(readChangeFeed=True)
     query.run()
@@ -406,6 +415,7 @@ def test_change_feed_by_path(copy: Callable[..., Copy], uri: str, tmp_path: Path
     assert kinds == {("insert", 2): 10, ("delete", 3): 1, ("insert", 4): 1}
 
 
+@pytest.mark.slow
 def test_partitioned_tables(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.source")
     name = "lance.source.parts"
@@ -452,6 +462,7 @@ def test_sql_stream_of_a_name(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(row.id for row in spark.read.format("lance").load(str(tmp_path / "target")).collect()) == [3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_histories_and_restarts_copy_each_appended_row_once(
     copy: Callable[..., Copy], uri: str, seed: int

@@ -39,6 +39,7 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.format("lance").load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_sql", [False, True])
 def test_stream_of_changes(spark: SparkSession, table: str, tmp_path: Path, by_sql: bool) -> None:
     target = str(tmp_path / "target")
@@ -60,6 +61,7 @@ def test_stream_of_changes(spark: SparkSession, table: str, tmp_path: Path, by_s
     assert copy() == [(3, "delete", 1), (4, "insert", 7)]
 
 
+@pytest.mark.slow
 def test_stream_of_changes_stops_at_its_end(spark: SparkSession, table: str, tmp_path: Path) -> None:
     for number in range(3):
         spark.sql(f"INSERT INTO {table} VALUES ({10 + number}, 'x')")
@@ -74,6 +76,7 @@ def test_option_of_changes_comes_too_late_by_name(spark: SparkSession, table: st
         run(frame, str(tmp_path / "target"), tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_write_in_foreach_batch_is_done_once(spark: SparkSession, table: str, tmp_path: Path) -> None:
     target = str(tmp_path / "target")
 
@@ -96,6 +99,7 @@ def test_write_in_foreach_batch_is_done_once(spark: SparkSession, table: str, tm
     assert read(spark, target).count() == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (id)"], ids=["plain", "partitioned"])
 def test_named_statements_replace_a_table_once(named: SparkSession, table: str, partitioning: str) -> None:
     target = f"{table}_target"
@@ -126,6 +130,7 @@ def idempotent(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.unset(IDEMPOTENT)
 
 
+@pytest.mark.slow
 def test_all_writes_of_a_batch_are_done_once(idempotent: SparkSession, table: str, tmp_path: Path) -> None:
     spark, first, second = idempotent, str(tmp_path / "first"), f"{table}_second"
     spark.sql(f"CREATE TABLE {second} (id BIGINT, n BIGINT)")
@@ -163,6 +168,7 @@ def test_all_writes_of_a_batch_are_done_once(idempotent: SparkSession, table: st
     assert sorted(row.n for row in spark.table(second).collect()) == [11, 12, 12, 12, 12, 12]
 
 
+@pytest.mark.slow
 def test_batches_of_a_checkpoint_that_was_put_back_are_errors(
     idempotent: SparkSession, table: str, tmp_path: Path
 ) -> None:
@@ -189,6 +195,7 @@ def test_batches_of_a_checkpoint_that_was_put_back_are_errors(
     assert read(spark, target).count() == 7
 
 
+@pytest.mark.slow
 def test_statements_that_cannot_be_done_once_are_refused_in_a_batch(
     idempotent: SparkSession, table: str, tmp_path: Path
 ) -> None:
@@ -227,6 +234,7 @@ def test_older_write_is_an_error_unless_it_may_be_old(spark: SparkSession, tmp_p
         spark.range(1).write.format("lance").mode("append").option("txnAppId", "a").save(target)
 
 
+@pytest.mark.slow
 def test_statements_are_named_by_the_session(named: SparkSession, table: str) -> None:
     statements = [
         f"INSERT INTO {table} VALUES (10, 'ten')",
@@ -243,6 +251,7 @@ def test_statements_are_named_by_the_session(named: SparkSession, table: str) ->
     assert sorted(row.id for row in named.table(table).collect()) == [101, 101, 102, 103, 104]
 
 
+@pytest.mark.slow
 def test_call_shows_and_releases_streams(spark: SparkSession, table: str, tmp_path: Path) -> None:
     target = table + "_copy"
     run(spark.readStream.table(table), target, tmp_path / "c", txnAppId="nightly")
@@ -259,6 +268,7 @@ def test_call_shows_and_releases_streams(spark: SparkSession, table: str, tmp_pa
     assert lance.dataset(_location(spark, target)).count_rows() == 10
 
 
+@pytest.mark.slow
 def test_call_shows_streams_of_partitioned_tables(spark: SparkSession, table: str, tmp_path: Path) -> None:
     target = table + "_parts"
     spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance PARTITIONED BY (s)")

@@ -55,6 +55,7 @@ def versions(spark: SparkSession, table: str) -> int:
     return spark.sql(f"DESCRIBE HISTORY {table}").count()
 
 
+@pytest.mark.slow
 def test_rows_replace_and_delete_those_of_their_keys(
     spark: SparkSession, feed: Feed, target: str, tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_rows_replace_and_delete_those_of_their_keys(
     assert rows(spark, target) == [(1, "b", None), (3, "q", None), (8, "m", None)]
 
 
+@pytest.mark.slow
 def test_replayed_epoch_changes_nothing_and_writes_no_files(
     spark: SparkSession, feed: Feed, target: str, tmp_path: Path, root: str
 ) -> None:
@@ -96,6 +98,7 @@ def test_replayed_epoch_changes_nothing_and_writes_no_files(
     assert rows(spark, target) == [(1, "b", 5), *expected[1:]]
 
 
+@pytest.mark.slow
 def test_update_mode_writes_the_newest_aggregates(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.upserts")
     spark.sql("CREATE TABLE lance.upserts.counts (v STRING, n BIGINT) USING lance")
@@ -111,6 +114,7 @@ def test_update_mode_writes_the_newest_aggregates(spark: SparkSession, feed: Fee
     assert sorted(map(tuple, spark.table("lance.upserts.counts").collect())) == [("a", 3), ("b", 1), ("c", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_path", [False, True])
 def test_update_mode_without_a_key_says_what_to_give(
     spark: SparkSession, feed: Feed, target: str, tmp_path: Path, by_path: bool
@@ -132,6 +136,7 @@ def test_path_without_a_table(spark: SparkSession, feed: Feed, tmp_path: Path) -
     assert lance.dataset(path).to_table().to_pylist() == [{"id": 1, "v": "b"}]
 
 
+@pytest.mark.slow
 def test_rows_that_other_writers_have_merged(spark: SparkSession, feed: Feed, target: str, tmp_path: Path) -> None:
     location = spark.sql(f"DESCRIBE EXTENDED {target}").where("col_name = 'Location'").collect()[0].data_type
     feed.add(("u", 1, 1, "b"), ("i", 1, 7, "z"))

@@ -87,6 +87,7 @@ def read_by_reference(uri: str) -> dict[int, bytes | None]:
     return {row["id"]: row["img"] for row in rows}
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_inserted_copies_outlive_their_source(
     spark: SparkSession, of_each_version: tuple[Path, str], names: list[str], by: str
@@ -107,6 +108,7 @@ def test_inserted_copies_outlive_their_source(
     assert bytes_of(spark.table(other)) == VALUES
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_references_travel_with_their_rows(
     spark: SparkSession, source: tuple[Path, str], names: list[str], tmp_path: Path, by: str
@@ -136,6 +138,7 @@ def test_references_travel_with_their_rows(
     assert bytes_of(spark.table(table)) == both
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_columns_of_a_target_take_bytes_or_descriptions(
     spark: SparkSession, source: tuple[Path, str], names: list[str], by: str
@@ -159,6 +162,7 @@ def test_columns_of_a_target_take_bytes_or_descriptions(
             spark.sql(f"INSERT INTO {table} {values}")
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_columns_of_new_tables_are_blobs(
     spark: SparkSession, of_each_version: tuple[Path, str], names: list[str], tmp_path: Path, by: str
@@ -185,6 +189,7 @@ def test_columns_of_new_tables_are_blobs(
     assert bytes_of(spark.table(third)) == {number: value for number, value in VALUES.items() if number > 2}
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_rows_are_merged_with_their_blobs(
     spark: SparkSession, of_each_version: tuple[Path, str], names: list[str], by: str
@@ -206,6 +211,7 @@ def test_rows_are_merged_with_their_blobs(
         assert read_by_reference(location(spark, table)) == expected
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_streams_copy_blobs(
     spark: SparkSession, of_each_version: tuple[Path, str], names: list[str], tmp_path: Path, by: str
@@ -227,6 +233,7 @@ def test_streams_copy_blobs(
         assert bytes_of(spark.table(table)) == VALUES
 
 
+@pytest.mark.slow
 @PLAIN_AND_PARTITIONED
 def test_changes_are_copied(spark: SparkSession, names: list[str], by: str) -> None:
     table, other, third = created(spark, names[0], by), created(spark, names[1], by), names[2]
@@ -240,6 +247,7 @@ def test_changes_are_copied(spark: SparkSession, names: list[str], by: str) -> N
         assert bytes_of(spark.table(copy)) == {1: b"\x01", 2: b"x" * 100}
 
 
+@pytest.mark.slow
 def test_bytes_are_copied_between_stores_with_their_own_options(
     spark: SparkSession, source: tuple[Path, str], names: list[str], s3_bucket: S3Bucket
 ) -> None:
@@ -284,6 +292,7 @@ def test_blobs_below_structs_are_copied(spark: SparkSession, source: tuple[Path,
     assert {row["id"]: row["s"]["img"] for row in found} == VALUES
 
 
+@pytest.mark.slow
 def test_descriptions_without_their_bytes_are_refused(
     spark: SparkSession, source: tuple[Path, str], names: list[str]
 ) -> None:

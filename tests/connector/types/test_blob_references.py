@@ -40,6 +40,7 @@ def uris(folder: Path) -> dict[str, str]:
     return {name: (folder / name).as_uri() for name in SIZES}
 
 
+@pytest.mark.slow
 def test_objects_are_copied(spark: SparkSession, table: str, folder: Path) -> None:
     found = uris(folder)
     rows = ", ".join(f"({number}, {number % 2}, blob_ingest('{uri}'))" for number, uri in enumerate(found.values()))
@@ -90,6 +91,7 @@ def test_many_files_of_a_folder(spark: SparkSession, table: str, folder: Path) -
     assert {row.id: bytes(row.data) for row in read} == {number: b"%d" % number * 40 for number in range(150)}
 
 
+@pytest.mark.slow
 def test_objects_are_copied_by_streams(spark: SparkSession, table: str, folder: Path, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE lance.to_copy (id INT, uri STRING)")
     rows = ", ".join(f"({number}, '{uri}')" for number, uri in enumerate(uris(folder).values()))
@@ -104,6 +106,7 @@ def test_objects_are_copied_by_streams(spark: SparkSession, table: str, folder: 
     spark.sql("DROP TABLE lance.to_copy")
 
 
+@pytest.mark.slow
 def test_rows_are_updated_and_merged_from_objects(spark: SparkSession, table: str, folder: Path) -> None:
     found = uris(folder)
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('lance.blob_handling' = 'binary')")
@@ -135,6 +138,7 @@ def test_rows_are_updated_and_merged_from_objects(spark: SparkSession, table: st
     assert tuple(row) == (3, 3, 4, found["middle.bin"])
 
 
+@pytest.mark.slow
 def test_what_is_refused(spark: SparkSession, table: str, folder: Path) -> None:
     uri = uris(folder)["middle.bin"]
     for value, message in {

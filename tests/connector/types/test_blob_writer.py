@@ -23,6 +23,7 @@ def location(spark: SparkSession, table: str) -> str:
     return str(spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first().data_type)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_computed_values_are_inserted(spark: SparkSession, by: str) -> None:
     table = f"lance.computed{'_parts' if by else ''}"

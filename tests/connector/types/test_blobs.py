@@ -31,6 +31,7 @@ def created(spark: SparkSession, by: str, *properties: str) -> str:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
 def test_descriptions_are_read_filtered_and_moved_with_their_bytes(spark: SparkSession, by: str) -> None:
     table = created(spark, by)
@@ -53,6 +54,7 @@ def test_descriptions_are_read_filtered_and_moved_with_their_bytes(spark: SparkS
         spark.read.option("blob_handling", "binary").table(table).collect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
 def test_columns_shown_as_binary(spark: SparkSession, by: str) -> None:
     table = created(spark, by, "'lance.blob_handling' = 'binary'")
@@ -87,6 +89,7 @@ def test_tables_by_path_are_read_by_the_reference(spark: SparkSession, tmp_path:
         spark.read.format("lance").option("blob_handling", "bytes").load(uri)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
 def test_bytes_are_read_by_a_function_and_by_a_metadata_column(spark: SparkSession, by: str) -> None:
     table = created(spark, by)
@@ -124,6 +127,7 @@ def test_bytes_are_read_by_a_function_and_by_a_metadata_column(spark: SparkSessi
     assert spark.sql("SHOW FUNCTIONS LIKE 'lance_read_blob'").count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
 def test_offset_and_length_are_columns(spark: SparkSession, by: str) -> None:
     table = created(spark, by)
@@ -150,6 +154,7 @@ def test_read_blob_refuses_other_columns_and_negative_offsets(spark: SparkSessio
             spark.sql(f"SELECT lance_read_blob({arguments}) FROM {table}").collect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
 def test_only_the_used_part_of_a_blob_is_read(spark: SparkSession, tmp_path: Path, by: str) -> None:
     table = created(spark, by)
@@ -191,6 +196,7 @@ def test_only_the_used_part_of_a_blob_is_read(spark: SparkSession, tmp_path: Pat
     assert found == [(b"\x02",), (None,), (b"xx",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
 def test_blobs_in_files_of_old_versions(spark: SparkSession, version: str, by: str) -> None:

@@ -143,6 +143,7 @@ def answers(spark: SparkSession, queries: list[str], table: str) -> list[list[st
 
 @pytest.mark.usefixtures("tables")
 class TestCollations:
+    @pytest.mark.slow
     def test_types_are_kept(self, spark: SparkSession) -> None:
         own = spark.table(SPARKS_OWN).schema
         for table in TABLES:
@@ -158,6 +159,7 @@ class TestCollations:
         assert other.schema.field("c").type == pa.string()
         assert other.to_table(filter="c = 'A'").num_rows == 3
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("table", TABLES)
     def test_queries(self, spark: SparkSession, table: str) -> None:
         queries = [*QUERIES, *(f"SELECT id FROM {{t}} WHERE {condition}" for condition in CONDITIONS)]
@@ -173,12 +175,14 @@ class TestCollations:
         assert "b = 'a'" in scan
         assert "'A'" not in scan
 
+    @pytest.mark.slow
     def test_refused(self, spark: SparkSession) -> None:
         for statement in REFUSED:
             with pytest.raises(PySparkException) as raised:
                 spark.sql(statement.format(t=PLAIN, n="lance.collations.refused"))
             assert (raised.value.getCondition() or "").startswith("LANCE_"), statement
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("table", TABLES)
     def test_changes(self, spark: SparkSession, table: str) -> None:
         made = f"{table}_changed"

@@ -55,6 +55,7 @@ def shown(spark: SparkSession, name: str) -> tuple[object, ...]:
     return tuple(value.lower() if isinstance(value, str) else value for value in row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", ["", " PARTITIONED BY (id)"])
 def test_geometries_come_back_from_tables_and_statements(spark: SparkSession, partitioned: str) -> None:
     name = f"lance.geo{len(partitioned)}"
@@ -157,6 +158,7 @@ def test_foreign_geoarrow_columns(spark: SparkSession, tmp_path: Path) -> None:
     assert lance.dataset(uri).count_rows() == 3
 
 
+@pytest.mark.slow
 def test_geometries_that_a_column_cannot_hold(spark: SparkSession, uri: str) -> None:
     for kind in ("GEOMETRY(ANY)", "GEOGRAPHY(ANY)", "STRUCT<x: ARRAY<GEOMETRY(ANY)>>"):
         with pytest.raises(PySparkException, match=r"a column in Lance has one SRID of 0, 3857 and 4326"):

@@ -92,6 +92,7 @@ def ids(spark: SparkSession, condition: str, *, kept: bool = False) -> list[int]
     return [row.id for row in frame.where(condition).select("id").orderBy("id").collect()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", EXACT + MEETING)
 def test_rows_are_those_of_the_reference(
     spark: SparkSession, table: str, values: list[bytes | None], function: str
@@ -112,6 +113,7 @@ def test_rows_are_those_of_the_reference(
             assert ids(spark, f"{condition} IS NULL") == list(range(0, 200, 20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", EXACT + MEETING)
 def test_what_scans_answer(spark: SparkSession, table: str, function: str) -> None:
     for constant in (
@@ -124,6 +126,7 @@ def test_what_scans_answer(spark: SparkSession, table: str, function: str) -> No
         assert "st_intersects(g" in shown
 
 
+@pytest.mark.slow
 def test_spark_alone_answers_the_rest(spark: SparkSession, table: str) -> None:
     every = spark.table(table).where("b IS NOT NULL").count()
     assert spark.table(table).where("st_equals(g, b)").count() == every
@@ -136,6 +139,7 @@ def test_spark_alone_answers_the_rest(spark: SparkSession, table: str) -> None:
     assert ids(spark, either) == ids(spark, either, kept=True)
 
 
+@pytest.mark.slow
 def test_index_answers_all_functions(spark: SparkSession, table: str) -> None:
     conditions = [f"{name}(b, st_geomfromtext('{TEXTS[2]}'))" for name in EXACT + MEETING]
     expected = [ids(spark, condition) for condition in conditions]
@@ -149,6 +153,7 @@ def test_index_answers_all_functions(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} DROP INDEX by_place")
 
 
+@pytest.mark.slow
 def test_odd_geometries_are_the_same_for_scans_and_the_jvm(spark: SparkSession, uri: str) -> None:
     everything = "st_geomfromtext('POLYGON((-9 -9, 99 -9, 99 99, -9 99, -9 -9))')"
     lance_spark.write(pa.table({"id": range(len(ODD)), "g": pa.array(ODD, pa.binary())}), uri)
@@ -162,6 +167,7 @@ def test_odd_geometries_are_the_same_for_scans_and_the_jvm(spark: SparkSession, 
     assert found == {3, 6, 7, 8, 10, 11}
 
 
+@pytest.mark.slow
 def test_filters_of_python_find_what_the_jvm_finds(spark: SparkSession, uri: str) -> None:
     """One list of geometries for both."""
     rng = random.Random(3)
@@ -181,6 +187,7 @@ def test_filters_of_python_find_what_the_jvm_finds(spark: SparkSession, uri: str
     assert scanned == conditions
 
 
+@pytest.mark.slow
 def test_statements_use_them(spark: SparkSession) -> None:
     spark.sql(
         "CREATE OR REPLACE TABLE lance.db.moved AS SELECT * FROM VALUES (1, st_geomfromwkb(X'"

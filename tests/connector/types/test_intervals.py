@@ -36,6 +36,7 @@ def rows(spark: SparkSession) -> str:
     return "intervals"
 
 
+@pytest.mark.slow
 def test_units_of_days_and_seconds_are_kept(spark: SparkSession, rows: str, uri: str) -> None:
     defined = ", ".join(f"{name} INTERVAL {unit}" for name, unit in zip(NAMES, UNITS, strict=True))
     for number, statement in enumerate(
@@ -67,6 +68,7 @@ def test_units_of_nested_intervals_are_kept(spark: SparkSession, rows: str, uri:
     assert lance.dataset(uri).to_table()["l"].to_pylist() == [row.l for row in frame.collect()]
 
 
+@pytest.mark.slow
 def test_the_unit_follows_the_last_definition(spark: SparkSession, rows: str) -> None:
     table = "lance.intervals.defined"
     spark.sql(f"CREATE TABLE {table} (a INTERVAL HOUR TO MINUTE, l ARRAY<INTERVAL HOUR>)")

@@ -88,6 +88,7 @@ def test_statements_write_documents_of_the_reference(spark: SparkSession, by: st
         assert spark.table(name).count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", " PARTITIONED BY (id)"])
 def test_property_shows_text_and_takes_text(spark: SparkSession, by: str) -> None:
     name = f"lance.json_texts{len(by)}"
@@ -108,6 +109,7 @@ def test_property_shows_text_and_takes_text(spark: SparkSession, by: str) -> Non
     assert spark.sql(f"SELECT j:a::INT FROM {name} WHERE id = 9").collect() == [(2,)]
 
 
+@pytest.mark.slow
 def test_paths_and_streams(spark: SparkSession, theirs: str, tmp_path: Path) -> None:
     more = spark.sql("SELECT 100L AS id, parse_json('{\"z\":1}') AS j")
     more.write.format("lance").mode("append").save(theirs)

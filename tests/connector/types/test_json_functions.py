@@ -142,6 +142,7 @@ def test_functions_may_be_a_part_of_any_condition(
     assert sorted(row.id for row in found.collect()) == sorted(row.id for row in expected.collect())
 
 
+@pytest.mark.slow
 def test_functions_may_be_a_part_of_any_expression(spark: SparkSession, table: str, tmp_path: Path) -> None:
     path = f"lance.`{tmp_path / 'copy'}`"
     spark.sql(f"CREATE TABLE {path} (id INT, j VARIANT) USING lance TBLPROPERTIES ('j.lance.json' = 'true')")
@@ -207,6 +208,7 @@ def test_conditions_on_texts_of_variants(spark: SparkSession, table: str, condit
     assert 0 < len(ids) < len(DOCUMENTS) or "inf" in condition
 
 
+@pytest.mark.slow
 def test_conditions_on_all_texts_of_variants(spark: SparkSession, table: str) -> None:
     texts = {row.t for row in spark.table(table).selectExpr("j:a::STRING AS t").collect()} | {"Infinity", "1d"}
     for text in sorted(text for text in texts if text is not None):

@@ -46,6 +46,7 @@ def tail(description: object, uri: str) -> str | None:
 EXPECTED = {1: "5 all", 2: "70003 end", 3: f"{(5 << 20) + 3} end", 4: None, 5: "0 "}
 
 
+@pytest.mark.slow
 def test_values_are_files_in_tasks(spark: SparkSession, table: str) -> None:
     uri = location(spark, table)
 
@@ -78,6 +79,7 @@ def test_rows_of_later_versions_and_partitions(spark: SparkSession, table: str) 
     assert tail(before[2], uri) == EXPECTED[2]
 
 
+@pytest.mark.slow
 def test_bytes_are_read_behind_a_join(spark: SparkSession, table: str) -> None:
     uri = location(spark, table)
     joined = spark.table(table).alias("t").join(spark.range(0, 5).alias("r"), on="id").select("id", "img")

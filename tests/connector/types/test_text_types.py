@@ -57,6 +57,7 @@ def table(request: pytest.FixtureRequest, spark: SparkSession) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_declared_types_are_kept(spark: SparkSession, table: str) -> None:
     assert types(spark, table) == TYPES
     statement = spark.sql(f"SHOW CREATE TABLE {table}").collect()[0][0]
@@ -70,6 +71,7 @@ def test_declared_types_are_kept(spark: SparkSession, table: str) -> None:
     assert types(spark, f"{table}_like") == TYPES
 
 
+@pytest.mark.slow
 def test_values_are_padded_as_in_parquet(spark: SparkSession, table: str) -> None:
     parquet = f"spark_catalog.default.{table.replace('.', '_')}"
     spark.sql(f"CREATE TABLE {parquet} ({COLUMNS}) USING parquet")
@@ -97,6 +99,7 @@ def test_value_that_is_too_long_is_refused(spark: SparkSession, table: str, stat
     assert rows(spark, table) == before
 
 
+@pytest.mark.slow
 def test_dataframe_and_stream_with_value_that_is_too_long(spark: SparkSession, table: str, tmp_path: Path) -> None:
     before = rows(spark, table)
     long = spark.createDataFrame([(5, "abcd")], "k INT, v STRING")
@@ -112,6 +115,7 @@ def test_dataframe_and_stream_with_value_that_is_too_long(spark: SparkSession, t
     assert rows(spark, table) == before
 
 
+@pytest.mark.slow
 def test_streams_read_strings(spark: SparkSession, table: str, tmp_path: Path) -> None:
     row = {"k": 1, "c": "ab   ", "v": "abc", "s": {"x": "xy", "y": 1}, "a": ["a "], "m": {"k": "v"}}
     streams = [
@@ -131,6 +135,7 @@ def test_trailing_spaces_beyond_the_length_are_cut(spark: SparkSession, table: s
     assert 7 not in [row["k"] for row in rows(spark, table)]
 
 
+@pytest.mark.slow
 def test_alter_column(spark: SparkSession) -> None:
     for by in ("", "PARTITIONED BY (k)"):
         spark.sql(
@@ -151,6 +156,7 @@ def test_alter_column(spark: SparkSession) -> None:
         spark.sql("DROP TABLE lance.texts.altered")
 
 
+@pytest.mark.slow
 def test_files_hold_strings_for_other_readers_and_writers(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE lance.texts.shared (k INT, c CHAR(3)) USING lance")
     spark.sql("INSERT INTO lance.texts.shared VALUES (1, 'a')")

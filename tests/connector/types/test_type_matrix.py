@@ -106,6 +106,7 @@ def test_all_types_of_the_page_are_here() -> None:
     } == set(VALUES)
 
 
+@pytest.mark.slow
 def test_by_path(spark: SparkSession, source: DataFrame, uri: str) -> None:
     source.write.format("lance").save(uri)
     found = spark.read.format("lance").load(uri)
@@ -115,6 +116,7 @@ def test_by_path(spark: SparkSession, source: DataFrame, uri: str) -> None:
     assert answer(spark.read.format("lance").load(uri)) == answer(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (id)"])
 def test_by_name_and_in_dml(spark: SparkSession, source: DataFrame, partitioned: str) -> None:
     table = f"lance.type_matrix_{len(partitioned)}"
@@ -135,6 +137,7 @@ def test_by_name_and_in_dml(spark: SparkSession, source: DataFrame, partitioned:
     assert answer(spark.table(table)) == expected
 
 
+@pytest.mark.slow
 def test_streamed(spark: SparkSession, source: DataFrame, tmp_path: Path) -> None:
     source.writeTo("lance.type_matrix_source").create()
     spark.sql("CREATE TABLE lance.type_matrix_sink LIKE lance.type_matrix_source")
@@ -144,6 +147,7 @@ def test_streamed(spark: SparkSession, source: DataFrame, tmp_path: Path) -> Non
     assert answer(spark.table("lance.type_matrix_sink")) == answer(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KEYS)
 def test_as_keys_of_partitions(spark: SparkSession, kind: str) -> None:
     table = f"lance.type_matrix_key_{KEYS.index(kind)}"

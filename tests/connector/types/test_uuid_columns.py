@@ -40,6 +40,7 @@ def test_uuids_are_bytes_unless_text_is_asked_for(spark: SparkSession, theirs: s
         read.option("uuid_as", "text").load(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", [False, True])
 def test_comparisons_are_those_of_texts(spark: SparkSession, theirs: str, indexed: bool) -> None:
     if indexed:
@@ -70,6 +71,7 @@ def test_comparisons_are_those_of_texts(spark: SparkSession, theirs: str, indexe
     assert found.join(found.where("n < 5").selectExpr("u", "n AS other"), "u").count() == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", " PARTITIONED BY (bucket(3, u))"])
 def test_tables_of_uuids(spark: SparkSession, by: str) -> None:
     name = f"lance.uuids{len(by)}"

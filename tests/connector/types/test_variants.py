@@ -28,6 +28,7 @@ READ = (
 EXPECTED = (DOCUMENT, "[7]", "1", True, False, True, "text", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", ["", " PARTITIONED BY (id)"])
 def test_variants_come_back_from_tables_and_statements(spark: SparkSession, partitioned: str) -> None:
     name = f"lance.variants{len(partitioned)}"

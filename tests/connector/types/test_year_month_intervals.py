@@ -24,6 +24,7 @@ ROWS = (
 TEXTS = "string(y), string(m), string(b), string(s.b), string(a), string(p)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", ["", " PARTITIONED BY (id)", " PARTITIONED BY (y)"])
 def test_intervals_come_back_from_tables_and_statements(spark: SparkSession, partitioned: str) -> None:
     name = f"lance.year_months{len(partitioned)}{'y' if 'y)' in partitioned else ''}"

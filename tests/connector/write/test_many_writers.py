@@ -100,6 +100,7 @@ class ReferenceWriter(Writer):
         raise AssertionError("others were always first")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True])
 def test_each_writer_finds_its_rows(spark: SparkSession, uri: str, stable_row_ids: bool) -> None:
     table = lance_spark.write(rows(9 * KEYS, 9 * KEYS + 50), uri, enable_stable_row_ids=stable_row_ids)

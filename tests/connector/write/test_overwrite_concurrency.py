@@ -58,6 +58,7 @@ def refused(write: Callable[[], object]) -> bool:
 BEFORE = {(0, "a"), (1, "a"), (2, "b"), (3, "b")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", ["1", "10"])
 @pytest.mark.parametrize("appended", [(50, "a"), (50, "b")])
 def test_overwrite_partitions_and_an_append(
@@ -79,6 +80,7 @@ def test_overwrite_partitions_and_an_append(
     assert found in orders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", ["1", "10"])
 @pytest.mark.parametrize("appended", [(50, "a"), (-5, "a"), (50, "b"), (-5, "b")])
 def test_overwrite_by_a_condition_and_an_append(spark: SparkSession, place: str, appended: Row, runs: str) -> None:
@@ -106,6 +108,7 @@ def _put_other_rows(uri: str, restores: bool, is_partitioned: bool) -> Callable[
     return act
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restores", [True, False])
 def test_an_append_and_other_rows(spark: SparkSession, place: str, restores: bool) -> None:
     """It follows them, or is run again after them."""
@@ -141,6 +144,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "restores"), [("delete", True), ("update", False), ("merge", True), ("merge", False), ("replace", False)]
 )
@@ -184,6 +188,7 @@ SERIAL = {
 """`v` by id where the row 50 came first."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_session_catalog_and_an_append(spark: SparkSession, session_table: str, name: str) -> None:
     meanwhile(spark, session_table, append(session_table, 50))
@@ -200,6 +205,7 @@ def test_session_catalog_and_an_append_in_one_run(spark: SparkSession, session_t
     assert {row.id: row.v for row in spark.table(SESSION_TABLE).collect()} == {0: 0, 1: 0, 2: 0, 3: 0, 50: 100}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_session_catalog_and_a_delete(spark: SparkSession, session_table: str, name: str) -> None:
     meanwhile(spark, session_table, delete(session_table, "id = 2"))

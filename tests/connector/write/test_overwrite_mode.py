@@ -46,6 +46,7 @@ def overwrite(writer: DataFrameWriter, kind: str, option: str | None) -> DataFra
     return writer if option is None else writer.option(OPTION, option)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["static", "DYNAMIC", None])
 @pytest.mark.parametrize("is_partitioned", [False, True])
 def test_save_replaces_what_parquet_replaces(
@@ -61,6 +62,7 @@ def test_save_replaces_what_parquet_replaces(
     assert found["lance"] == found["parquet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["static", "Dynamic"])
 @pytest.mark.parametrize("is_partitioned", [False, True])
 def test_save_as_table_replaces_the_table_as_parquet_does(
@@ -94,6 +96,7 @@ def test_insert_into_follows_the_session(spark: SparkSession, table: str, sessio
     assert rows(spark.table(table)) == (ONLY_B if session_mode == "dynamic" else NEW)
 
 
+@pytest.mark.slow
 def test_insert_overwrite_with_the_option(spark: SparkSession, table: str) -> None:
     spark.sql(f"INSERT OVERWRITE {table} WITH ({OPTION} = 'dynamic') SELECT 9, 'b'")
     assert rows(spark.table(table)) == ONLY_B

@@ -39,6 +39,7 @@ def _files(uri: str) -> set[str]:
     return {path.name for path in (Path(uri) / "data").iterdir()}
 
 
+@pytest.mark.slow
 def test_tasks_look_for_the_rows(spark: SparkSession, uri: str) -> None:
     table = _large(spark, uri)
     small = make(words(spark, ROWS, 1), f"{uri}_small")
@@ -108,6 +109,7 @@ def test_a_search_that_fails_leaves_nothing(spark: SparkSession, uri: str) -> No
     assert len(seen(spark, uri, "id")) == ROWS - 1
 
 
+@pytest.mark.slow
 def test_many_partitions(spark: SparkSession, root: str) -> None:
     spark.sql("CREATE TABLE lance.replaced (id bigint, word string, k bigint) PARTITIONED BY (k)")
     spark.sql("INSERT INTO lance.replaced SELECT id, concat('w', id), id % 70 FROM range(140)")

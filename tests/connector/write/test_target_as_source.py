@@ -54,6 +54,7 @@ def _union(frame: DataFrame) -> DataFrame:
     return frame.where("id = 0").union(frame.where("id = 1"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("derive", [_filtered, _self_join, _aggregate, _union])
 def test_merge_into_of_a_frame_of_the_target(
     spark: SparkSession, target: str, derive: Callable[[DataFrame], DataFrame]
@@ -66,6 +67,7 @@ def test_merge_into_of_a_frame_of_the_target(
     assert _versions(spark, target) == before + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("derive", [_filtered, _self_join, _aggregate, _union])
 def test_merge_of_a_temporary_view_of_the_target(
     spark: SparkSession, target: str, derive: Callable[[DataFrame], DataFrame]
@@ -78,6 +80,7 @@ def test_merge_of_a_temporary_view_of_the_target(
     assert found == ({0: 10, 1: 11, 2: 2, 3: 3} if derive is _self_join else {0: 20, 1: 21, 2: 2, 3: 3})
 
 
+@pytest.mark.slow
 def test_merge_of_a_view_by_text(spark: SparkSession, target: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW own_text AS SELECT * FROM {target} WHERE id < 2")
     spark.sql(f"MERGE INTO {target} t USING own_text s {_MATCHED}")
@@ -109,6 +112,7 @@ def test_merge_of_an_older_version_stays_pinned(spark: SparkSession, target: str
     assert _values(spark, target) == {0: 10, 1: 11, 2: 1000, 3: 1000}
 
 
+@pytest.mark.slow
 def test_merge_of_cached_rows_of_the_target(spark: SparkSession, target: str) -> None:
     source = spark.table(target).where("id < 2").cache()
     try:
@@ -122,6 +126,7 @@ def test_merge_of_cached_rows_of_the_target(spark: SparkSession, target: str) ->
         source.unpersist()
 
 
+@pytest.mark.slow
 def test_delete_and_update_with_subqueries_over_a_view(spark: SparkSession, target: str) -> None:
     spark.table(target).where("v > 1").createOrReplaceTempView("own_large")
     spark.sql(f"UPDATE {target} SET v = (SELECT max(v) FROM own_large) WHERE id IN (SELECT id - 2 FROM own_large)")
@@ -130,6 +135,7 @@ def test_delete_and_update_with_subqueries_over_a_view(spark: SparkSession, targ
     assert _values(spark, target) == {2: 2}
 
 
+@pytest.mark.slow
 def test_insert_reads_a_view_of_its_table(spark: SparkSession, target: str) -> None:
     spark.table(target).where("id < 2").createOrReplaceTempView("own_small")
     spark.sql(f"INSERT INTO {target} SELECT id + 10, k, v FROM own_small")
@@ -140,6 +146,7 @@ def test_insert_reads_a_view_of_its_table(spark: SparkSession, target: str) -> N
     assert _values(spark, target) == {0: 100, 1: 200}
 
 
+@pytest.mark.slow
 def test_schema_evolution_of_a_frame_of_the_target_is_one_version(spark: SparkSession, target: str) -> None:
     before = _versions(spark, target)
     spark.table(target).where("id < 2").selectExpr("id", "k", "v", "v * 2 AS w").createOrReplaceTempView("own_wider")
@@ -151,6 +158,7 @@ def test_schema_evolution_of_a_frame_of_the_target_is_one_version(spark: SparkSe
     assert _versions(spark, target) == before + 1
 
 
+@pytest.mark.slow
 def test_upsert_of_a_stream_that_looks_at_the_target(spark: SparkSession, target: str, tmp_path: Path) -> None:
     """The usual foreachBatch: new rows joined with what is there, merged back."""
     incoming = tmp_path / "in"
@@ -174,6 +182,7 @@ def test_upsert_of_a_stream_that_looks_at_the_target(spark: SparkSession, target
     assert _values(spark, target) == {0: 100, 1: 101, 2: 2, 3: 3, 4: 200, 5: 100}
 
 
+@pytest.mark.slow
 def test_merge_into_a_path_from_a_frame_of_it(spark: SparkSession, uri: str) -> None:
     spark.range(4).selectExpr("id", "id AS v").write.format("lance").save(uri)
     spark.read.format("lance").load(uri).where("id < 2").createOrReplaceTempView("own_path")

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tests.support.connector.plans import plan
 
 
+@pytest.mark.slow
 def test_replace_where_is_one_version(spark: SparkSession, uri: str) -> None:
     spark.range(0, 10, numPartitions=2).selectExpr("id", "id % 2 AS odd").write.format("lance").save(uri)
     table = f"lance.`{uri}`"
@@ -96,6 +97,7 @@ def test_options_shape_the_table(spark: SparkSession, uri: str) -> None:
         frame.write.format("lance").mode("append").option("max_rowz_per_file", "30").save(uri)
 
 
+@pytest.mark.slow
 def test_counts_are_answered_by_metadata(spark: SparkSession, uri: str) -> None:
     spark.sql(f"CREATE TABLE lance.`{uri}` (id BIGINT NOT NULL, gaps BIGINT)")
     rows = spark.range(0, 100, numPartitions=2).selectExpr("id", "nullif(id, 3) AS gaps")
@@ -209,6 +211,7 @@ def test_the_same_as_properties_of_a_table(spark: SparkSession, uri: str) -> Non
     assert {name: told.get(name) for name in SHAPES} == SHAPES
 
 
+@pytest.mark.slow
 def test_blobs_are_read_as_descriptions(spark: SparkSession, tmp_path: Path) -> None:
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     rows = pa.table([pa.array([b"x" * 10, None]), [1, 2]], schema=pa.schema([blob, pa.field("id", pa.int64())]))
@@ -233,6 +236,7 @@ def test_statistics_follow_what_is_left(spark: SparkSession, uri: str) -> None:
     assert "BroadcastHashJoin" in plan(table.join(table.where("_fragid = 1").select("id"), "id"))
 
 
+@pytest.mark.slow
 def test_a_branch_is_never_taken_for_the_table(spark: SparkSession, root: str, uri: str) -> None:
     """Spark tells the options of a write that replaces a table after the table was chosen."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.branches")

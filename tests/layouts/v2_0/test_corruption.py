@@ -68,6 +68,7 @@ def flipped(content: bytes, rng: np.random.Generator) -> bytes:
     return bytes(damaged)
 
 
+@pytest.mark.slow
 def test_flipped_bytes_in_descriptions(file: OpenFile) -> None:
     rng = np.random.default_rng(1)
     for column in file.columns.values():
@@ -77,6 +78,7 @@ def test_flipped_bytes_in_descriptions(file: OpenFile) -> None:
             try_to_read(with_column(file, with_page(column, damaged)))
 
 
+@pytest.mark.slow
 def test_flipped_bytes_in_buffers(file: OpenFile) -> None:
     rng = np.random.default_rng(2)
     for column in file.columns.values():

@@ -55,6 +55,7 @@ def test_every_type(tmp_path: Path, rows: int, share: float, kind: str) -> None:
     check_ranges(write(tmp_path / "t.lance", expected), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["leaves", "nested"])
 def test_every_type_in_many_rows(tmp_path: Path, kind: str) -> None:
     expected = arrays.leaves_table(100_000, 0.1) if kind == "leaves" else nested(100_000, 0.1)

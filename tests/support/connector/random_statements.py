@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
+import lance
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -30,6 +32,9 @@ VALUES: dict[str, list[object]] = {"k": [None, *range(8)], "x": [None, NAN, 0.0,
 
 
 SQL = {"k": "CAST({} AS INT)", "x": "CAST('{}' AS DOUBLE)", "s": "'{}'"}
+
+
+_STEPS = 5
 
 
 def rows_of(draw: random.Random, ids: range) -> dict[int, Row]:
@@ -154,3 +159,33 @@ def in_order(rows: list[Row]) -> list[str]:
 
 def of_spark(spark: SparkSession, text: str) -> list[str]:
     return in_order([row.asDict() for row in spark.sql(text).collect()])
+
+
+def check_random_statements(spark: SparkSession, folder: Path, partitioned: str, seed: int) -> None:
+    """Run random statements on a new table; its rows, also those of each version, are those of the model.
+
+    Args:
+        folder: gets the table that statements take rows from.
+        partitioned: the clause of CREATE TABLE.
+    """
+    draw = random.Random(seed)
+    name = f"random_{seed}{'_parts' if partitioned else ''}"
+    table, source = rows_of(draw, range(200)), rows_of(draw, range(150, 250))
+    target = f"lance.{name}"
+    spark.sql(f"CREATE TABLE {target} ({COLUMNS}) {partitioned}")
+    lance.write_dataset(pa.Table.from_pylist(list(source.values()), SCHEMA), f"{folder}/source", max_rows_per_file=30)
+    spark.read.format("lance").load(f"{folder}/source").createOrReplaceTempView("source")
+    spark.createDataFrame(pa.Table.from_pylist(list(table.values()), SCHEMA)).createOrReplaceTempView("first")
+    for part in range(4):
+        spark.sql(f"INSERT INTO {target} SELECT * FROM first WHERE id % 4 = {part}")
+    seen = []
+    for step in range(_STEPS):
+        # Sources and rows of subqueries come from tasks, and with the plan.
+        spark.conf.set("spark.sql.lance.inlineBytes", ["0", "1048576"][step % 2])
+        text = draw.choice([delete, update, merge])(draw, table, source)
+        spark.sql(text.format(target))
+        expected = in_order(list(table.values()))
+        assert of_spark(spark, f"SELECT * FROM {target}") == expected, text
+        seen.append((spark.table(f"{target}.versions").agg({"version": "max"}).first()[0], expected))
+    for version, expected in seen:
+        assert of_spark(spark, f"SELECT * FROM {target} VERSION AS OF {version}") == expected

@@ -30,6 +30,6 @@ def _scans(tree: Any) -> list[dict[str, int]]:
         return _scans(tree.plan())
     if kind == "BatchScanExec":
         names = ["partitions_read", "partitions_pruned", "fragments_read", "rows_read", "bytes_read"]
-        return [{name: tree.metrics().apply(name).value() for name in names}]
+        return [{name: tree.metrics().apply(name).value() for name in names if tree.metrics().contains(name)}]
     children = tree.children()
     return [scan for place in range(children.size()) for scan in _scans(children.apply(place))]

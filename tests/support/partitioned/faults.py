@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +16,6 @@ import lance_spark.table.bases
 import lance_spark.table.location
 from lance_spark.storage import open_store
 from lance_spark.storage.faults import FaultStore, Harm
-
-SEED = int(os.environ.get("LANCE_SEED", "0")) or random.randrange(1 << 32)
-
 
 CALLS = int(os.environ.get("LANCE_FAULT_CALLS", "2"))
 
@@ -86,12 +82,6 @@ def harmed(plan: Plan | RandomPlan) -> Iterator[None]:
         for module in MODULES:
             patch.setattr(module, "open_store", lambda uri, options=None: HarmedStore(open_store(uri, options), plan))
         yield
-
-
-@pytest.fixture
-def rng(request: pytest.FixtureRequest) -> random.Random:
-    sys.stderr.write(f"LANCE_SEED={SEED}\n")
-    return random.Random(f"{SEED}-{request.node.name}")
 
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")

@@ -505,6 +505,7 @@ def change_columns(dataset: lance_spark.Dataset | lance.LanceDataset, names: lis
         dataset.alter_columns({"path": "a", "data_type": other})
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     stable=st.booleans(),

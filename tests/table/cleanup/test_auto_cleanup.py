@@ -117,6 +117,7 @@ def test_commits_clean_up_however_the_table_was_opened(
     assert [entry.version for entry in dataset.versions()] == [dataset.version]
 
 
+@pytest.mark.slow
 def test_locations_for_commits_name_what_follows_a_commit() -> None:
     """A location without `after_commit` would never clean up; those listed here are only read from."""
     only_read = {

@@ -188,6 +188,7 @@ def test_entry_of_another_program_is_an_error() -> None:
     assert committed_epochs({f"{PREFIX}a": '{"epoch":1,"at":"2026-11-22T00:00:00Z"}'}) == [known]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_failures_and_replays_write_each_epoch_once(seed: int) -> None:
     """A query whose store fails at random steps, which starts each failed epoch again, with rivals in between."""

@@ -489,6 +489,7 @@ def test_an_operation_of_the_reference_is_read(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.one_of(

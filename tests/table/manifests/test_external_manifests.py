@@ -210,6 +210,7 @@ def _crashing(shared: Shared, name: str, nth: int) -> TableLocation:
     return shared.location([Fault(name, Harm.NONE, nth=nth, run=_kill)])
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_before_any_step(shared: Shared) -> None:
     calls = _calls(shared)
     assert {"table.create", "table.replace", "put", "delete"} <= {name for name, _ in calls}

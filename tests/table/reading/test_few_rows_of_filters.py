@@ -88,6 +88,7 @@ def test_members_that_only_the_filter_reads_are_not_returned(dataset: Dataset, m
     assert copied == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_rows_of_zones_are_compared_before_others_are_copied(

@@ -65,6 +65,7 @@ def test_only_named_rows_are_compared(tmp_path: Path) -> None:
     assert "superset" not in explained
 
 
+@pytest.mark.slow
 def test_rows_keep_their_ids_where_they_move(tmp_path: Path) -> None:
     """Updates and compactions move rows, and leave holes in the ids of fragments, or ids in no order."""
     written(tmp_path / "t", stable_row_ids=True)

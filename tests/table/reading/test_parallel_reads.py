@@ -156,6 +156,7 @@ def test_windows_of_a_large_file_are_requested_while_another_is_read(s3_bucket: 
     assert is_overlapped
 
 
+@pytest.mark.slow
 def test_small_files_of_a_remote_store_are_requested_at_once(s3_bucket: S3Bucket) -> None:
     """The server answers the first request for a file when there is a second one, or after a while."""
     uri, count = s3_bucket.folder(), FRAGMENTS * ROWS

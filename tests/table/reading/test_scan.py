@@ -273,6 +273,7 @@ def test_row_counts_that_old_manifests_do_not_have_come_from_the_files(tmp_path:
     assert dataset.to_table(limit=2, offset=35)["a"].to_pylist() == [85, 86]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_against_a_plain_list(data: st.DataObject) -> None:

@@ -317,6 +317,7 @@ def test_the_error_of_a_broken_chunk_names_the_file(tmp_path: Path) -> None:
         opened(str(tmp_path / "t")).take([5], ["id"])
 
 
+@pytest.mark.slow
 def test_a_page_of_an_unknown_kind_is_in_the_way_of_its_own_rows_only(tmp_path: Path, taken: Taken) -> None:
     rows = 60_000
     table = pa.table({"v": column(pa.list_(pa.float32(), 96), rows=rows)})

@@ -240,6 +240,7 @@ def test_strings_that_are_compressed_one_by_one(
         assert kept is None or len(kept) == 4
 
 
+@pytest.mark.slow
 def test_compressed_pages_beside_plain_ones(tmp_path: Path) -> None:
     """Random bytes are not compressed, so that pages are of both kinds."""
     zipped = {"lance-encoding:compression": "zstd", "lance-encoding:structural-encoding": "fullzip"}

@@ -81,6 +81,7 @@ def rows_of(uri: str, content: bytes) -> ZippedLists | FieldRows | None:
     return found
 
 
+@pytest.mark.slow
 def test_damaged_pages(tmp_path: Path) -> None:
     """Each list is read, or none; nothing behind the file is touched."""
     values = lists(pa.list_(pa.string()))

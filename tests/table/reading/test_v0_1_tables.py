@@ -177,6 +177,7 @@ def test_append_is_refused_in_one_sentence(tmp_path: Path) -> None:
     assert lance.dataset(uri).to_table().to_pydict() == {"a": [1]}
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.data())
 def test_random_tables_read_as_reference(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -380,6 +380,7 @@ def test_branches_in_memory() -> None:
     assert values(lance_spark.open(uri)) == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", ["ours", "theirs"])
 def test_branches_in_s3(s3_bucket: S3Bucket, maker: str) -> None:
     uri, options = s3_bucket.folder(), s3_bucket.storage_options
@@ -406,6 +407,7 @@ def test_branches_in_s3(s3_bucket: S3Bucket, maker: str) -> None:
     assert values(lance_spark.open(uri, storage_options=options)) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_branches_of_a_table_whose_versions_are_in_dynamodb(s3_bucket: S3Bucket) -> None:
     place = s3_bucket.folder().removeprefix("s3://")
     uri = f"s3+ddb://{place}?ddbTableName={s3_bucket.manifest_table()}"

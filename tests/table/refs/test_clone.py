@@ -191,6 +191,7 @@ def test_between_stores(tmp_path: Path) -> None:
     assert values(lance_spark.write(rows(4), place, mode="append")) == [1, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_base_with_storage_options_of_its_own(s3_bucket: S3Bucket, tmp_path: Path) -> None:
     uri, options = s3_bucket.folder(), s3_bucket.storage_options
     lance_spark.write(rows(1, 2, 3), uri, storage_options=options)

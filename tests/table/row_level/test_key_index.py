@@ -61,6 +61,7 @@ def keys(columns: list[list[Any]]) -> list[tuple[Any, ...]]:
     return [tuple(same(value) for value in row) for row in zip(*columns, strict=True)]
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=150, deadline=None)
 def test_rows_are_found_by_python_s_equality(data: st.DataObject) -> None:

@@ -488,6 +488,7 @@ def test_a_failure_before_the_commit_leaves_nothing_behind(memory: str, fault: F
     assert content(memory) == named(_0="row 0", _1="row 1", _2="row 2")
 
 
+@pytest.mark.slow
 def test_it_gives_up_when_rivals_insert_our_key_again_and_again(memory: str) -> None:
     def rival() -> None:
         newest = lance_spark.open(memory)

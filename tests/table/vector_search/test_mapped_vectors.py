@@ -155,6 +155,7 @@ def test_what_is_read_of_the_mapped_file_is_counted(tmp_path: Path, kind: str, v
     assert of_vectors // 10 < counts[2] - counts[1] <= of_vectors + ROWS * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "module", "kernel"), [("IVF_FLAT", flat, "near_by_bytes"), ("IVF_SQ", scalar, "byte_estimates")]
 )

@@ -149,6 +149,7 @@ def test_searches_scan_no_candidate(
     assert scanned
 
 
+@pytest.mark.slow
 def test_candidates_of_a_store_are_read_with_few_bytes(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     values = clustered(20_000, 256, "f4")
