@@ -6,6 +6,8 @@ import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import lance_spark
 
 PACKAGE = Path(lance_spark.__file__).parent
@@ -47,6 +49,7 @@ def test_circle_is_found() -> None:
     assert circle({"a": {"b"}, "b": set()}) is None
 
 
+@pytest.mark.slow
 def test_modules_import_in_no_circle() -> None:
     found = modules()
     known = set(found)

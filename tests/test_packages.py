@@ -55,6 +55,7 @@ def package_files() -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["wheel", "sdist"])
 def test_package_has_all_files_and_java_sources(tree: Path, tmp_path: Path, target: str) -> None:
     no_compiler = {"JAVA_HOME": "", "PATH": str(tmp_path)}

@@ -181,6 +181,7 @@ def seeded_rows(count: int) -> pa.Table:
     return pa.table({"id": pa.array(range(count), pa.int64()), **arrays})
 
 
+@pytest.mark.slow
 def test_reference_library_keeps_the_same_rows(tmp_path: Path) -> None:
     rows = seeded_rows(500)
     dataset = lance.write_dataset(rows, tmp_path / "rows.lance")

@@ -34,6 +34,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 def test_intersecting_rows_are_those_of_the_reference(tmp_path: Path) -> None:
     rng = random.Random(7)
     values = [None if place % 20 == 0 else random_geometry(rng) for place in range(200)]

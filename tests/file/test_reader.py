@@ -37,6 +37,7 @@ def test_every_type(tmp_path: Path, version: str, rows: int, share: float, kind:
     check(write(tmp_path / "x.lance", expected, version), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_rows_in_many_pages(tmp_path: Path, version: str) -> None:
     rng = np.random.default_rng(0)

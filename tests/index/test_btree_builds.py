@@ -100,6 +100,7 @@ def test_floats_are_in_total_order(tmp_path: Path) -> None:
     assert found[0]["ids"].equals(found[1]["ids"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merged", [0, 1, 9])
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 def test_segments_are_extended_and_merged_by_both_libraries_in_turn(

@@ -189,6 +189,7 @@ def test_cleanup_keeps_index_files_that_a_tag_or_a_branch_names(tmp_path: Path) 
     assert branch.count_rows("x = 7") == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("seed", range(2 * ROUNDS))
 def test_races_of_builds_and_changes_answer_as_a_scan(tmp_path: Path, seed: int, stable_row_ids: bool) -> None:

@@ -66,6 +66,7 @@ def test_later_compaction_extends_the_record(tmp_path: Path, first: str, warning
     assert warnings == []
 
 
+@pytest.mark.slow
 def test_reference_extends_our_record(tmp_path: Path, warnings: list[str]) -> None:
     uri = str(tmp_path)
     indexed(uri)
@@ -238,6 +239,7 @@ def test_table_without_an_index_gets_no_record(tmp_path: Path) -> None:
     assert record(uri) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
 def test_random_histories_with_deferred_compactions_of_both(tmp_path: Path, seed: int, warnings: list[str]) -> None:
     uri = str(tmp_path)

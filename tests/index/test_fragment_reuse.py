@@ -33,6 +33,7 @@ def test_every_kind_answers_after_deferred_compaction(tmp_path: Path, warnings: 
     assert warnings == []
 
 
+@pytest.mark.slow
 def test_chained_compactions_with_deletes_between(tmp_path: Path, warnings: list[str]) -> None:
     uri = str(tmp_path)
     indexed(uri)
@@ -56,6 +57,7 @@ def test_coverage_follows_a_later_commit_of_the_reference_library(tmp_path: Path
     assert warnings == []
 
 
+@pytest.mark.slow
 def test_rows_appended_after_deferred_compaction_are_scanned(tmp_path: Path, warnings: list[str]) -> None:
     uri = str(tmp_path)
     indexed(uri)

@@ -28,6 +28,7 @@ def texts(num_rows: int) -> dict[str, pa.Array]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("built_by", ["ours", "reference"])
 def test_rows_are_those_of_a_scan(uri: str, stable: bool, built_by: str) -> None:

@@ -166,6 +166,7 @@ def test_zones_do_not_depend_on_how_rows_are_read(
     assert ours.read_global_buffer(number) == theirs.read_global_buffer(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_histories_of_both_libraries_answer_as_a_scan(

@@ -125,6 +125,7 @@ def check_reference(uri: str, num_rows: int) -> None:
     assert found["id"].to_pylist() == [10_003]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_partitions_are_split(tmp_path: Path, kind: str, stable: bool, caplog: pytest.LogCaptureFixture) -> None:
@@ -148,6 +149,7 @@ def test_large_partitions_are_split(tmp_path: Path, kind: str, stable: bool, cap
     check_reference(uri, OLD + NEW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_partitions_are_dissolved(tmp_path: Path, kind: str, stable: bool) -> None:

@@ -171,6 +171,7 @@ def test_columns_without_a_geometry_and_damaged_values_are_refused(tmp_path: Pat
             dataset.create_scalar_index("b", "RTREE", page_size=size)
 
 
+@pytest.mark.slow
 def test_damaged_files_cost_a_warning(tmp_path: Path, warnings: list[str]) -> None:
     uri = str(tmp_path)
     lance.write_dataset(rows(0, 300), uri, max_rows_per_file=100)

@@ -84,6 +84,7 @@ def test_no_rows(limits: str) -> None:
     assert sorted_rows(pa.array([], pa.int64()), 10) == (pa.array([], pa.int64()), [])
 
 
+@pytest.mark.slow
 def test_long_values_are_merged_a_few_at_a_time(limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_ONE_SORT_BYTES", 40_000)
     monkeypatch.setattr(runs, "_RUN_BYTES", 10_000)

@@ -71,6 +71,7 @@ def assert_searched_by_reference(uri: str, query: Any) -> None:
     assert "ANNSubIndex" in plan, plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_reference_searches_built_index(tmp_path: Path, kind: str, metric: str) -> None:
@@ -116,6 +117,7 @@ def test_recall_is_that_of_the_reference(tmp_path: Path) -> None:
     assert np.mean(ours) >= np.mean(theirs) - 0.03, (ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_PQ 4", "IVF_SQ", "IVF_RQ", "IVF_HNSW_SQ"])
 def test_both_libraries_optimize_by_turns(tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     uri = str(tmp_path / "t")

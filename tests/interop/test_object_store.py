@@ -14,6 +14,7 @@ from tests.support.equality import assert_tables_equal
 from tests.support.moto import S3Bucket
 
 
+@pytest.mark.slow
 def test_by_turns(s3_bucket: S3Bucket) -> None:
     uri, options = s3_bucket.folder(), s3_bucket.storage_options
     expected = leaves_table(500, 0.3)
@@ -26,6 +27,7 @@ def test_by_turns(s3_bucket: S3Bucket) -> None:
     assert lance.dataset(uri, storage_options=options).version == 3
 
 
+@pytest.mark.slow
 def test_appends_of_both_at_once_lose_nothing(s3_bucket: S3Bucket) -> None:
     uri, options = s3_bucket.folder(), s3_bucket.storage_options
     lance_spark.write(pa.table({"a": pa.array([], pa.int64())}), uri, storage_options=options)

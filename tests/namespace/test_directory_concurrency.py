@@ -135,6 +135,7 @@ def test_one_of_many_makes_a_nested_table_and_the_others_leave_nothing(root: str
     assert directories == {"__manifest", made[0].rpartition("/")[2]}
 
 
+@pytest.mark.slow
 def test_many_make_tables_of_many_names(root: str) -> None:
     DirectoryNamespace(root).create_namespace(("n",))
 

@@ -62,6 +62,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Requests]:
     return requests
 
 
+@pytest.mark.slow
 def test_a_listing_is_one_scan(root: str, requests: Requests) -> None:
     namespace = DirectoryNamespace(root)
     requests.reset()

@@ -99,6 +99,7 @@ def test_what_the_protocol_or_the_server_cannot_do(names: RestNamespace) -> None
     assert names.table_exists(("db", "t"))
 
 
+@pytest.mark.slow
 def test_nobody_answers() -> None:
     with serving([(200, "{}")]) as (uri, _):
         pass
@@ -106,6 +107,7 @@ def test_nobody_answers() -> None:
         RestNamespace(uri).list_tables()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "body", "error"),
     [
@@ -128,6 +130,7 @@ def test_answers_that_are_errors_or_make_no_sense(status: int, body: str, error:
         RestNamespace(uri).table_location(("t",))
 
 
+@pytest.mark.slow
 def test_pages_headers_and_options_of_the_store() -> None:
     pages = ['{"tables": ["b"], "page_token": "2"}', '{"tables": ["a"]}']
     table = '{"location": "s3://b/t", "storage_options": {"aws_region": "eu-west-1"}}'

@@ -33,6 +33,7 @@ def test_what_lies_outside_stays_if_the_caller_says_so(tmp_path: Path) -> None:
     assert lance.dataset(elsewhere).to_table() == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_versions_in_dynamodb_go_with_the_table(s3_bucket: S3Bucket, whole: bool) -> None:
     base = f"catalog-{uuid.uuid4().hex}"

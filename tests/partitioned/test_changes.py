@@ -200,6 +200,7 @@ def test_compaction_by_tasks_leaves_out_what_has_changed(table: PartitionedTable
     assert shown(again) == shown(made) == by_reference(made)
 
 
+@pytest.mark.slow
 def test_writers_and_compactions_at_once(table: PartitionedTable) -> None:
     for number in range(5, 8):
         table = save_rows(table, pa.concat_tables([rows(number), rows(10 + number, country="ch")]))

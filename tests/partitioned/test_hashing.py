@@ -64,6 +64,7 @@ def test_equal_integers_hash_alike_in_all_types(values: list[int | None]) -> Non
         assert murmur3(pa.array(positive, type_)).equals(murmur3(pa.array(positive, pa.int64())))
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | st.floats(width=16)))
 def test_equal_floats_hash_alike_in_all_types(values: list[float | None]) -> None:
     expected = [

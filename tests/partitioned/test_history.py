@@ -129,6 +129,7 @@ def test_changes(root: str, stable: str) -> None:
     assert sum(batch.num_rows for task in tasks for batch in task.batches()) == 4
 
 
+@pytest.mark.slow
 def test_changes_across_columns_restore_and_overwrites(table: PartitionedTable) -> None:
     start = table.version
     made = alter_column(table, Alteration("n", data_type=pa.int64()))

@@ -167,6 +167,7 @@ def test_words_are_looked_up_in_what_earlier_searches_have_decoded(
     assert any(state[row, kernel.DOCS] != state[row, kernel.ROOM] for state in tables for row in range(len(state)))
 
 
+@pytest.mark.slow
 def test_threads_share_what_they_decode(uri: str) -> None:
     dataset = lance_spark.write(table(6000), uri).create_text_index(TEXT)
     wanted = [query for query in queries(6, 25, phrases=False) if isinstance(query, MatchQuery)]
@@ -242,6 +243,7 @@ def test_versions_share_what_was_decoded_but_not_their_rows(uri: str) -> None:
     assert deleted.search("w1", ["id"], 4)["id"].to_pylist() == before[1:]
 
 
+@pytest.mark.slow
 def test_damaged_bytes_never_raise(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     """Random bytes in posting lists, positions and documents cost a warning and a scan, where they are noticed."""
     dataset = lance_spark.write(table(800), uri).create_text_index(TEXT, with_position=True)

@@ -27,6 +27,7 @@ def written(uri: str, num_rows: int = 1200, *, stable: bool = False) -> lance_sp
     return lance_spark.open(uri)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_position", [True, False])
 @pytest.mark.parametrize("stable", [True, False])
 def test_reference_searches_our_index(uri: str, with_position: bool, stable: bool) -> None:

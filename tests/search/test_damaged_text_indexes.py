@@ -73,6 +73,7 @@ def test_overwritten_bytes_never_raise(folder: Path) -> None:
         file.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_zeroed_stretches_give_the_rows_of_a_scan(folder: Path, warnings: list[str]) -> None:
     """Zeros go unnoticed only in positions of words, where any number is as good as another: phrases are not found."""
     expected = answers(folder, use_index=False)

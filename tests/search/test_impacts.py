@@ -7,6 +7,7 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+import pytest
 
 import lance_spark
 from lance_spark.index.text.part import TextPart
@@ -26,6 +27,7 @@ def impacts(uri: str) -> dict[str, list[bytes]]:
     return dict(zip(part.terms().to_pylist(), cells.to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 def test_impacts_are_those_of_the_reference_library(tmp_path: Path) -> None:
     """With lists of more than 32 blocks, long documents and high frequencies."""
     choose = random.Random(1)

@@ -157,6 +157,7 @@ def test_jieba(uri: str, builder: str, jieba_home: Path) -> None:
     check_queries(uri, [row[:size] for row in rows[::20] for size in (2, 4, 7) if row] + choose.choices(words, k=20))
 
 
+@pytest.mark.slow
 def test_index_is_compacted_without_its_dictionary(
     uri: str, jieba_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

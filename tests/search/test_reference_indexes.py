@@ -26,6 +26,7 @@ def uri(tmp_path: Path) -> str:
     return str(tmp_path / "table")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_position", [True, False])
 @pytest.mark.parametrize("block_size", [128, 256])
 @pytest.mark.parametrize("stable", [True, False])
@@ -57,6 +58,7 @@ def test_several_partitions_are_read(uri: str) -> None:
     check_many(uri, 2, exact=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 def test_unindexed_rows_are_merged_in(uri: str, stable: bool) -> None:
     written(uri, stable=stable).create_scalar_index(TEXT, "INVERTED", with_position=True)
@@ -75,6 +77,7 @@ def test_fuzzy_words_are_fuzzy_in_unindexed_rows_too(uri: str) -> None:
     assert set(asked(uri, theirs)) < found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [True, False])
 def test_deleted_and_updated_rows_are_not_found_at_their_old_place(uri: str, stable: bool) -> None:
     dataset = written(uri, stable=stable)

@@ -67,6 +67,7 @@ class History(TwoLibraryHistory[str | None]):
         return {id_ for id_, text in self.rows.items() if text and f" {words} " in f" {text} "}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("seed", seeds(2))
 def test_random_history_finds_the_present_texts(

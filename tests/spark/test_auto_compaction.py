@@ -22,6 +22,7 @@ def table(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_compaction_runs_when_it_would_rewrite_enough_files(table: Path) -> None:
     assert not compact_after_epoch(open_dataset(str(table)), 4, "t")
     assert lance.dataset(table).version == 3

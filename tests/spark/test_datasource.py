@@ -79,6 +79,7 @@ def test_an_empty_frame_makes_an_empty_table(spark: SparkSession, tmp_path: Path
     assert read.columns == people(spark).columns
 
 
+@pytest.mark.slow
 def test_reads_what_the_reference_wrote_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": range(1000), "s": [f"v{i}" for i in range(1000)]}), uri, max_rows_per_file=300)
@@ -180,6 +181,7 @@ def test_small_fragments_share_a_task_and_large_ones_are_split(spark: SparkSessi
     assert split.agg(F.sum("id"), F.count("id")).first()[:] == (4_999_950_000, 100_000)
 
 
+@pytest.mark.slow
 def test_unknown_options_are_refused_with_the_nearest_name(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     people(spark).write.format("lance").mode("append").save(uri)
@@ -272,6 +274,7 @@ def test_a_temporary_view_by_sql(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.sql("SELECT sum(id) FROM view_of_lance").first()[0] == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["missing", "corrupt"])
 def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, harm: str) -> None:
     uri = str(tmp_path / "harmed")

@@ -23,6 +23,7 @@ def test_a_table_in_s3(spark: SparkSession, s3_bucket: S3Bucket) -> None:
     assert lance.dataset(uri, storage_options=s3_bucket.storage_options).count_rows() == 2000
 
 
+@pytest.mark.slow
 def test_a_table_that_commits_through_dynamodb(spark: SparkSession, s3_bucket: S3Bucket) -> None:
     name = s3_bucket.manifest_table()
     uri = s3_bucket.folder().replace("s3://", "s3+ddb://") + f"?ddbTableName={name}"

@@ -217,6 +217,7 @@ def remove(store: ObjectStore) -> None:
         store.delete(entry.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["memory", "local", "s3"])
 def test_a_table_that_is_removed_and_made_anew(place: str, tmp_path: Path, s3_bucket: S3Bucket) -> None:
     """Same path, same version, same names and sizes of manifests: never the old content."""

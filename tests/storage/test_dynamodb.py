@@ -94,6 +94,7 @@ def test_a_refusal_after_a_lost_answer_is_unknown(table: DynamoManifestTable, pr
     assert table.get(2) == ManifestEntry(2, "x")
 
 
+@pytest.mark.slow
 def test_throttling_passes(table: DynamoManifestTable, proxy: S3Proxy) -> None:
     trouble = refused(400, "ProvisionedThroughputExceededException")
     proxy.troubles = [trouble] * 3

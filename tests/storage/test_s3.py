@@ -147,6 +147,7 @@ def test_there_is_no_faster_client_where_it_would_act_differently(options: dict[
     assert store._bulk.open("key") is None
 
 
+@pytest.mark.slow
 def test_a_faster_client_uses_the_credentials_of_the_environment(
     s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_timeout_is_unknown(s3_bucket: S3Bucket, store: ObjectStore, proxy: S3
     assert impatient.put_if_absent(PATH, b"ours") is PutResult.UNKNOWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["ConditionalRequestConflict", "OperationAborted"])
 def test_a_conflict_of_requests_is_tried_again(store: ObjectStore, proxy: S3Proxy, code: str) -> None:
     proxy.troubles = [refused(409, code)]
@@ -90,6 +91,7 @@ def test_a_conflict_of_requests_is_tried_again(store: ObjectStore, proxy: S3Prox
     assert store.put_if_absent("other", b"ours") is PutResult.UNKNOWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [landed_but(500, "InternalError"), landed_but(503, "ServiceUnavailable")], ids=str)
 def test_a_server_error_after_the_object_landed_is_not_a_failure(
     store: ObjectStore, proxy: S3Proxy, trouble: Trouble
@@ -163,6 +165,7 @@ def test_a_large_commit_is_one_request(store: ObjectStore, proxy: S3Proxy) -> No
     store.delete(PATH)
 
 
+@pytest.mark.slow
 def test_a_lost_answer_to_the_last_request_of_a_stream_is_no_failure(store: ObjectStore, proxy: S3Proxy) -> None:
     output = store.open_output("data/a.lance")
     output.write(b"x" * (17 << 20))

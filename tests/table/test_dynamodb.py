@@ -133,6 +133,7 @@ def test_a_branch_has_entries_of_its_own(shared: Shared) -> None:
     assert location.history.load(newest.version).manifest == newest
 
 
+@pytest.mark.slow
 def test_a_removed_branch_can_be_made_again(shared: Shared) -> None:
     shared.append(1)
     dataset = lance_spark.open(shared.uri, storage_options=shared.options)

@@ -79,6 +79,7 @@ WORK: dict[str, Work] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_steps_grow_with_the_columns(name: str) -> None:
     few, many = stored(FEW), stored(MANY)

@@ -46,6 +46,7 @@ def test_a_clone_reads_from_the_bucket_of_its_source(table: tuple[str, dict[str,
     assert lance_spark.write(rows(9), clone.uri, mode="append", storage_options=options).count_rows() == 3
 
 
+@pytest.mark.slow
 def test_concurrent_appends(table: tuple[str, dict[str, str]]) -> None:
     uri, options = table
     lance_spark.write(rows(0), uri, storage_options=options)

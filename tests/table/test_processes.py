@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+import pytest
 
 import lance_spark
 
@@ -28,6 +29,7 @@ def start(uri: str, first: int, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_appends_from_several_processes_lose_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table({"a": [0, 0]}), uri)
@@ -42,6 +44,7 @@ def test_appends_from_several_processes_lose_nothing(tmp_path: Path) -> None:
     assert lance_spark.open(uri).version == 19
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_whole_versions(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table({"a": pa.array([], pa.int64())}), uri)

@@ -90,6 +90,7 @@ def large_table(num_fragments: int) -> Counted:
     return Counted(uri)
 
 
+@pytest.mark.slow
 def test_opening_the_newest_version_costs_a_listing_and_a_manifest(scanned: Counted) -> None:
     location, store = scanned.open()
     assert location.latest() is not None

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import lance_spark
 from lance_spark.storage import open_store
@@ -39,6 +40,7 @@ def test_opening_the_newest_version(tmp_path: Path) -> None:
     assert (counts.calls["list"], counts.calls["read"], counts.total_requests) == (1, 1, 2)
 
 
+@pytest.mark.slow
 def test_one_of_fifty_columns(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(wide(200_000, 50), uri)

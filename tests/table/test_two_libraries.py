@@ -106,6 +106,7 @@ def rows_after(steps: list[list[Any]]) -> dict[int, int]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable row ids"])
 def test_what_was_acknowledged_is_there(tmp_path: Path, stable_row_ids: bool) -> None:
     uri = str(tmp_path / "t")

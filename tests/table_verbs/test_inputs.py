@@ -181,6 +181,7 @@ def test_refused_input(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.rglob("*.manifest"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_reader", [True, False])
 def test_streams_are_read_as_they_are_written(tmp_path: Path, is_reader: bool) -> None:
     size, held, start = 1 << 20, [], pa.total_allocated_bytes()

@@ -173,11 +173,13 @@ def test_cleanup_removes_old_versions(kind: Kind, dataset: Any) -> None:
     kind.check(made, [(row[0], row[1], 2) for row in ROWS])
 
 
+@pytest.mark.slow
 def test_cleanup_keeps_newest_versions(dataset: Any) -> None:
     made = dataset.update({"v": "1"}).update({"v": "2"})
     assert made.cleanup(keep_versions=2).versions == (1, 2)
 
 
+@pytest.mark.slow
 def test_cleanup_refuses_tagged_versions(dataset: Any) -> None:
     dataset.create_tag("t")
     made = dataset.delete("id = 1")

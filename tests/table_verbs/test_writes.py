@@ -127,6 +127,7 @@ def test_replace_where_with_unknown_column(kind: Kind, dataset: Any) -> None:
     kind.check(dataset, ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [(9, "b", 90), (9, "new", 90)], ids=["known partition", "new partition"])
 def test_replace_where_after_other_writer_changed_a_row(kind: Kind, dataset: Any, row: tuple[Any, ...]) -> None:
     dataset.update({"v": "0"}, "id = 3")

@@ -40,6 +40,7 @@ def test_create_insert_select(spark: SparkSession, namespace: str) -> None:
     assert lance.dataset(where).version == 3
 
 
+@pytest.mark.slow
 def test_insert_overwrite_and_truncate_keep_the_columns(spark: SparkSession, namespace: str) -> None:
     table = f"{namespace}.t"
     spark.sql(f"CREATE TABLE {table} AS SELECT id, id * 2 AS twice FROM range(10)")

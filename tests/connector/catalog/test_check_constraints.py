@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 VIOLATED = "CHECK_CONSTRAINT_VIOLATION"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_check_is_enforced_by_every_statement(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.checks")
@@ -71,6 +70,7 @@ def test_check_is_enforced_by_every_statement(spark: SparkSession, tmp_path: Pat
 
 
 def test_constraints_that_cannot_be_enforced_are_refused(spark: SparkSession, uri: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.checks")
     spark.sql(f"CREATE TABLE lance.`{uri}` (n INT NOT NULL, v INT, CONSTRAINT c CHECK (v > 0))")
     for constraint in ("PRIMARY KEY (n)", "UNIQUE (n)", f"FOREIGN KEY (n) REFERENCES lance.`{uri}` (n)"):
         with pytest.raises(PySparkException, match="tables have CHECK constraints only"):

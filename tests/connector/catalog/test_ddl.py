@@ -94,6 +94,7 @@ def test_columns_are_dropped_and_renamed_in_place(spark: SparkSession, table: st
     assert [row.items for row in spark.table(table).collect()] == [None, None]
 
 
+@pytest.mark.slow
 def test_a_column_gets_a_wider_type(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE BIGINT")
     spark.sql(f"ALTER TABLE {table} ALTER COLUMN point.x TYPE BIGINT")
@@ -187,6 +188,7 @@ def test_a_table_gets_another_name(spark: SparkSession, table: str) -> None:
         spark.table(table)
 
 
+@pytest.mark.slow
 def test_show_create_table_makes_the_same_table(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('team' = 'blue')")
     text = spark.sql(f"SHOW CREATE TABLE {table}").first().createtab_stmt

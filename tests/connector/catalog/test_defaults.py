@@ -57,7 +57,9 @@ def test_defaults_are_filled_in_and_follow_the_table(spark: SparkSession, tmp_pa
     assert "DEFAULT" not in spark.sql(f"SHOW CREATE TABLE {table}").head()[0]
 
 
+@pytest.mark.slow
 def test_defaults_that_cannot_be_kept_are_refused(spark: SparkSession, uri: str) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.defaults")
     with pytest.raises(PySparkException, match="INVALID_DEFAULT_VALUE"):
         spark.sql(f"CREATE TABLE lance.`{uri}` (a INT DEFAULT 'x')")
     spark.sql(f"CREATE TABLE lance.`{uri}` (n INT, a INT DEFAULT 5)")

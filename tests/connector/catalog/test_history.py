@@ -131,7 +131,6 @@ def test_reader_hears_which_version_vacuum_removed(spark: SparkSession, partitio
     assert spark.sql(f"SELECT sum(id) AS n FROM lance.{table}").first().n == 9
 
 
-@pytest.mark.slow
 def test_dropped_tables_are_listed_and_purged(spark: SparkSession) -> None:
     spark.sql("CREATE NAMESPACE lance.bin")
     for name in ("a", "b"):

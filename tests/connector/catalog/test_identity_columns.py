@@ -184,6 +184,7 @@ def test_streams(spark: SparkSession, made: str, tmp_path: Path) -> None:
         upsert.trigger(availableNow=True).toTable(made).awaitTermination()
 
 
+@pytest.mark.slow
 def test_failed_tasks_leave_no_values_twice(spark: SparkSession, made: str) -> None:
     with pytest.raises(PySparkException):
         spark.sql(f"INSERT INTO {made} (g, v) SELECT 'x', CAST(raise_error('no') AS INT) FROM range(0, 4, 1, 2)")

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 CREATED, CHANGED = "_row_created_at_version", "_row_last_updated_at_version"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (part)"])
 @pytest.mark.parametrize("stable", [False, True])
 def test_row_versions_of_every_table(spark: SparkSession, partitioning: str, stable: bool) -> None:

@@ -64,6 +64,7 @@ def test_branches_in_any_case(spark: SparkSession, namespace: str) -> None:
         spark.table(f"{namespace}.t.branch_nothing").collect()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (id)"])
 def test_two_names_that_differ_in_case_only_cannot_both_be_made(
     spark: SparkSession, namespace: str, partitioning: str

@@ -59,6 +59,7 @@ def fresh(spark: SparkSession, tmp_path: Path) -> SparkSession:
     return session
 
 
+@pytest.mark.slow
 def test_default_namespace_is_there_without_being_made(fresh: SparkSession, tmp_path: Path) -> None:
     names = DirectoryNamespace(tmp_path)
     fresh.sql("USE default")

@@ -66,6 +66,7 @@ def test_properties(spark: SparkSession, root: str, table: str) -> None:
     assert listed(spark, f"SELECT * FROM {table}") == [(1, "a"), (2, "b")]
 
 
+@pytest.mark.slow
 def test_metadata_tables(spark: SparkSession, root: str, table: str) -> None:
     version = whole(root, table).version
     spark.sql(f"ALTER TABLE {table} CREATE TAG t")
@@ -117,6 +118,7 @@ def test_replacements(spark: SparkSession, root: str, table: str) -> None:
     assert listed(spark, f"SELECT * FROM {table}") == [(1,)]
 
 
+@pytest.mark.slow
 def test_expressions(spark: SparkSession, root: str) -> None:
     pytest.importorskip("datafusion")
     spark.sql("CREATE TABLE lance.computed (id BIGINT) USING lance PARTITIONED BY (expression('col0 % 3', id))")

@@ -75,6 +75,7 @@ def test_rows_stay_where_they_are(spark: SparkSession, root: str, table: str) ->
     assert sorted(row.id for row in joined.collect()) == [2, 3, 4]
 
 
+@pytest.mark.slow
 def test_no_field_is_left(spark: SparkSession, root: str, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} DROP PARTITION FIELD country")
     spark.sql(f"INSERT INTO {table} VALUES (3, 'de', NULL), (4, 'it', NULL)")

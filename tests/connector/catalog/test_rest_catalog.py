@@ -60,6 +60,7 @@ def test_tables_of_a_server(remote: SparkSession) -> None:
     assert [row.namespace for row in spark.sql("SHOW NAMESPACES IN remote").collect()] == ["default"]
 
 
+@pytest.mark.slow
 def test_default_namespace_of_a_server_is_made_with_its_first_table(remote: SparkSession, tmp_path: Path) -> None:
     assert remote.sql("SHOW TABLES IN remote.default").collect() == []
     remote.sql("CREATE TABLE remote.default.t AS SELECT id FROM range(3)")

@@ -48,6 +48,7 @@ def test_plans_by_path_say_the_path(spark: SparkSession, uri: str) -> None:
     assert f"lance {uri}@v1" in plan(spark.table(f"lance.`{uri}`"))
 
 
+@pytest.mark.slow
 def test_a_branch_is_named_as_it_is_read(spark: SparkSession, root: str) -> None:
     spark.sql("CREATE TABLE lance.shown_branch AS SELECT 1 AS id")
     spark.sql("ALTER TABLE lance.shown_branch CREATE BRANCH dev")

@@ -27,6 +27,7 @@ TOTALS = """\
 +----+-----+"""
 
 
+@pytest.mark.slow
 def test_streaming_example_copies_each_order_once(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "streaming.py"), str(tmp_path)],

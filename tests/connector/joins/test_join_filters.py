@@ -88,6 +88,7 @@ def test_rows_are_chosen_by_the_keys_of_the_other_side(views: SparkSession, colu
     assert len(found) == rows_of_facts(frame) == kept.sum()
 
 
+@pytest.mark.slow
 def test_other_columns_are_left_to_the_join(views: SparkSession) -> None:
     text = "SELECT f.id FROM facts f JOIN keys d ON f.x = d.x WHERE d.colour = 'colour 7'"
     found, frame = answer(views, text)

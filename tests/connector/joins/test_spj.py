@@ -172,6 +172,7 @@ def test_skewed_partitions_are_split(spark: SparkSession, tmp_path: Path) -> Non
         spark.conf.unset(setting)
 
 
+@pytest.mark.slow
 def test_after_changes(spark: SparkSession, tmp_path: Path) -> None:
     left, right = table(tmp_path / "l", BUCKET[4]), table(tmp_path / "r", BUCKET[8], count=20)
     save_rows(open_partitioned(left), rows(15, step=5))
@@ -200,6 +201,7 @@ def test_reason_is_shown(spark: SparkSession, tmp_path: Path) -> None:
     assert "partitioning=none (no partition field" in plan(load(spark, uri).select("x"))
 
 
+@pytest.mark.slow
 def test_merge_without_a_shuffle_of_the_target(spark: SparkSession, tmp_path: Path) -> None:
     target, source = table(tmp_path / "t", BUCKET[4]), table(tmp_path / "s", BUCKET[4], count=12, step=5)
     load(spark, source).createOrReplaceTempView("changes")

@@ -128,6 +128,7 @@ def test_keys_stay_when_the_partitions_of_one_spec_are_left_out(spark: SparkSess
         spark.conf.unset("spark.sql.adaptive.enabled")
 
 
+@pytest.mark.slow
 def test_fragments_of_plain_tables_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     spark.range(0, 100, numPartitions=4).write.format("lance").save(uri)

@@ -58,7 +58,6 @@ def test_optimize(spark: SparkSession, root: str, table: str) -> None:
         spark.sql(f"OPTIMIZE {table} WITH (where = 'nothing = 1')")
 
 
-@pytest.mark.slow
 def test_history_tags_and_restore(spark: SparkSession, root: str, table: str) -> None:
     first = whole(root, table).version - 1
     spark.sql(f"ALTER TABLE {table} CREATE TAG one AS OF VERSION {first}")
@@ -131,6 +130,7 @@ def test_primary_key(spark: SparkSession, root: str, table: str) -> None:
     assert [field.name for field in made.lance_schema.walk() if field.unenforced_primary_key] == ["id"]
 
 
+@pytest.mark.slow
 def test_changes(spark: SparkSession, root: str, table: str) -> None:
     start = whole(root, table).version + 1
     spark.sql(f"UPDATE {table} SET k = 'b' WHERE id = 1")

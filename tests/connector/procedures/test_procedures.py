@@ -31,6 +31,7 @@ def call(spark: SparkSession, text: str) -> list[Row]:
     return spark.sql(f"CALL lance.system.{text}").collect()
 
 
+@pytest.mark.slow
 def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table: str) -> None:
     before = dataset(spark, table).to_table().to_pylist()
     (expected,) = call(spark, f"optimize(table => '{table}', target_rows_per_fragment => 4, dry_run => true)")
@@ -49,6 +50,7 @@ def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table
         call(spark, f"optimize('{table}', 0)")
 
 
+@pytest.mark.slow
 def test_optimize_says_how_many_fragments_stay_for_an_unknown_index(spark: SparkSession, table: str) -> None:
     """The reference's MinHash index covers the five fragments, and two come later."""
     dataset(spark, table).create_scalar_index("name", "MINHASHLSH", name="mh")
@@ -67,6 +69,7 @@ def test_optimize_says_how_many_fragments_stay_for_an_unknown_index(spark: Spark
     assert found["id"].to_pylist() == [3]
 
 
+@pytest.mark.slow
 def test_optimize_can_leave_indexes_to_a_later_statement(spark: SparkSession, table: str) -> None:
     (column, *_) = spark.table(f"lance.{table}").columns
     call(spark, f"create_index(table => '{table}', name => 'i', kind => 'btree', columns => array('{column}'))")
@@ -79,6 +82,7 @@ def test_optimize_can_leave_indexes_to_a_later_statement(spark: SparkSession, ta
     assert [row.name for row in spark.sql(shown).collect()] == ["i"]
 
 
+@pytest.mark.slow
 def test_vacuum_removes_old_versions_but_tagged_ones(spark: SparkSession, table: str) -> None:
     call(spark, f"create_tag('{table}', 'keep', 3)")
     with pytest.raises(AnalysisException, match="have tags: keep"):
@@ -221,6 +225,7 @@ def test_cached_tables_see_what_procedures_change(spark: SparkSession, table: st
     spark.sql(f"UNCACHE TABLE {name}")
 
 
+@pytest.mark.slow
 def test_columns_of_a_view_in_any_case(spark: SparkSession, table: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW louder AS SELECT _rowaddr, upper(name) AS NAME FROM lance.{table}")
     with pytest.raises(AnalysisException, match="the table has a column 'name'"):

@@ -106,6 +106,7 @@ def test_counters_are_exact_and_keys_are_unique(spark: SparkSession, uri: str) -
     assert sorted(row.id for row in rows if row.id >= 1000) == list(range(1000, 1000 + 3 * ROUNDS))
 
 
+@pytest.mark.slow
 def test_one_new_key_is_inserted_once(spark: SparkSession, uri: str) -> None:
     """MERGEs that only insert, as the issue has them, from sessions and from Python at the same time."""
     assert uri

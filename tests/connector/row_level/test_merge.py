@@ -70,6 +70,7 @@ def test_each_kind_alone(spark: SparkSession, uri: str) -> None:
     assert len(set(ids["_rowid"])) == 3
 
 
+@pytest.mark.slow
 def test_a_row_that_matches_twice(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 4), uri)
     spark.createDataFrame([(1, "a"), (1, "b"), (7, "c"), (7, "d")], "id BIGINT, word STRING").createOrReplaceTempView(
@@ -141,6 +142,7 @@ def test_into_an_empty_table(spark: SparkSession, uri: str) -> None:
     assert version(uri) == before + 1
 
 
+@pytest.mark.slow
 def test_structs(spark: SparkSession, uri: str) -> None:
     frame = spark.sql("SELECT 1 AS id, struct(1 AS a, struct(2 AS b, 'x' AS c) AS n) AS s")
     table = make(frame, uri)

@@ -42,6 +42,7 @@ def test_delete_by_conditions_of_all_kinds(spark: SparkSession, uri: str) -> Non
         assert version(uri) == before + 1
 
 
+@pytest.mark.slow
 def test_update_of_nested_values(spark: SparkSession, uri: str) -> None:
     table = make(spark.sql(NESTED.format(3)).coalesce(1), uri)
     spark.sql(f"UPDATE {table} t SET s.n.y = -1, t.m = map('z', t.id) WHERE s.n.y = 2")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.support.connector.row_level import make, properties, seen, version, words
 
 
+@pytest.mark.slow
 def test_some_rows_and_all(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 6), uri)
     spark.sql(f"UPDATE {table} SET word = upper(word), part = id * 10 WHERE id % 2 = 1")
@@ -73,6 +74,7 @@ def test_subqueries_and_itself(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 4
 
 
+@pytest.mark.slow
 def test_rows_keep_their_ids(spark: SparkSession, uri: str) -> None:
     table = make(words(spark, 6), uri, enable_stable_row_ids="true")
     before = dict(spark.sql(f"SELECT id, _rowid FROM {table}").collect())

@@ -111,6 +111,7 @@ def test_a_table_without_rows(spark: SparkSession, uri: str) -> None:
     assert counted.first() == (0, None, None, 0)
 
 
+@pytest.mark.slow
 def test_aggregates_within_larger_queries(spark: SparkSession, table: str) -> None:
     spark.read.format("lance").load(table).createOrReplaceTempView("aggregated")
     rows = spark.sql("SELECT id FROM aggregated WHERE id = (SELECT max(id) FROM aggregated WHERE tiny IS NOT NULL)")
@@ -247,6 +248,7 @@ def large(spark: SparkSession, uri: str, **columns: str) -> DataFrame:
     return spark.read.format("lance").load(uri)
 
 
+@pytest.mark.slow
 def test_sums_larger_than_the_summed_type(spark: SparkSession, uri: str) -> None:
     price = "CAST(9999999.99 - id % 3 AS DECIMAL(9, 2))"
     most = "CAST(repeat('9', 37) AS DECIMAL(38, 1)) * 0 + CAST(concat('-', repeat('9', 33), '.5') AS DECIMAL(38, 1))"
@@ -281,6 +283,7 @@ def test_sums_in_parts(spark: SparkSession, uri: str) -> None:
     same_as_spark(spark, uri, ["odd", "name", "sum(big)", "count(*)"], "odd, name")
 
 
+@pytest.mark.slow
 def test_products_beyond_38_digits(spark: SparkSession, uri: str) -> None:
     value = "CAST(concat(id % 7, repeat('9', 17), '.25') AS DECIMAL(20, 2))"
     read = large(spark, uri, wide=value, small="CAST(id % 9 AS DECIMAL(20, 2))", odd="id % 2")

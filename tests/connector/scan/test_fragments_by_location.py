@@ -47,6 +47,7 @@ def addresses(*rows: tuple[int, int]) -> Expr:
 ids = st.lists(st.integers(0, 80), max_size=60, unique=True)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(ids, st.lists(st.tuples(st.integers(0, 80), st.integers(0, 9)), min_size=1, max_size=4))
 def test_fragments_of_addresses(

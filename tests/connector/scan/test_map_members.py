@@ -34,6 +34,7 @@ def maps_of(spark: SparkSession, table: str) -> list[dict[str, object] | None]:
     return found
 
 
+@pytest.mark.slow
 def test_alter_table(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE {table} ADD COLUMN m.value.h INT")
     assert maps_of(spark, table) == [{"x": {"f": 1, "g": "one", "h": None}, "y": None}, None]

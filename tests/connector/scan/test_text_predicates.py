@@ -58,6 +58,7 @@ def ids(spark: SparkSession, query: str) -> set[int]:
     return set(found)
 
 
+@pytest.mark.slow
 def test_conditions_are_pushed_into_the_scan(spark: SparkSession, table: str) -> None:
     for condition, expected in CONDITIONS.items():
         query = f"SELECT id FROM {table} WHERE {condition}"

@@ -38,6 +38,7 @@ def dataset(spark: SparkSession, table: str) -> lance_spark.Dataset:
     return opened  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 def test_hybrid_search_has_the_rows_of_python(spark: SparkSession, table: str) -> None:
     found = spark.sql(
         f"SELECT * FROM hybrid_search(table => '{table}', query_vector => {ARRAY}, query => 'rare', k => 5, "

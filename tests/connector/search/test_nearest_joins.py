@@ -176,6 +176,7 @@ def test_vectors_of_another_length_are_an_error(spark: SparkSession, table: str,
         spark.sql(query).collect()
 
 
+@pytest.mark.slow
 def test_null_items_count_as_zero(spark: SparkSession, table: str) -> None:
     vector = "array(1F, CAST(NULL AS FLOAT), 0F, 0.5F, 0F, CAST(id AS FLOAT))"
     compared(spark, f"SELECT q.id, d.id FROM (SELECT id, {vector} AS v FROM range(4)) q JOIN {table} d {DISTANCE}")

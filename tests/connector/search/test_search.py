@@ -167,6 +167,7 @@ def test_partitioned_table(spark: SparkSession) -> None:
     assert [row.id for row in rows] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clause", ["", "PARTITIONED BY (p)"])
 def test_items_of_lists_have_their_numbers(spark: SparkSession, clause: str) -> None:
     name = "lance.search.lists"

@@ -155,6 +155,7 @@ def _run(session: str, script: str, folder: Path) -> None:
     run_script(START.replace("{session}", session) + script + END, str(folder), folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SESSIONS)
 def test_writes_and_reads(jar: Path, tmp_path: Path, kind: str) -> None:
     # What `install` adds to a session that runs does not differ in what follows.
@@ -163,5 +164,6 @@ def test_writes_and_reads(jar: Path, tmp_path: Path, kind: str) -> None:
     assert lance.dataset(str(tmp_path / "by_path")).version == 2
 
 
+@pytest.mark.slow
 def test_searches_and_streams_under_connect(jar: Path, tmp_path: Path) -> None:
     _run(SESSIONS["connect"], SEARCHES, tmp_path)

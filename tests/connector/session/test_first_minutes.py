@@ -102,6 +102,7 @@ def run(command: list[str], folder: Path, variables: dict[str, str]) -> subproce
     return result
 
 
+@pytest.mark.slow
 def test_python_of_the_driver_plans_unless_another_is_named(jar: Path, tmp_path: Path) -> None:
     # The python3 on the PATH has no packages.
     executable(tmp_path / "bin" / "python3", f'exec "{sys.executable}" -S -E "$@"')
@@ -118,6 +119,7 @@ def test_python_of_the_driver_plans_unless_another_is_named(jar: Path, tmp_path:
     assert "replaced a previously registered function" not in printed
 
 
+@pytest.mark.slow
 def test_spark_submit_keeps_what_the_site_has_set(jar: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "site.jar", "w") as archive:
         archive.writestr("of_the_site.txt", "")

@@ -116,5 +116,6 @@ assert "ended during catalog.create_namespace" in results[0], results
 """
 
 
+@pytest.mark.slow
 def test_planner_is_killed_during_requests(jar: Path, tmp_path: Path) -> None:
     printed(jar, tmp_path, KILLS + COMMIT + BEGUN_WRITE)

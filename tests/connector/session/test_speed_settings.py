@@ -104,6 +104,7 @@ def test_aggregates_off_gives_the_same_rows(spark: SparkSession, uri: str, text:
     assert on.schema == off.schema
 
 
+@pytest.mark.slow
 def test_selectivity_off_gives_the_same_rows(spark: SparkSession, uri: str) -> None:
     spark.conf.set(BROADCAST, "100000")
     text = "SELECT count(*), sum(a.id) FROM {t} a JOIN {t} b ON a.id = b.id WHERE b.n < 2"

@@ -125,6 +125,7 @@ def test_save_and_load_in_s3(spark: SparkSession, s3_bucket: S3Bucket, partition
     assert spark.read.format("lance").options(**options).load(uri).count() == 4
 
 
+@pytest.mark.slow
 def test_save_with_commits_through_dynamodb(spark: SparkSession, s3_bucket: S3Bucket) -> None:
     name = s3_bucket.manifest_table()
     uri = s3_bucket.folder().replace("s3://", "s3+ddb://") + f"?ddbTableName={name}"

@@ -90,6 +90,7 @@ def test_missing_data_file(spark: SparkSession, table: Table, statement: str) ->
     assert table.data == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_corrupt_data_file(spark: SparkSession, table: Table, statement: str) -> None:
     before = table.data
@@ -101,6 +102,7 @@ def test_corrupt_data_file(spark: SparkSession, table: Table, statement: str) ->
     assert table.data == before
 
 
+@pytest.mark.slow
 def test_truncated_deletion_file(spark: SparkSession, table: Table) -> None:
     spark.sql(f"DELETE FROM {table.name} WHERE id < 200 AND hash(id) % 3 = 0")
     deletions = [*table.files("_deletions/*.arrow"), *table.files("_deletions/*.bin")]
@@ -153,6 +155,7 @@ def test_store_failure(spark: SparkSession, table: Table) -> None:
     assert kind(error) == ("LANCE_STORAGE_FAILED", "58030")
 
 
+@pytest.mark.slow
 def test_jobs_of_procedures(spark: SparkSession, table: Table) -> None:
     spark.sql(f"INSERT INTO {table.name} SELECT id, id % 2, 'more', 1.0, array(1.0, 2.0) FROM range(1000, 1010, 1, 1)")
     for path in table.data:

@@ -35,6 +35,7 @@ def run(spark: SparkSession, text: str) -> list[Row]:
     return spark.sql(text).collect()
 
 
+@pytest.mark.slow
 def test_life_of_an_index(spark: SparkSession, table: str) -> None:
     total = fragments(spark, table)
     (made,) = run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id) WITH (zone_size = 128)")
@@ -99,6 +100,7 @@ def test_an_index_is_created_before_there_are_rows(spark: SparkSession, layout: 
     assert "indexes=[by_id (BTREE)" in plan(spark.table(empty).where("id = 77"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["PARTITIONED BY (p)"], ids=["partitioned"], indirect=True)
 def test_an_index_is_built_again_after_all_partitions_were_removed(spark: SparkSession, table: str) -> None:
     run(spark, f"ALTER TABLE {table} CREATE INDEX by_id USING btree (id) WITH (zone_size = 128)")
@@ -202,6 +204,7 @@ def test_reference_library_uses_indexes_built_by_tasks(spark: SparkSession) -> N
     assert dataset.stats.index_stats("n")["num_indexed_rows"] == 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p)"], ids=["plain", "partitioned"])
 def test_names_of_indexed_fields_can_be_written_back(spark: SparkSession, partitioned: str) -> None:
     name = f"lance.named_fields_{'parts' if partitioned else 'plain'}"

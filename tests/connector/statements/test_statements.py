@@ -28,6 +28,7 @@ def version(spark: SparkSession, table: str) -> int:
     return int(lance.dataset(rows[0].data_type).version)
 
 
+@pytest.mark.slow
 def test_maintenance(spark: SparkSession, table: str) -> None:
     (row,) = spark.sql(f"OPTIMIZE {table} WITH (target_rows_per_fragment = 6)").collect()
     assert (row.version, row.fragments_removed, row.fragments_added) == (5, 3, 1)
@@ -61,6 +62,7 @@ def test_branches_and_tags(spark: SparkSession, table: str) -> None:
     assert version(spark, table) == 4
 
 
+@pytest.mark.slow
 def test_result_columns_of_tags_and_branches(spark: SparkSession, table: str) -> None:
     tag_columns = ["name", "branch", "version", "created_at", "updated_at", "manifest_size"]
     branch_columns = ["name", "parent_branch", "parent_version", "created_at", "manifest_size"]
@@ -125,6 +127,7 @@ def test_tables_of_the_current_namespace(spark: SparkSession, table: str) -> Non
         spark.sql("USE spark_catalog.default")
 
 
+@pytest.mark.slow
 def test_parameters(spark: SparkSession, table: str) -> None:
     version = {"version": 2}
     spark.sql(f"ALTER TABLE {table} CREATE TAG first AS OF VERSION :version", args=version)

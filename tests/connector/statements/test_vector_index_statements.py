@@ -18,7 +18,6 @@ def insert(spark: SparkSession, name: str, start: int, stop: int) -> None:
     frame.writeTo(name).append()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_vector_index_is_built_by_tasks_and_maintained(spark: SparkSession, partitioned: bool) -> None:
     name = f"lance.vector_index_{partitioned}.t".lower()

@@ -127,6 +127,7 @@ def rows_of(path: Path) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="kills a group of processes")
 @pytest.mark.timeout(0 if KILLS > 2 else 600)
 def test_killed_drivers_lose_and_double_no_row(jar: Path, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def copy(spark: SparkSession, uri: str, tmp_path: Path) -> Callable[..., Copy]:
     return lambda **options: Copy(spark, uri, tmp_path, **options)
 
 
+@pytest.mark.slow
 def test_snapshot_then_changes(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     assert query.run() == list(range(10))
@@ -103,6 +104,7 @@ def test_starting_version_and_latest(copy: Callable[..., Copy], uri: str, tmp_pa
         Copy(later.spark, uri, tmp_path / "beyond", startingVersion=99).run()
 
 
+@pytest.mark.slow
 def test_rows_that_the_application_has_written_are_available(copy: Callable[..., Copy], uri: str) -> None:
     """However long the list of versions counts as new otherwise."""
     query = copy(pollInterval="1h")
@@ -216,6 +218,7 @@ def test_versions_that_change_rows_stop_the_stream_or_are_skipped(
     assert query.run(skipVersions="4") == [*range(12), 20, 21]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_change_commits_are_skipped(copy: Callable[..., Copy], uri: str, change: Callable[[str], object]) -> None:
     query = copy(skipChangeCommits=True)
@@ -225,6 +228,7 @@ def test_change_commits_are_skipped(copy: Callable[..., Copy], uri: str, change:
     assert query.run() == [*range(10), 20, 21]
 
 
+@pytest.mark.slow
 def test_deletes_can_be_ignored_and_updates_not(copy: Callable[..., Copy], uri: str) -> None:
     query = copy(ignoreDeletes=True)
     query.run()
@@ -259,6 +263,7 @@ def test_versions_without_changes_of_rows_are_passed(
     assert query.run() == [*range(10), 20, 21]
 
 
+@pytest.mark.slow
 def test_merge_that_only_inserts_brings_its_rows(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     query.run()
@@ -292,6 +297,7 @@ def test_new_dataframe_reads_the_new_column(copy: Callable[..., Copy], uri: str)
     assert [(row.id, row.twice) for row in found] == [*((number, 2 * number) for number in range(5, 10)), (12, 24)]
 
 
+@pytest.mark.slow
 def test_dropped_and_renamed_columns_stop_the_stream(copy: Callable[..., Copy], uri: str) -> None:
     query = copy()
     query.run()
@@ -389,6 +395,7 @@ def test_another_table_at_the_place_is_an_error(copy: Callable[..., Copy], uri: 
         query.run()
 
 
+@pytest.mark.slow
 def test_branch_begins_where_the_branch_does(copy: Callable[..., Copy], uri: str) -> None:
     branch = lance.dataset(uri).create_branch("dev")
     lance.write_dataset(rows(50, 52), branch, mode="append")
@@ -452,6 +459,7 @@ def test_wrong_options(copy: Callable[..., Copy], options: dict[str, object], me
         copy(**options).run()
 
 
+@pytest.mark.slow
 def test_sql_stream_of_a_name(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lance.source")
     spark.sql("CREATE TABLE lance.source.named (id BIGINT) USING lance")

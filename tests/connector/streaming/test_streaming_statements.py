@@ -268,7 +268,6 @@ def test_call_shows_and_releases_streams(spark: SparkSession, table: str, tmp_pa
     assert lance.dataset(_location(spark, target)).count_rows() == 10
 
 
-@pytest.mark.slow
 def test_call_shows_streams_of_partitioned_tables(spark: SparkSession, table: str, tmp_path: Path) -> None:
     target = table + "_parts"
     spark.sql(f"CREATE TABLE {target} (id BIGINT, s STRING) USING lance PARTITIONED BY (s)")

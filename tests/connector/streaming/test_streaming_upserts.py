@@ -149,6 +149,7 @@ def test_rows_that_other_writers_have_merged(spark: SparkSession, feed: Feed, ta
     assert rows(spark, target) == [(1, "b", None), (2, "b", 20), (3, "a", 30), (7, "z", None), (9, "a", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [

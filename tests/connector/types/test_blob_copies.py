@@ -270,6 +270,7 @@ def test_bytes_are_copied_between_stores_with_their_own_options(
     assert bytes_of(spark.table(table)) == {**VALUES, **{number + 10: value for number, value in VALUES.items()}}
 
 
+@pytest.mark.slow
 def test_references_are_copied_as_references(spark: SparkSession, names: list[str], tmp_path: Path) -> None:
     (tmp_path / "object").write_bytes(b"0123456789")
     table, other = created(spark, names[0]), created(spark, names[1], "PARTITIONED BY (k)")

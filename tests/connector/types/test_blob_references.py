@@ -138,7 +138,6 @@ def test_rows_are_updated_and_merged_from_objects(spark: SparkSession, table: st
     assert tuple(row) == (3, 3, 4, found["middle.bin"])
 
 
-@pytest.mark.slow
 def test_what_is_refused(spark: SparkSession, table: str, folder: Path) -> None:
     uri = uris(folder)["middle.bin"]
     for value, message in {

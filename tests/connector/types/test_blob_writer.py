@@ -58,6 +58,7 @@ def test_computed_values_are_inserted(spark: SparkSession, by: str) -> None:
     spark.sql(f"DROP TABLE {table}")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of processes from /proc")
 def test_large_values_pass_in_small_memory(spark: SparkSession) -> None:
     table, size = "lance.large_values", 700 * MIB

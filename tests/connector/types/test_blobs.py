@@ -141,6 +141,7 @@ def test_offset_and_length_are_columns(spark: SparkSession, by: str) -> None:
     assert {row.id: bytes(row.part) for row in rows} == {1: SMALL[:1], 3: BIG[2:8]}
 
 
+@pytest.mark.slow
 def test_read_blob_refuses_other_columns_and_negative_offsets(spark: SparkSession) -> None:
     table = created(spark, "")
     for arguments, problem in (

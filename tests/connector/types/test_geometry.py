@@ -95,6 +95,7 @@ def test_geometries_come_back_from_tables_and_statements(spark: SparkSession, pa
     assert shown(spark, f"{name}_copy") == EXPECTED
 
 
+@pytest.mark.slow
 def test_geometries_by_path_are_geoarrow_for_others(spark: SparkSession, uri: str) -> None:
     frame = spark.sql(f"SELECT {ROW}")
     frame.write.format("lance").save(uri)

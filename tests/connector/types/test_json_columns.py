@@ -47,6 +47,7 @@ def test_columns_of_the_reference_are_variants(spark: SparkSession, theirs: str)
     assert found.where("j IS NOT NULL AND j:b.c::STRING = 'x'").select("id").collect() == [(0,)]
 
 
+@pytest.mark.slow
 def test_option_shows_text(spark: SparkSession, theirs: str) -> None:
     found = spark.read.format("lance").option("json_as", "string").load(theirs)
     assert found.schema["j"].dataType == st.StringType()
@@ -66,6 +67,7 @@ def test_option_shows_text(spark: SparkSession, theirs: str) -> None:
         spark.read.format("lance").option("json_as", "text").load(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["", " PARTITIONED BY (id)"])
 def test_statements_write_documents_of_the_reference(spark: SparkSession, by: str) -> None:
     name = f"lance.json_documents{len(by)}"

@@ -68,6 +68,7 @@ def test_values_are_files_in_tasks(spark: SparkSession, table: str) -> None:
     assert {row.id: tail(row.img, uri) for row in frame.collect()} == EXPECTED
 
 
+@pytest.mark.slow
 def test_rows_of_later_versions_and_partitions(spark: SparkSession, table: str) -> None:
     uri = location(spark, table)
     before = {row.id: row.img for row in spark.table(table).collect()}

@@ -84,6 +84,7 @@ def test_save_without_partition_by_keeps_the_other_partitions(spark: SparkSessio
     assert rows(spark.read.format("lance").load(path)) == ONLY_B
 
 
+@pytest.mark.slow
 def test_insert_into_dynamic_keeps_the_other_partitions(spark: SparkSession, table: str, session_mode: str) -> None:
     overwrite(frame(spark, NEW).write, "lance", "dynamic").insertInto(table)
     assert rows(spark.table(table)) == ONLY_B
@@ -130,6 +131,7 @@ def test_overwrite_of_all_rows_ignores_the_session(spark: SparkSession, table: s
     assert rows(spark.table(table)) == NEW
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_other_values_are_refused(spark: SparkSession, table: str, uri: str, mode: str) -> None:
     writer = frame(spark, NEW).write.format("lance").mode(mode).option(OPTION, "dynamc")

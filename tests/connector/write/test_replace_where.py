@@ -54,6 +54,7 @@ def test_tasks_look_for_the_rows(spark: SparkSession, uri: str) -> None:
     assert sum(fragment.metadata.deletion_file is not None for fragment in fragments) == 3
 
 
+@pytest.mark.slow
 def test_no_row_and_every_row(spark: SparkSession, uri: str) -> None:
     table = _large(spark, uri)
     spark.sql(f"INSERT INTO {table} REPLACE WHERE word = 'nowhere' SELECT 100L AS id, 'new' AS word, 0L AS part")
@@ -63,6 +64,7 @@ def test_no_row_and_every_row(spark: SparkSession, uri: str) -> None:
     assert version(uri) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "left"),
     [("append", [1, 3]), ("id = 2", [1]), ("id = 20", [1]), ("compact", [1]), ("update", [1, 2])],

@@ -87,6 +87,7 @@ def test_merge_of_a_view_by_text(spark: SparkSession, target: str) -> None:
     assert _values(spark, target) == {0: 10, 1: 11, 2: 2, 3: 3}
 
 
+@pytest.mark.slow
 def test_merge_of_all_clauses(spark: SparkSession, target: str) -> None:
     spark.table(target).where("id > 0").selectExpr("id + 1 AS id", "k", "v").createOrReplaceTempView("own_shifted")
     spark.sql(
@@ -98,6 +99,7 @@ def test_merge_of_all_clauses(spark: SparkSession, target: str) -> None:
     assert _values(spark, target) == {1: 1, 2: 11, 3: 12, 4: 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("travel", ["option", "sql"])
 def test_merge_of_an_older_version_stays_pinned(spark: SparkSession, target: str, travel: str) -> None:
     number = spark.sql(f"SELECT max(version) FROM {target}.versions").head()

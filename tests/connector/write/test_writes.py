@@ -30,6 +30,7 @@ def test_replace_where_is_one_version(spark: SparkSession, uri: str) -> None:
     assert lance.dataset(uri).version == 3
 
 
+@pytest.mark.slow
 def test_merge_schema(spark: SparkSession, uri: str) -> None:
     spark.range(3).write.format("lance").save(uri)
     wider = spark.range(3, 5).selectExpr("id", "concat('n', id) AS name")
@@ -44,6 +45,7 @@ def test_merge_schema(spark: SparkSession, uri: str) -> None:
     assert spark.read.format("lance").load(uri).where("more = 1.5").count() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioning", ["", "PARTITIONED BY (bucket(2, id))"])
 def test_merge_schema_takes_names_in_any_case(spark: SparkSession, root: str, partitioning: str) -> None:
     """A column beside one that differs in case only would make the table ambiguous to every query."""
@@ -76,6 +78,7 @@ def test_merge_schema_where_case_matters(spark: SparkSession, uri: str) -> None:
         spark.conf.unset("spark.sql.caseSensitive")
 
 
+@pytest.mark.slow
 def test_items_without_a_type(spark: SparkSession, uri: str) -> None:
     rows = spark.range(1).selectExpr("array() AS a", "named_struct('m', map(1, NULL)) AS s")
     rows.write.format("lance").save(uri)

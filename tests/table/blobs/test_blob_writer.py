@@ -88,6 +88,7 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
     assert sorted(path for path in Path(uri).rglob("*") if path.is_file()) == sorted(own)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
 def test_many_bytes_pass_in_small_memory(tmp_path: Path) -> None:
     """512 MiB of values are written, moved by an update, compacted and read, in less than 256 MiB."""

@@ -430,6 +430,7 @@ def test_nested_columns(tmp_path: Path, stable: bool) -> None:
     assert feed(uri, 4, columns=["s.l"]).num_rows == 2
 
 
+@pytest.mark.slow
 def test_many_pairs_and_fragments(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path / "t")
     count = 150_000

@@ -617,6 +617,7 @@ def test_fragments_of_one_id_keep_their_files(tmp_path: Path) -> None:
     assert lance_spark.open(uri).to_table()["foo"].to_pylist() == [1, 2, 1, 3]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from(["append", "delete", "overwrite", "tag", "clean", "compact", "restore"]), max_size=10),
     st.integers(1, 4),

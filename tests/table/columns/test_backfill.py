@@ -240,6 +240,7 @@ def test_what_is_given_up_is_removed(tmp_path: Path) -> None:
     assert len(files(uri)) == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.dictionaries(st.integers(0, 19), st.one_of(st.none(), st.integers(-5, 5)), max_size=12),

@@ -70,6 +70,7 @@ def step(uri: str, rows: Rows, kind: str, number: int, turn: int) -> Rows:
     return rows
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(STEPS, st.booleans())
 def test_random_histories(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]], stable: bool) -> None:

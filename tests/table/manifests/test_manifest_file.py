@@ -190,6 +190,7 @@ def test_fragments_are_written_as_they_were_read(writer: bool, monkeypatch: pyte
     assert serialized == ([1] if writer else [20, 1])
 
 
+@pytest.mark.slow
 def test_the_name_of_the_transaction_is_near_the_end(tmp_path: Path) -> None:
     # `History.is_replaced` reads 16 KiB for it.
     uri = str(tmp_path / "t")

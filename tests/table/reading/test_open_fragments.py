@@ -50,6 +50,7 @@ def test_fragments_of_a_wide_table(
     assert 0 < len(readers) < NUM_FRAGMENTS
 
 
+@pytest.mark.slow
 def test_the_bytes_of_an_open_fragment_are_about_what_it_takes(
     tmp_path: Path, readers: dict[object, tuple[tuple[object, ...], FragmentReader]]
 ) -> None:

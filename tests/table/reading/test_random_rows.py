@@ -214,6 +214,7 @@ class Run:
             assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)

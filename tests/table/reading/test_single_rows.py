@@ -252,6 +252,7 @@ def searched(tmp_path: Path, **options: Any) -> tuple[Dataset, Any, np.ndarray[A
     return opened(uri), lance.dataset(uri), values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_per_file", [4000, 900])
 @pytest.mark.parametrize("stable", [False, True])
 def test_columns_of_searches(tmp_path: Path, stable: bool, rows_per_file: int, taken: Taken) -> None:
@@ -274,6 +275,7 @@ def test_batches_of_queries_have_rows_twice(tmp_path: Path) -> None:
     assert found == dataset.nearest("v", queries[0], 4, columns=["id"], nprobes=4).column("id").to_pylist() * 3
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_version(tmp_path: Path) -> None:
     table = pa.table({"id": column(pa.int64(), "some"), "v": column(pa.list_(pa.float32(), 96))})
     lance.write_dataset(table, str(tmp_path / "t"), max_rows_per_file=8_000)

@@ -85,6 +85,7 @@ def test_runs(tmp_path: Path, nulls: str, version: Any, taken: list[int]) -> Non
     assert dataset.take(many).equals(table.take(many))
 
 
+@pytest.mark.slow
 def test_several_pages_and_fragments(tmp_path: Path, taken: list[int]) -> None:
     rows = 700_000
     uri, values = str(tmp_path / "t"), WORDS.take(pa.array(np.random.default_rng(2).integers(0, 90, rows)))

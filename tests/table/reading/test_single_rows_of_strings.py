@@ -165,6 +165,7 @@ def test_damaged_pages_of_version_2_0(tmp_path: Path, encoding: str) -> None:
     check_damaged_reads(read, found.pages, content, values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "encoding"), [*[("2.2", encoding) for encoding in ENCODINGS], ("2.0", "fsst"), ("2.0", "none")]
 )

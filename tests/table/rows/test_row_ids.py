@@ -192,6 +192,7 @@ def _inline(meta: dict[str, list[int]]) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)
 def test_damaged_sequences_raise_nothing_else(data: st.DataObject) -> None:

@@ -62,6 +62,7 @@ def require_same(uri: str, queries: Any, metric: str, monkeypatch: pytest.Monkey
     assert all(item == expected for item in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
 def test_results_are_those_of_all_distances(

@@ -23,6 +23,7 @@ def run(name: str, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_images_example_finds_and_draws_pictures_of_the_same_digit(tmp_path: Path) -> None:
     printed = run("search_images.py", tmp_path)
     share = re.search(r"digit of the query: (\d+)%", printed)
@@ -35,6 +36,7 @@ def test_images_example_finds_and_draws_pictures_of_the_same_digit(tmp_path: Pat
     assert struct.unpack(">II", plot[16:24]) == (10 * 36 + 18, 10 * 36)
 
 
+@pytest.mark.slow
 def test_recall_example_draws_the_curves_of_both_libraries(tmp_path: Path) -> None:
     printed = run("recall_curves.py", tmp_path)
     recalls: dict[str, list[float]] = {}

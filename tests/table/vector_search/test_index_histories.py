@@ -89,6 +89,7 @@ class History(TwoLibraryHistory["np.ndarray[Any, Any] | None"]):
         return hits / 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", seeds(1))

@@ -70,6 +70,7 @@ def test_results_are_those_of_the_stored_codes(tmp_path: Path, metric: str, copi
     assert sum(copies) == ROWS
 
 
+@pytest.mark.slow
 def test_graphs_have_no_copies(tmp_path: Path, copies: list[int]) -> None:
     uri, values = indexed(tmp_path, "IVF_HNSW_SQ", "l2")
     for _ in range(3):

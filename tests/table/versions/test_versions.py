@@ -133,6 +133,7 @@ class _LazyListing(CountingStore):
             yield entry
 
 
+@pytest.mark.slow
 def test_only_changed_fragments_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     uri = "memory://history-of-appends"
     lance_spark.write(rows(0), uri)

@@ -159,6 +159,7 @@ def test_files_are_split_by_rows(uri: str) -> None:
             lance_spark.write(rows(1), uri, mode="append", max_rows_per_file=limit)
 
 
+@pytest.mark.slow
 def test_files_are_split_by_bytes(uri: str) -> None:
     rng = np.random.default_rng(1)
     table = pa.table({"v": pa.array(rng.integers(0, 1 << 62, 12_000_000))})
