@@ -31,7 +31,6 @@ def call(spark: SparkSession, text: str) -> list[Row]:
     return spark.sql(f"CALL lance.system.{text}").collect()
 
 
-@pytest.mark.slow
 def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table: str) -> None:
     before = dataset(spark, table).to_table().to_pylist()
     (expected,) = call(spark, f"optimize(table => '{table}', target_rows_per_fragment => 4, dry_run => true)")
@@ -50,7 +49,6 @@ def test_optimize_runs_as_tasks_and_makes_one_version(spark: SparkSession, table
         call(spark, f"optimize('{table}', 0)")
 
 
-@pytest.mark.slow
 def test_optimize_says_how_many_fragments_stay_for_an_unknown_index(spark: SparkSession, table: str) -> None:
     """The reference's MinHash index covers the five fragments, and two come later."""
     dataset(spark, table).create_scalar_index("name", "MINHASHLSH", name="mh")
@@ -69,7 +67,6 @@ def test_optimize_says_how_many_fragments_stay_for_an_unknown_index(spark: Spark
     assert found["id"].to_pylist() == [3]
 
 
-@pytest.mark.slow
 def test_optimize_can_leave_indexes_to_a_later_statement(spark: SparkSession, table: str) -> None:
     (column, *_) = spark.table(f"lance.{table}").columns
     call(spark, f"create_index(table => '{table}', name => 'i', kind => 'btree', columns => array('{column}'))")
@@ -82,7 +79,6 @@ def test_optimize_can_leave_indexes_to_a_later_statement(spark: SparkSession, ta
     assert [row.name for row in spark.sql(shown).collect()] == ["i"]
 
 
-@pytest.mark.slow
 def test_vacuum_removes_old_versions_but_tagged_ones(spark: SparkSession, table: str) -> None:
     call(spark, f"create_tag('{table}', 'keep', 3)")
     with pytest.raises(AnalysisException, match="have tags: keep"):
@@ -99,7 +95,6 @@ def test_vacuum_removes_old_versions_but_tagged_ones(spark: SparkSession, table:
     assert row.data_files == 0
 
 
-@pytest.mark.slow
 def test_restore_history_tags(spark: SparkSession, table: str) -> None:
     call(spark, f"create_tag(table => '{table}', tag => 'two', version => 2)")
     (row,) = call(spark, f"restore(table => '{table}', tag => 'two')")
@@ -119,7 +114,6 @@ def test_restore_history_tags(spark: SparkSession, table: str) -> None:
     call(spark, f"drop_tag(table => '{table}', tag => 'two', if_exists => true)")
 
 
-@pytest.mark.slow
 def test_branches_are_written_by_name(spark: SparkSession, table: str) -> None:
     (row,) = call(spark, f"create_branch(table => '{table}', branch => 'dev', version => 3)")
     assert (row.name, row.parent_branch, row.parent_version) == ("dev", "main", 3)
@@ -135,7 +129,6 @@ def test_branches_are_written_by_name(spark: SparkSession, table: str) -> None:
     assert call(spark, f"list_branches('{table}')") == []
 
 
-@pytest.mark.slow
 def test_a_primary_key_is_set_once(spark: SparkSession, table: str) -> None:
     with pytest.raises(AnalysisException, match="allows nulls"):
         call(spark, f"set_primary_key('{table}', array('name'))")
@@ -146,7 +139,6 @@ def test_a_primary_key_is_set_once(spark: SparkSession, table: str) -> None:
     assert (row.status, dataset(spark, table).version) == ("OK", 7)
 
 
-@pytest.mark.slow
 def test_columns_from_a_view(spark: SparkSession, table: str) -> None:
     files = {file.path for part in dataset(spark, table).get_fragments() for file in part.data_files()}
     view = f"SELECT _rowaddr, id * 2 AS twice, struct(id AS a) AS s FROM lance.{table} WHERE id <> 3"
@@ -165,7 +157,6 @@ def test_columns_from_a_view(spark: SparkSession, table: str) -> None:
     assert [row.twice for row in spark.table(f"lance.{table}").orderBy("id").collect()] == values
 
 
-@pytest.mark.slow
 def test_a_view_that_is_older_than_the_rows_are_where_they_are(spark: SparkSession, table: str) -> None:
     spark.table(f"lance.{table}").selectExpr("_rowaddr", "id AS copy").createOrReplaceTempView("old_addresses")
     call(spark, f"optimize('{table}')")
@@ -174,7 +165,6 @@ def test_a_view_that_is_older_than_the_rows_are_where_they_are(spark: SparkSessi
     assert [row["copy"] for row in rows] == [row["id"] for row in rows] == list(range(10))
 
 
-@pytest.mark.slow
 def test_errors_name_what_is_wrong(spark: SparkSession, table: str) -> None:
     with pytest.raises(AnalysisException, match="there is no table"):
         call(spark, "optimize('nowhere.t')")
@@ -203,7 +193,6 @@ def test_arguments_out_of_range(spark: SparkSession, table: str, text: str, mess
     assert dataset(spark, table).version == 6
 
 
-@pytest.mark.slow
 def test_cached_tables_see_what_procedures_change(spark: SparkSession, table: str) -> None:
     name = f"lance.{table}"
     spark.sql(f"CACHE TABLE {name}")
@@ -225,7 +214,6 @@ def test_cached_tables_see_what_procedures_change(spark: SparkSession, table: st
     spark.sql(f"UNCACHE TABLE {name}")
 
 
-@pytest.mark.slow
 def test_columns_of_a_view_in_any_case(spark: SparkSession, table: str) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW louder AS SELECT _rowaddr, upper(name) AS NAME FROM lance.{table}")
     with pytest.raises(AnalysisException, match="the table has a column 'name'"):
