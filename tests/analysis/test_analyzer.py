@@ -55,13 +55,13 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_terms_equal_reference(options: dict[str, Any]) -> None:
+def test_terms_equal_pylance(options: dict[str, Any]) -> None:
     for text in TEXTS:
         assert relative(text, options) == expected(text, options), text
 
 
 @pytest.mark.parametrize("language", languages())
-def test_terms_equal_reference_in_each_language(language: str) -> None:
+def test_terms_equal_pylance_in_each_language(language: str) -> None:
     random.seed(language)
     words = sorted(stop_words(language))
     suffixes = [
@@ -84,14 +84,14 @@ def test_terms_equal_reference_in_each_language(language: str) -> None:
         ("Turkish", "aslında kitap"),
     ],
 )
-def test_rare_stop_words_equal_reference(language: str, text: str) -> None:
+def test_rare_stop_words_equal_pylance(language: str, text: str) -> None:
     options = {"language": language, "stem": False, "ascii_folding": False}
     assert relative(text, options) == expected(text, options)
     assert len(expected(text, options)) == 1
 
 
 @pytest.mark.slow
-def test_each_character_is_classified_and_folded_as_by_reference() -> None:
+def test_each_character_is_classified_and_folded_as_by_pylance() -> None:
     options: dict[str, Any] = {"stem": False, "remove_stop_words": False, "lower_case": False, "max_token_length": None}
     points = [point for point in range(0x30000) if not 0xD800 <= point <= 0xDFFF]
     for start in range(0, len(points), 5000):
@@ -135,7 +135,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
 @pytest.mark.parametrize("rows", ["lists", "texts"])
-def test_lists_and_nulls_have_the_terms_of_the_reference(tmp_path: Path, options: dict[str, Any], rows: str) -> None:
+def test_lists_and_nulls_have_the_terms_of_pylance(tmp_path: Path, options: dict[str, Any], rows: str) -> None:
     """By an index of either library and by a scan."""
     values: Any = LISTS if rows == "lists" else ["fox dog", "", None, "a b", " x"]
     dtype = pa.list_(pa.string()) if rows == "lists" else pa.string()

@@ -28,7 +28,7 @@ def test_identifiers_and_their_parts() -> None:
 
 
 @pytest.mark.parametrize("values", itertools.product([False, True], repeat=4), ids=str)
-def test_random_code_equals_reference(values: tuple[bool, ...]) -> None:
+def test_random_code_equals_pylance(values: tuple[bool, ...]) -> None:
     choose = random.Random(str(values))
     letters = [*"abcXYZ019__-->::=!~<>|&?*/%^+ .,;éÉßǅſΣσ京①²٣ ", "\u0345", "\u0301", "𐐀", "𐐨", "Ⅰ", "Ⓐ"]
     more: list[dict[str, Any]] = [{}, {"stem": True, "remove_stop_words": True}, {"lower_case": False}]
@@ -40,7 +40,7 @@ def test_random_code_equals_reference(values: tuple[bool, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_each_character_has_the_case_of_the_reference() -> None:
+def test_each_character_has_the_case_of_pylance() -> None:
     options = {**CODE, "split_identifiers": True, "lower_case": False, "ascii_folding": False, "max_token_length": None}
     points = [point for point in range(0x20000) if not 0xD800 <= point <= 0xDFFF]
     for start in range(0, len(points), 10_000):

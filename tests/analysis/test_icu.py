@@ -35,7 +35,7 @@ TEXTS = [
 
 
 @BOTH
-def test_texts_equal_reference(name: str) -> None:
+def test_texts_equal_pylance(name: str) -> None:
     for text in TEXTS:
         for options in (AS_CUT, {}, {"custom_stop_words": ["hello"]}, {"language": "German"}):
             both = {**options, "base_tokenizer": name}
@@ -43,7 +43,7 @@ def test_texts_equal_reference(name: str) -> None:
 
 
 @BOTH
-def test_random_texts_of_all_classes_equal_reference(name: str) -> None:
+def test_random_texts_of_all_classes_equal_pylance(name: str) -> None:
     classes = word_break_classes()
     characters: dict[int, list[str]] = {}
     for point in [*range(0xD800), *range(0xE000, 0x20000), *range(0xE0000, 0xE0200)]:
@@ -59,7 +59,7 @@ def test_random_texts_of_all_classes_equal_reference(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_each_character_has_the_class_of_the_reference() -> None:
+def test_each_character_has_the_class_of_pylance() -> None:
     options = {**AS_CUT, "base_tokenizer": "icu"}
     classes = word_break_classes()
     points = [point for point in range(0x30000) if not 0xD800 <= point < 0xE000 and classes[point] != ord("C")]
@@ -70,7 +70,7 @@ def test_each_character_has_the_class_of_the_reference() -> None:
         assert relative(text, options) == expected(text, options)
 
 
-def test_stop_words_are_those_of_the_reference() -> None:
+def test_stop_words_are_those_of_pylance() -> None:
     words = sorted(stop_words_of_icu().union(*map(stop_words, languages())))
     text = "\n".join(words)
     options: dict[str, Any] = {"base_tokenizer": "icu", "stem": False, "ascii_folding": False}

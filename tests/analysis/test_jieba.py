@@ -44,7 +44,7 @@ TEXTS = [
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jieba_home")
-def test_texts_equal_reference() -> None:
+def test_texts_equal_pylance() -> None:
     assert relative(TEXTS[1], AS_CUT)[3:] == [("清华", 5), ("华大", 6), ("大学", 7), ("清华大学", 5)]
     # Together, because the reference library reads the dictionary for each text.
     together = "\n".join(TEXTS)
@@ -53,7 +53,7 @@ def test_texts_equal_reference() -> None:
 
 
 @pytest.mark.slow
-def test_random_texts_equal_reference(jieba_home: Path) -> None:
+def test_random_texts_equal_pylance(jieba_home: Path) -> None:
     lines = (jieba_home / OF_PACKAGE / "dict.txt").read_text("utf-8").splitlines()
     words = [line.split()[0] for line in lines]
     letters = [*map(chr, range(0x4E00, 0xA000)), *"㐀䶵豈𠀀𫝀"]

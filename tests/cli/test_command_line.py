@@ -29,7 +29,7 @@ def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, obje
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_inspect_pages_agree_with_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
+def test_inspect_pages_agree_with_pylance(tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
     table = _table(tmp_path / "t", version)
     table.delete("a < 3")
     table.create_scalar_index("a", "BTREE")

@@ -151,13 +151,13 @@ def _write(path: Path, array: pa.Array, version: FileVersion, metadata: dict[str
 
 @pytest.mark.parametrize("version", [V2_1, V2_2])
 @pytest.mark.parametrize("name", ARRAYS)
-def test_the_reference_library_reads_what_we_choose(tmp_path: Path, name: str, version: FileVersion) -> None:
+def test_pylance_reads_what_we_choose(tmp_path: Path, name: str, version: FileVersion) -> None:
     _check_with_reference(tmp_path / "x.lance", ARRAYS[name](), version, None)
 
 
 @pytest.mark.parametrize("metadata", [*METADATA, "none", "fsst"])
 @pytest.mark.parametrize("name", ["doubles", "sorted int32", "runs", "unique strings", "nullable strings", "vectors"])
-def test_the_reference_library_reads_what_metadata_asks_for(tmp_path: Path, name: str, metadata: str) -> None:
+def test_pylance_reads_what_metadata_asks_for(tmp_path: Path, name: str, metadata: str) -> None:
     keys = METADATA.get(metadata, {"lance-encoding:compression": metadata})
     _check_with_reference(tmp_path / "x.lance", ARRAYS[name](), V2_2, keys)
 

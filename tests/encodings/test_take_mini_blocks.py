@@ -259,7 +259,7 @@ def _columns() -> pa.Table:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_takes_of_large_pages_equal_reference(tmp_path: Path, version: str) -> None:
+def test_takes_of_large_pages_equal_pylance(tmp_path: Path, version: str) -> None:
     path = str(tmp_path / "t")
     reference = lance.write_dataset(_columns(), path, data_storage_version=version)
     table = lance_spark.open(path)

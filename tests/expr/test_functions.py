@@ -82,7 +82,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("sql", ALIKE)
-def test_the_reference_library_keeps_the_same_rows(uri: str, sql: str) -> None:
+def test_pylance_keeps_the_same_rows(uri: str, sql: str) -> None:
     wanted = lance.dataset(uri).to_table(["id"], filter=sql)["id"].to_pylist()
     assert lance_spark.open(uri).to_table(["id"], filter=sql)["id"].to_pylist() == wanted
     assert lance_spark.open(uri).count_rows(sql) == len(wanted)

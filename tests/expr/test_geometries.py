@@ -35,7 +35,7 @@ QUERIES = [
 
 
 @pytest.mark.slow
-def test_intersecting_rows_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_intersecting_rows_are_those_of_pylance(tmp_path: Path) -> None:
     rng = random.Random(7)
     values = [None if place % 20 == 0 else random_geometry(rng) for place in range(200)]
     lance.write_dataset(geometries(values), str(tmp_path))
@@ -51,7 +51,7 @@ def test_intersecting_rows_are_those_of_the_reference(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_related_rows_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_related_rows_are_those_of_pylance(tmp_path: Path) -> None:
     rng = random.Random(9)
     values = [None if place % 20 == 0 else random_geometry(rng) for place in range(80)]
     lance.write_dataset(geometries(values), str(tmp_path))

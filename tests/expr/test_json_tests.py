@@ -67,7 +67,7 @@ NUMBERS = [
 ]
 
 
-def test_rows_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_rows_are_those_of_pylance(tmp_path: Path) -> None:
     table = pa.table({"id": range(len(DOCUMENTS)), "j": pa.array(DOCUMENTS, pa.json_())})
     lance.write_dataset(table, str(tmp_path))
     reference, ours = lance.dataset(str(tmp_path)), lance_spark.open(str(tmp_path))
@@ -78,7 +78,7 @@ def test_rows_are_those_of_the_reference(tmp_path: Path) -> None:
         assert parse(str(parse(condition))) == parse(condition)
 
 
-def test_texts_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_texts_are_those_of_pylance(tmp_path: Path) -> None:
     rng = random.Random(3)
     numbers = [*NUMBERS, *(rng.uniform(-10, 10) * 10.0 ** rng.randint(-25, 25) for _ in range(300))]
     texts = [json.dumps({"n": number, "m": [number]}).replace("Infinity", "1e400") for number in numbers]

@@ -103,7 +103,7 @@ def test_zone_map_that_a_user_has_built_is_extended(tmp_path: Path) -> None:
     assert [entry["name"] for entry in lance_spark.open(uri).list_indices()] == ["mine"]
 
 
-def test_rows_of_the_reference_library_are_covered_by_the_next_commit(tmp_path: Path) -> None:
+def test_rows_of_pylance_are_covered_by_the_next_commit(tmp_path: Path) -> None:
     uri = str(tmp_path)
     lance_spark.write(table(10, 0), uri)
     lance_spark.open(uri).update_config({PROPERTY: "id"})

@@ -64,7 +64,7 @@ def test_btree_of_each_type_answers_as_a_scan(tmp_path: Path, name: str, stable_
         both(uri, condition, index="x_idx")
 
 
-def test_files_and_metadata_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_files_and_metadata_are_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path)
     values = pa.array([3, None, 1, 2, None, 9, 7], pa.int64())
     write(uri, {"x": values}, rows_per_file=4)

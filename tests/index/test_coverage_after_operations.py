@@ -126,7 +126,7 @@ def check_kinds(uri: str, names: set[str] | None = None) -> None:
 
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_coverage_is_that_of_the_reference(tmp_path: Path, name: str, stable_row_ids: bool) -> None:
+def test_coverage_is_that_of_pylance(tmp_path: Path, name: str, stable_row_ids: bool) -> None:
     own, other = str(tmp_path / "own"), str(tmp_path / "other")
     indexed(own, stable_row_ids=stable_row_ids)
     shutil.copytree(own, other)
@@ -147,7 +147,7 @@ def test_update_leaves_coverage_that_is_right(tmp_path: Path, stable_row_ids: bo
 
 
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
-def test_compaction_remaps_as_the_reference(tmp_path: Path, stable_row_ids: bool) -> None:
+def test_compaction_remaps_as_pylance(tmp_path: Path, stable_row_ids: bool) -> None:
     own, other = str(tmp_path / "own"), str(tmp_path / "other")
     indexed(own, stable_row_ids=stable_row_ids)
     lance_spark.open(own).delete("id IN (0, 7, 8, 15, 39)")

@@ -114,7 +114,7 @@ def test_record_stays_while_one_index_needs_it(tmp_path: Path) -> None:
     check_in_both(uri)
 
 
-def test_segment_that_the_reference_broke_is_built_again(tmp_path: Path) -> None:
+def test_segment_that_pylance_broke_is_built_again(tmp_path: Path) -> None:
     """It loses rows of BTREE by an immediate compaction after a deferred one."""
     uri = str(tmp_path)
     write(uri, {"v": repeated([0, 1, 2, 3], 60, pa.int64())}, rows_per_file=20).create_scalar_index("v", "BTREE")

@@ -46,7 +46,7 @@ def test_chained_compactions_with_deletes_between(tmp_path: Path, warnings: list
     assert warnings == []
 
 
-def test_coverage_follows_a_later_commit_of_the_reference_library(tmp_path: Path, warnings: list[str]) -> None:
+def test_coverage_follows_a_later_commit_of_pylance(tmp_path: Path, warnings: list[str]) -> None:
     """It names the new fragments while the files still hold the old addresses."""
     uri = str(tmp_path)
     indexed(uri)

@@ -130,7 +130,7 @@ def test_an_index_that_no_partition_has_can_be_dropped(tmp_path: Path) -> None:
     assert emptied.append(rows()).optimize_indices().list_indices() == []
 
 
-def test_an_index_of_the_reference_library_is_recorded_by_the_first_optimization(tmp_path: Path) -> None:
+def test_an_index_of_pylance_is_recorded_by_the_first_optimization(tmp_path: Path) -> None:
     dataset = created(tmp_path)
     for item in dataset.open_all(dataset.index.partitions):
         path = str(tmp_path / item.partition.location)
@@ -170,7 +170,7 @@ def test_a_damaged_definition_is_left_out(tmp_path: Path, text: str) -> None:
     assert damaged.append(rows()).optimize_indices().list_indices() == []
 
 
-def test_the_reference_library_opens_the_catalog(tmp_path: Path) -> None:
+def test_pylance_opens_the_catalog(tmp_path: Path) -> None:
     created(tmp_path).create_scalar_index("x", "BTREE", "mine").delete("p = 0")
     catalog = lance.dataset(str(tmp_path / "__manifest"))
     assert "lance.index_definition.mine" in catalog.metadata

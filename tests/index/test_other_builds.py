@@ -106,9 +106,7 @@ def files_of(uri: str, kind: str) -> list[LanceFileReader]:
 
 @pytest.mark.parametrize("stable_row_ids", [False, True], ids=["addresses", "stable_ids"])
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=[f"{kind}-{name}" for kind, name in CASES])
-def test_files_and_metadata_are_those_of_the_reference(
-    tmp_path: Path, kind: str, name: str, stable_row_ids: bool
-) -> None:
+def test_files_and_metadata_are_those_of_pylance(tmp_path: Path, kind: str, name: str, stable_row_ids: bool) -> None:
     uri = str(tmp_path)
     write(uri, {"x": mixed(name, 60, 1)}, rows_per_file=25, stable_row_ids=stable_row_ids)
     lance_spark.open(uri).delete("id IN (0, 1, 7, 8, 30)")
@@ -199,7 +197,7 @@ def test_histories_of_both_libraries_answer_as_a_scan(
     assert warnings == []
 
 
-def test_ngram_finds_folded_texts_in_the_reference(tmp_path: Path) -> None:
+def test_ngram_finds_folded_texts_in_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path)
     texts = ["Größe", "GRÖSSE", "Ångström unit", "ŁÓDŹ 2024", "ﬁnal", "e\u0301tude", "Ærøskøbing", "ЖΣ123", "İzmir12"]
     write(uri, {"x": pa.array(texts)})

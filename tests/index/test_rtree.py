@@ -83,7 +83,7 @@ def test_answers_are_those_of_a_scan_after_each_operation(
     assert warnings == []
 
 
-def test_values_of_before_in_segments_that_the_reference_merged(tmp_path: Path, warnings: list[str]) -> None:
+def test_values_of_before_in_segments_that_pylance_merged(tmp_path: Path, warnings: list[str]) -> None:
     """It leaves them there, where rows keep their ids: rows have several boxes, or are null and have one."""
     uri = str(tmp_path)
     lance.write_dataset(rows(0, 300), uri, max_rows_per_file=100, enable_stable_row_ids=True)
@@ -113,7 +113,7 @@ def test_values_of_before_in_segments_that_the_reference_merged(tmp_path: Path, 
     assert all("a row has several boxes" in warning for warning in warnings)
 
 
-def test_pages_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_pages_are_those_of_pylance(tmp_path: Path) -> None:
     rng = random.Random(3)
     values = pa.array([point(rng.uniform(0, 9), rng.uniform(0, 9)) for _ in range(9000)])
     lance.write_dataset(

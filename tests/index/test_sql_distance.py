@@ -53,7 +53,7 @@ def test_sums_have_the_documented_order(dtype: str, dimension: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "u1"])
-def test_distances_are_those_of_the_reference(tmp_path: Path, dtype: str) -> None:
+def test_distances_are_those_of_pylance(tmp_path: Path, dtype: str) -> None:
     random = np.random.default_rng(3)
     values = (random.random(size=(200, 20)) * 250).astype(dtype)
     vectors = column(values)

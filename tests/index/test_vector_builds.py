@@ -101,7 +101,7 @@ def test_reference_searches_built_index(tmp_path: Path, kind: str, metric: str) 
 
 
 @pytest.mark.slow
-def test_recall_is_that_of_the_reference(tmp_path: Path) -> None:
+def test_recall_is_that_of_pylance(tmp_path: Path) -> None:
     own, reference = str(tmp_path / "own"), str(tmp_path / "reference")
     values = clustered(2000)
     queries = values[:100]

@@ -100,7 +100,7 @@ def test_compact_and_restore(tmp_path: Path, version: str, stable: bool) -> None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_stable_row_ids_are_the_same_as_the_reference_says(tmp_path: Path, version: str) -> None:
+def test_stable_row_ids_are_the_same_as_pylance_says(tmp_path: Path, version: str) -> None:
     uri, dataset = start(tmp_path, version, enable_stable_row_ids=True)
     dataset.delete("id % 4 = 0")
     dataset.update({"name": "'changed'"}, where="id % 10 = 1")

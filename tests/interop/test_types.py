@@ -39,7 +39,7 @@ def some_indices(rows: int) -> list[int]:
 @pytest.mark.parametrize("share", NULL_SHARES)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("version", READ_VERSIONS)
-def test_reads_what_the_reference_writes(tmp_path: Path, version: str, rows: int, share: float, kind: str) -> None:
+def test_reads_what_pylance_writes(tmp_path: Path, version: str, rows: int, share: float, kind: str) -> None:
     expected = make(kind, rows, share, version)
     lance.write_dataset(expected, str(tmp_path / "t"), data_storage_version=version)
     dataset = lance_spark.open(str(tmp_path / "t"))
@@ -54,7 +54,7 @@ def test_reads_what_the_reference_writes(tmp_path: Path, version: str, rows: int
 @pytest.mark.parametrize("share", NULL_SHARES)
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("version", WRITE_VERSIONS)
-def test_the_reference_reads_what_we_write(tmp_path: Path, version: str, rows: int, share: float, kind: str) -> None:
+def test_pylance_reads_what_we_write(tmp_path: Path, version: str, rows: int, share: float, kind: str) -> None:
     expected = make(kind, rows, share, version)
     uri = str(tmp_path / "t")
     lance_spark.write(expected, uri, file_format_version=version)
@@ -70,7 +70,7 @@ def test_the_reference_reads_what_we_write(tmp_path: Path, version: str, rows: i
 
 @pytest.mark.parametrize("kind", ["leaves", "nested"])
 @pytest.mark.parametrize("version", WRITE_VERSIONS)
-def test_the_reference_appends_and_deletes_on_what_we_wrote(tmp_path: Path, version: str, kind: str) -> None:
+def test_pylance_appends_and_deletes_on_what_we_wrote(tmp_path: Path, version: str, kind: str) -> None:
     expected = make(kind, 1024, 0.3, version).append_column("key", pa.array(range(1024), pa.int64()))
     uri = str(tmp_path / "t")
     lance_spark.write(expected, uri, file_format_version=version)

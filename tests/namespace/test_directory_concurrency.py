@@ -180,7 +180,7 @@ def test_no_table_outlives_its_namespace(root: str) -> None:
         assert lance_spark.open(f"{root}/__manifest").count_rows() == 0
 
 
-def test_the_reference_library_as_the_other_writer(tmp_path: Path) -> None:
+def test_pylance_as_the_other_writer(tmp_path: Path) -> None:
     root = str(tmp_path)
     # The reference library makes a catalog that it has not seen by an overwrite, which empties one made meanwhile.
     DirectoryNamespace(root).create_namespace(("first",))

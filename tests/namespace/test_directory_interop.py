@@ -74,7 +74,7 @@ def catalog_rows(root: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_what_the_reference_makes_is_ours(root: str) -> None:
+def test_what_pylance_makes_is_ours(root: str) -> None:
     theirs, ours = Reference(root), DirectoryNamespace(root)
     theirs.create_namespace("n", owner="me", odd='"ü\n')
     theirs.create_namespace("n", "m")

@@ -80,7 +80,7 @@ def test_fields_are_added_replaced_and_dropped(table: PartitionedTable, root: st
     assert ids(delete_rows(again, "id IN (1, 4, 8)")) == [2, 3, 5, 6, 7]
 
 
-def test_the_columns_are_there_for_the_reference(tmp_path: object) -> None:
+def test_the_columns_are_there_for_pylance(tmp_path: object) -> None:
     root = f"{tmp_path}/t"
     table = save_rows(create_partitioned(root, SCHEMA, BY_COUNTRY), rows(1))
     table = save_rows(add_partition_field(table, YEAR), rows(2))

@@ -139,7 +139,7 @@ def test_a_replacement_and_another_writer(table: PartitionedTable) -> None:
         save(planned, pa.table({"other": ["x"]}), SaveMode.OVERWRITE)
 
 
-def test_the_reference_library_opens_what_is_left(tmp_path: object) -> None:
+def test_pylance_opens_what_is_left(tmp_path: object) -> None:
     root = str(tmp_path)
     table = save_rows(create_partitioned(root, SCHEMA, BY_K), pa.table({"id": [1], "k": ["a"]}, SCHEMA))
     rows = pa.table({"id": [2], "k": ["a"], "new": [1.5]})

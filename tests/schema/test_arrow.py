@@ -52,7 +52,7 @@ def everything(version: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("version", sorted(NOT_IN))
-def test_fields_ids_types_and_columns_are_those_of_the_reference(tmp_path: Path, version: str) -> None:
+def test_fields_ids_types_and_columns_are_those_of_pylance(tmp_path: Path, version: str) -> None:
     table = everything(version)
     uri = str(tmp_path / "t")
     lance.write_dataset(table, uri, data_storage_version=version)

@@ -107,7 +107,7 @@ def described(tmp_path: Path, field: pa.Field, version: str) -> tuple[list[file_
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *EXTENSIONS])
-def test_a_column_is_described_as_by_the_reference(tmp_path: Path, name: str) -> None:
+def test_a_column_is_described_as_by_pylance(tmp_path: Path, name: str) -> None:
     field = PLAIN.get(name) or EXTENSIONS[name]
     theirs, owned, arrow_schema = described(tmp_path, field, "2.2")
     ours = from_arrow_schema(pa.schema([pa.field("first", pa.int32()), field, pa.field("last", pa.int64())]))
@@ -153,7 +153,7 @@ def test_the_key_alone_makes_a_blob(tmp_path: Path, version: str) -> None:
     ],
     ids=str,
 )
-def test_what_the_reference_refuses_is_refused(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_what_pylance_refuses_is_refused(tmp_path: Path, dtype: pa.DataType) -> None:
     with pytest.raises(OSError, match=r"Schema|Not supported|does not match"):
         lance.write_dataset(pa.table({"c": pa.nulls(2, dtype)}), str(tmp_path / "t"))
     with pytest.raises(InvalidInputError, match="c "):

@@ -28,7 +28,7 @@ def impacts(uri: str) -> dict[str, list[bytes]]:
 
 
 @pytest.mark.slow
-def test_impacts_are_those_of_the_reference_library(tmp_path: Path) -> None:
+def test_impacts_are_those_of_pylance(tmp_path: Path) -> None:
     """With lists of more than 32 blocks, long documents and high frequencies."""
     choose = random.Random(1)
     words = [f"w{number}" for number in range(60)]

@@ -95,7 +95,7 @@ def test_condition_uses_the_analysis_of_the_index(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["the", "", "apple", "Apples", "red_apple", "red-apple", "of Eden The"])
-def test_contains_tokens_equals_reference(tmp_path: Any, text: str) -> None:
+def test_contains_tokens_equals_pylance(tmp_path: Any, text: str) -> None:
     uri = str(tmp_path / "table")
     condition = f"contains_tokens(title, '{text}')"
     theirs = lance.write_dataset(ROWS, uri).to_table(filter=condition)

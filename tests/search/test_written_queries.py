@@ -91,7 +91,7 @@ def test_words_of_a_query_of_words_are_words_in_quotes_too(uri: str, tables: lis
     assert own.num_rows > 2
 
 
-def test_scores_of_a_phrase_are_those_of_the_reference(uri: str, tables: list[Any]) -> None:
+def test_scores_of_a_phrase_are_those_of_pylance(uri: str, tables: list[Any]) -> None:
     theirs, own = (each.to_table(["id"], full_text_query='"quick brown"') for each in (lance.dataset(uri), tables[0]))
     assert {row["id"]: row["_score"] for row in own.to_pylist()} == pytest.approx(
         {row["id"]: row["_score"] for row in theirs.to_pylist()}

@@ -80,7 +80,7 @@ def test_an_empty_frame_makes_an_empty_table(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_reads_what_the_reference_wrote_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
+def test_reads_what_pylance_wrote_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": range(1000), "s": [f"v{i}" for i in range(1000)]}), uri, max_rows_per_file=300)
     lance.dataset(uri).delete("id % 3 = 0")

@@ -283,7 +283,7 @@ def test_a_used_store_works_in_a_forked_child(store: S3Store) -> None:
     assert store.read("c").to_pybytes() == b"2"
 
 
-def test_the_reference_library_takes_the_same_uri_and_options(s3_bucket: S3Bucket) -> None:
+def test_pylance_takes_the_same_uri_and_options(s3_bucket: S3Bucket) -> None:
     lance = pytest.importorskip("lance", reason="the reference library is not installed")
     import pyarrow as pa
 

@@ -145,7 +145,7 @@ def test_a_removed_branch_can_be_made_again(shared: Shared) -> None:
         assert shared.items(f"{shared.base_uri}/tree/dev") == []
 
 
-def test_the_reference_reads_what_a_killed_writer_of_ours_left_and_we_its(shared: Shared) -> None:
+def test_pylance_reads_what_a_killed_writer_of_ours_left_and_we_its(shared: Shared) -> None:
     client = shared.bucket.client()
     for version, append in [(1, shared.append), (2, shared.append_by_reference), (3, shared.append)]:
         append(version)
@@ -175,7 +175,7 @@ def _append_many(uri: str, options: dict[str, str], first: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_and_the_reference_append(shared: Shared) -> None:
+def test_two_processes_and_pylance_append(shared: Shared) -> None:
     shared.append(0)
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_append_many, args=(shared.uri, shared.options, first)) for first in (10, 20)]

@@ -126,7 +126,7 @@ def test_an_append_by_another_writer_before_any_call(step: Step, external: bool)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=IDS)
-def test_the_reference_library_opens_what_faults_leave(step: Step, tmp_path: Path) -> None:
+def test_pylance_opens_what_faults_leave(step: Step, tmp_path: Path) -> None:
     for number, call in enumerate(calls_of(step, external=False)):
         harm = Harm.ANSWER_LOST if call[0] == "put_if_absent" else Harm.FAILS
         place = Place(external=False, uri=str(tmp_path / str(number)))

@@ -16,7 +16,7 @@ from lance_spark.expr.json_path.documents import json_document, json_item, json_
 from tests.support.table.json_texts import random_texts
 
 
-def test_documents_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_documents_are_those_of_pylance(tmp_path: Path) -> None:
     texts = random_texts(1000)
     lance.write_dataset(pa.table({"j": pa.array(texts, pa.json_())}), str(tmp_path))
     _, batches = lance_spark.open(str(tmp_path)).stored_rows(["j"])

@@ -88,7 +88,7 @@ def test_merge_by_an_indexed_key_finds_stale_and_uncovered_rows(
     kind.check(merged, [*ROWS, *kept, (100, "a", 0), (101, "a", 1), (102, "a", 2), (103, "a", 3)])
 
 
-def test_optimize_has_the_verbs_of_the_reference(kind: Kind, dataset: Any) -> None:
+def test_optimize_has_the_verbs_of_pylance(kind: Kind, dataset: Any) -> None:
     made = kind.append(dataset.create_scalar_index("id", "BTREE"), (6, "a", 60))
     optimized = made.optimize.optimize_indices(index_names=["id_idx"], num_indices_to_merge=0)
     assert num_rows(optimized, "id_idx") == (6, 0)
@@ -174,7 +174,7 @@ def test_auto_zonemap_covers_what_is_written(kind: Kind, dataset: Any) -> None:
     kind.check(made, ROWS)
 
 
-def test_fields_are_named_as_the_reference_names_them(tmp_path: Path) -> None:
+def test_fields_are_named_as_pylance_names_them(tmp_path: Path) -> None:
     members = pa.array([{"odd.name": 1, "a b": 2, "tick`s": 3, "all": 4}])
     lance_spark.write(pa.table({"top level": [1], "s": members}), tmp_path / "t")
     dataset = lance_spark.open(tmp_path / "t")

@@ -100,7 +100,7 @@ def test_rows_of_other_libraries(dataset: Any, name: str, verb: str) -> None:
     [*(INPUTS[name] for name in ("dataset of pyarrow", "scanner of pyarrow")), *UNTYPED.values()],
     ids=["dataset", "scanner", *UNTYPED],
 )
-def test_new_table_is_that_of_the_reference(tmp_path: Path, make: Callable[[pa.Table], Any]) -> None:
+def test_new_table_is_that_of_pylance(tmp_path: Path, make: Callable[[pa.Table], Any]) -> None:
     rows = table_of(*NEW)
     if make is UNTYPED["tuple of dicts"]:
         made, reference = make(rows), list(make(rows))  # type: ignore[call-overload]

@@ -62,7 +62,7 @@ READS: dict[str, Callable[[lance.LanceDataset], pa.Table]] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_rows_are_those_of_the_reference(uri: str, read: Callable[[lance.LanceDataset], pa.Table]) -> None:
+def test_rows_are_those_of_pylance(uri: str, read: Callable[[lance.LanceDataset], pa.Table]) -> None:
     lance.dataset(uri).delete("id = 3")
     reference, ours = lance.dataset(uri), lance_spark.open(uri)
     if read is READS["take"]:

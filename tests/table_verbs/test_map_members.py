@@ -96,7 +96,7 @@ def test_members_are_renamed_and_dropped(dataset: Any, path: str) -> None:
     assert rows_of(made)[0]["k"] == [({"aa": 1}, 5)]
 
 
-def test_renames_and_drops_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_renames_and_drops_are_those_of_pylance(tmp_path: Path) -> None:
     rows = pa.Table.from_pylist(ROWS, schema=SCHEMA)
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     lance_spark.write(rows, ours, file_format_version="2.2")

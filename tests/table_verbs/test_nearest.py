@@ -77,7 +77,7 @@ def test_no_row_matches_the_filter(table: Any) -> None:
     assert (found.num_rows, found.schema.names) == (0, ["id", "p", "v", "_distance", "_rowid"])
 
 
-def test_nearest_rows_in_words_of_the_reference(table: Any) -> None:
+def test_nearest_rows_in_words_of_pylance(table: Any) -> None:
     found = table.to_table(columns=["id"], nearest={"column": "v", "q": QUERY, "k": 12}, filter="p = 1")
     wanted = [number for number in nearest(QUERY, list(range(200)), 12) if number % 4 == 1]
     assert found["id"].to_pylist() == wanted

@@ -51,7 +51,7 @@ def test_insert(table: Any) -> None:
         table.insert(new(1), mode="create")
 
 
-def test_update_by_the_reference_names_of_arguments(table: Any) -> None:
+def test_update_by_pylance_names_of_arguments(table: Any) -> None:
     assert texts(table.update(updates={"text": "'x'"}, where="id = 2"))[2] == "x"
 
 
@@ -167,7 +167,7 @@ def test_arguments_that_are_left_out_or_given_twice(table: Any) -> None:
         table.delete(filter="id = 1", predicate="id = 2")
 
 
-def test_the_verbs_know_every_argument_of_the_reference_library() -> None:
+def test_the_verbs_know_every_argument_of_pylance() -> None:
     """Those that are taken, or refused with a sentence; searches and reads have a list of their own."""
     reads = {"scanner", "to_batches", "to_pandas", "to_table", "head", "count_rows", "insert"}
     for name in {*dir(Dataset)} & {*dir(lance.LanceDataset)} - reads:
@@ -181,7 +181,7 @@ def test_the_verbs_know_every_argument_of_the_reference_library() -> None:
         assert {*inspect.signature(theirs).parameters} <= known, name
 
 
-def test_writes_and_opens_in_the_reference_librarys_words(tmp_path: Path) -> None:
+def test_writes_and_opens_in_pylance_s_words(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match="data_storage_version is not an option here; write file_format"):
         lance_spark.write(ROWS, tmp_path / "t", data_storage_version="2.1")
     with pytest.raises(TypeError, match="no keyword argument 'nonsense'"):

@@ -59,7 +59,7 @@ def test_release_keeps_the_tags_of_other_queries(dataset: Any) -> None:
     assert list(location.refs.tags()) == [hold_name("a-b", "0")]
 
 
-def test_the_reference_keeps_the_held_version(tmp_path: Any) -> None:
+def test_pylance_keeps_the_held_version(tmp_path: Any) -> None:
     uri = str(tmp_path / "table")
     for number in range(4):
         lance_spark.write(pa.table({"a": [number]}), uri, mode="append" if number else "create")

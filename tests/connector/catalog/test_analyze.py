@@ -185,7 +185,7 @@ def test_refusals(spark: SparkSession) -> None:
         spark.sql("ANALYZE TABLE lance.analyzed_refused PARTITION (a = 1) COMPUTE STATISTICS")
 
 
-def test_the_reference_reads_an_analyzed_table(spark: SparkSession, uri: str) -> None:
+def test_pylance_reads_an_analyzed_table(spark: SparkSession, uri: str) -> None:
     spark.range(10).write.format("lance").save(uri)
     spark.sql(f"CALL lance.system.analyze(table => '{uri}')")
     assert lance.dataset(uri).count_rows() == 10

@@ -33,7 +33,7 @@ def test_row_versions_of_every_table(spark: SparkSession, partitioning: str, sta
     assert spark.table(table).agg({CHANGED: "max"}).first()[0] == first + 2
 
 
-def test_row_versions_of_a_plain_table_are_those_of_the_reference(spark: SparkSession, uri: str) -> None:
+def test_row_versions_of_a_plain_table_are_those_of_pylance(spark: SparkSession, uri: str) -> None:
     spark.range(3).write.format("lance").save(uri)
     spark.range(3, 5).write.format("lance").mode("append").save(uri)
     theirs = lance.dataset(uri).to_table(columns=["id", CREATED, CHANGED]).to_pylist()

@@ -297,7 +297,7 @@ def test_isolation_level_is_checked(spark: SparkSession, uri: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
-def test_a_merge_of_the_reference_library_sees_inserted_keys(spark: SparkSession, tmp_path: Path, clauses: str) -> None:
+def test_a_merge_of_pylance_sees_inserted_keys(spark: SparkSession, tmp_path: Path, clauses: str) -> None:
     """With a primary key it takes an update that tells no keys for one that may have inserted the same."""
     place = str(tmp_path / "keyed")
     key = pa.field("id", pa.int64(), False, {b"lance-schema:unenforced-primary-key": b"true"})
@@ -314,9 +314,7 @@ def test_a_merge_of_the_reference_library_sees_inserted_keys(spark: SparkSession
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clauses", [INSERT, UPSERT], ids=["insert", "upsert"])
-def test_a_merge_sees_keys_that_the_reference_library_inserted(
-    spark: SparkSession, tmp_path: Path, clauses: str
-) -> None:
+def test_a_merge_sees_keys_that_pylance_inserted(spark: SparkSession, tmp_path: Path, clauses: str) -> None:
     place = str(tmp_path / "keyed")
     lance.write_dataset(pa.table({"id": [1], "k": ["a"], "v": [0]}), place)
 

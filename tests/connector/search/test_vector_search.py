@@ -128,7 +128,7 @@ def test_wrong_arguments(spark: SparkSession, table: str, arguments: str, messag
     assert message in str(caught.value)
 
 
-def test_the_index_of_the_reference_library(spark: SparkSession) -> None:
+def test_the_index_of_pylance(spark: SparkSession) -> None:
     import lance
 
     spark.sql(

@@ -75,7 +75,7 @@ def test_columns_shown_as_binary(spark: SparkSession, by: str) -> None:
     assert values(spark, copy) == expected
 
 
-def test_tables_by_path_are_read_by_the_reference(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_by_path_are_read_by_pylance(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     rows = spark.sql("SELECT 1L AS id, X'0102' AS img UNION ALL SELECT 2L, CAST(repeat('x', 100000) AS BINARY)")
     rows.write.format("lance").option("img.lance.encoding", "blob").save(uri)

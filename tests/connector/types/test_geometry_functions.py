@@ -94,9 +94,7 @@ def ids(spark: SparkSession, condition: str, *, kept: bool = False) -> list[int]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", EXACT + MEETING)
-def test_rows_are_those_of_the_reference(
-    spark: SparkSession, table: str, values: list[bytes | None], function: str
-) -> None:
+def test_rows_are_those_of_pylance(spark: SparkSession, table: str, values: list[bytes | None], function: str) -> None:
     plain, other = lance.dataset(location(spark)), TURNED.get(function, function)
     for number, text in enumerate([values[7], *TEXTS]):
         constant = f"st_geomfromtext('{text}')" if isinstance(text, str) else f"st_geomfromwkb(X'{text.hex()}')"

@@ -103,7 +103,7 @@ def test_intervals_without_a_counterpart_are_refused(spark: SparkSession, form: 
     assert not spark.catalog.tableExists("lance.intervals.refused")
 
 
-def test_a_table_of_the_reference_has_days_to_seconds(spark: SparkSession, uri: str) -> None:
+def test_a_table_of_pylance_has_days_to_seconds(spark: SparkSession, uri: str) -> None:
     lance.write_dataset(pa.table({"a": pa.array([1, None], pa.duration("ns"))}), uri)
     assert types(spark, f"lance.`{uri}`") == ["interval day to second"]
     spark.sql("SELECT INTERVAL '1 2:3:4' DAY TO SECOND AS a").write.format("lance").mode("append").save(uri)

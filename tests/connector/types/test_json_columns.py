@@ -37,7 +37,7 @@ def theirs(uri: str) -> str:
     return uri
 
 
-def test_columns_of_the_reference_are_variants(spark: SparkSession, theirs: str) -> None:
+def test_columns_of_pylance_are_variants(spark: SparkSession, theirs: str) -> None:
     found = spark.read.format("lance").load(theirs)
     assert found.schema["j"].dataType == st.VariantType()
     rows = found.orderBy("id").selectExpr("to_json(j)", "j IS NULL", "try_variant_get(j, '$.a', 'int')").collect()
@@ -69,7 +69,7 @@ def test_option_shows_text(spark: SparkSession, theirs: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["", " PARTITIONED BY (id)"])
-def test_statements_write_documents_of_the_reference(spark: SparkSession, by: str) -> None:
+def test_statements_write_documents_of_pylance(spark: SparkSession, by: str) -> None:
     name = f"lance.json_documents{len(by)}"
     spark.sql(f"CREATE TABLE {name} (id INT, j VARIANT, s STRUCT<v: INT>){by} TBLPROPERTIES ('j.lance.json' = 'true')")
     spark.sql(f'INSERT INTO {name} VALUES (1, parse_json(\'{{"n":1.5,"k":[1]}}\'), NULL), (2, NULL, NULL)')

@@ -60,7 +60,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-def test_values_equal_the_reference(uri: str, runs: list[int]) -> None:
+def test_values_equal_pylance(uri: str, runs: list[int]) -> None:
     dataset, reference = lance_spark.open(uri), lance.dataset(uri)
     assert dataset.to_table().equals(reference.to_table())
     assert runs.count(FRAGMENTS) >= 4

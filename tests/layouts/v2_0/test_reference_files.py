@@ -77,7 +77,7 @@ def nested(rows: int, share: float) -> pa.Table:
     return arrays.nested_table(rows, share, maps=False, null_structs=False)
 
 
-def test_agrees_with_the_reference_reader(tmp_path: Path) -> None:
+def test_agrees_with_pylance_reader(tmp_path: Path) -> None:
     table = nested(3000, 0.2)
     file = write(tmp_path / "t.lance", table)
     reader = LanceFileReader(str(tmp_path / "t.lance"))

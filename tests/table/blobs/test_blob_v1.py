@@ -40,7 +40,7 @@ def content(uri: str) -> Rows:
 
 
 @VERSIONS
-def test_positions_and_sizes_are_those_of_the_reference(tmp_path: Path, version: str) -> None:
+def test_positions_and_sizes_are_those_of_pylance(tmp_path: Path, version: str) -> None:
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     table = rows([*VALUES * 3, None])
     lance_spark.write(table, ours, file_format_version=version)

@@ -85,7 +85,7 @@ def described(uri: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("limits", [{}, sizes(), sizes(0, 5, 6), sizes(inline=1 << 30)], ids=str)
-def test_descriptions_and_sidecars_are_those_of_the_reference(tmp_path: Path, limits: dict[str, int]) -> None:
+def test_descriptions_and_sidecars_are_those_of_pylance(tmp_path: Path, limits: dict[str, int]) -> None:
     values = [*VALUES[:6], b"a" * 11, b"b" * 500, b"c" * 500, b"d" * 1000, b"e" * 1001, *VALUES[6:]]
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     by_us(ours, values, **limits)
@@ -150,7 +150,7 @@ def test_blob_inside_of_a_struct(tmp_path: Path) -> None:
     assert lance_spark.open(uri).count_rows("s.img.size > 100") == 1
 
 
-def test_older_declaration_becomes_a_struct_as_in_the_reference(tmp_path: Path) -> None:
+def test_older_declaration_becomes_a_struct_as_in_pylance(tmp_path: Path) -> None:
     table = rows([b"abc"])
     lance_spark.write(table, str(tmp_path / "ours"))
     lance.write_dataset(table, str(tmp_path / "theirs"), data_storage_version="2.2")

@@ -60,7 +60,7 @@ def test_the_config_decides(tmp_path: Path) -> None:
     assert numbers(uri) == [3, 11, 12]
 
 
-def test_what_the_reference_has_set(tmp_path: Path) -> None:
+def test_what_pylance_has_set(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     options = AutoCleanupConfig(interval=2, older_than_seconds=0)
     lance.write_dataset(ROWS, uri, auto_cleanup_options=options)

@@ -40,7 +40,7 @@ def shout(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
+def test_interleaved_writes_match_pylance(tmp_path: Path, kind: str) -> None:
     uri = make(tmp_path, kind)
     lance_spark.open(uri).add_columns(pa.schema([("n", pa.int32()), ("t", pa.struct([("q", pa.string())]))]))
     checked(uri)
@@ -67,7 +67,7 @@ def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
     assert checked(uri).count_rows() == 8
 
 
-def test_the_same_messages_as_the_reference(tmp_path: Path) -> None:
+def test_the_same_messages_as_pylance(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     own, committed = make(tmp_path), make(tmp_path / "x")
     new = pa.schema([pa.field("s", pa.struct([("new", pa.int32())])), pa.field("n", pa.int32())])
@@ -219,7 +219,7 @@ def test_no_id_is_given_twice(tmp_path: Path) -> None:
     assert lance_spark.open(uri).add_columns(pa.field("f", pa.int8())).lance_schema.fields[-1].id == first + 3
 
 
-def test_a_stale_append_of_the_reference_after_a_drop(tmp_path: Path) -> None:
+def test_a_stale_append_of_pylance_after_a_drop(tmp_path: Path) -> None:
     uri = make(tmp_path)
     lance.dataset(uri).add_columns({"c": "a"})
     stale = lance.dataset(uri)

@@ -56,7 +56,7 @@ def test_widening_keeps_the_values(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
+def test_interleaved_writes_match_pylance(tmp_path: Path, kind: str) -> None:
     uri = str(tmp_path / "t")
     table = pa.table(
         {
@@ -90,7 +90,7 @@ def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
     assert checked(uri).count_rows() == 10
 
 
-def test_the_same_messages_as_the_reference(tmp_path: Path) -> None:
+def test_the_same_messages_as_pylance(tmp_path: Path) -> None:
     uris = [str(tmp_path / name) for name in ("ours", "theirs")]
     for uri in uris:
         lance.write_dataset(pa.table({"a": pa.array([1, 2], pa.int32()), "b": ["x", "y"]}), uri)

@@ -107,7 +107,7 @@ def test_new_values(tmp_path: Path, kind: str) -> None:
     assert sorted(checked(uri).to_table()["a"].to_pylist()) == [-3, -1, 3, 4, 5]
 
 
-def test_the_reference_makes_the_same_of_the_same(tmp_path: Path) -> None:
+def test_pylance_makes_the_same_of_the_same(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     own, committed = make(tmp_path, "stable"), make(tmp_path / "x", "stable")
     dataset = lance_spark.open(own)

@@ -45,7 +45,7 @@ def reference_replace(uri: str, fragment: int, field: int, path: Path, read_vers
     lance.LanceDataset.commit(uri, operation, read_version=read_version or lance.dataset(uri).version)
 
 
-def test_each_step_is_as_by_the_reference(tmp_path: Path) -> None:
+def test_each_step_is_as_by_pylance(tmp_path: Path) -> None:
     uris = {}
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()

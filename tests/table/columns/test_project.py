@@ -30,7 +30,7 @@ from tests.support.harmed_tables import PUT, QUIET, with_faults
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
+def test_interleaved_writes_match_pylance(tmp_path: Path, kind: str) -> None:
     uri = make(tmp_path, kind)
     whole = lance_spark.open(uri).to_table()
     dataset = lance_spark.open(uri).rename_columns({"b": "bb", "s.x": "xx"})
@@ -52,7 +52,7 @@ def test_turn_by_turn_with_the_reference(tmp_path: Path, kind: str) -> None:
     checked(uri)
 
 
-def test_the_same_messages_as_the_reference(tmp_path: Path) -> None:
+def test_the_same_messages_as_pylance(tmp_path: Path) -> None:
     steps: list[tuple[Callable[[lance_spark.Dataset], object], Callable[[lance.LanceDataset], object]]] = [
         (lambda d: d.rename_columns({"s.x": "z"}), lambda d: d.alter_columns({"path": "s.x", "name": "z"})),
         (lambda d: d.drop_columns(["b"]), lambda d: d.drop_columns(["b"])),

@@ -26,7 +26,7 @@ STEPS: list[tuple[dict[str, str | None], bool]] = [
 
 
 @pytest.mark.parametrize(("entries", "replace"), STEPS)
-def test_each_step_is_as_by_the_reference(tmp_path: Path, entries: dict[str, str | None], replace: bool) -> None:
+def test_each_step_is_as_by_pylance(tmp_path: Path, entries: dict[str, str | None], replace: bool) -> None:
     (tmp_path / "x").mkdir()
     own, committed = make(tmp_path), make(tmp_path / "x")
     for uri in (own, committed):
@@ -148,7 +148,7 @@ CHANGES: dict[str, Callable[[lance.LanceDataset | lance_spark.Dataset], object]]
 
 @pytest.mark.parametrize("committed", THEIRS)
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_reference_judges_the_same(tmp_path: Path, change: str, committed: str) -> None:
+def test_pylance_judges_the_same(tmp_path: Path, change: str, committed: str) -> None:
     results = []
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()

@@ -184,7 +184,7 @@ def test_appends_from_eight_threads_lose_nothing(tmp_path: Path) -> None:
     assert sorted(ids) == list(range(40))
 
 
-def test_the_reference_and_we_append_at_the_same_time(tmp_path: Path) -> None:
+def test_pylance_and_we_append_at_the_same_time(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0), uri)
 

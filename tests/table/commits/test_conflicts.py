@@ -124,7 +124,7 @@ def verdict_of(error: Exception) -> str:
 
 @pytest.mark.parametrize("committed", MEASURED, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("own", [K.APPEND, K.OVERWRITE], ids=lambda kind: kind.value)
-def test_the_reference_judges_the_same(tmp_path: Path, own: OperationKind, committed: OperationKind) -> None:
+def test_pylance_judges_the_same(tmp_path: Path, own: OperationKind, committed: OperationKind) -> None:
     uri = str(tmp_path / "t")
     table = pa.table({"a": pa.array(range(5), pa.int64()), "b": pa.array(range(5), pa.int64())})
     lance.write_dataset(table, uri)
@@ -159,7 +159,7 @@ def test_the_reference_judges_the_same(tmp_path: Path, own: OperationKind, commi
 
 @pytest.mark.parametrize("other_fragment", [True, False], ids=["other fragment", "same fragment"])
 @pytest.mark.parametrize("committed", [*MEASURED, K.REWRITE], ids=lambda kind: kind.value)
-def test_the_reference_judges_updates_the_same(tmp_path: Path, committed: OperationKind, other_fragment: bool) -> None:
+def test_pylance_judges_updates_the_same(tmp_path: Path, committed: OperationKind, other_fragment: bool) -> None:
     """An update that removes one of two fragments, after theirs, which is about rows of the first one."""
     uri = str(tmp_path / "t")
 

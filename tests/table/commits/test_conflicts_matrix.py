@@ -191,7 +191,7 @@ def test_ours(copies: Copies, committed: Step) -> None:
 
 
 @pytest.mark.parametrize("committed", [step for step in THEIRS if step.reference], ids=lambda step: step.name)
-def test_the_reference(copies: Copies, committed: Step) -> None:
+def test_pylance(copies: Copies, committed: Step) -> None:
     assert committed.reference is not None
     committed.reference(lance.dataset(copies.copy("start", "after")))
     rows = [step for step in OURS if step.reference]

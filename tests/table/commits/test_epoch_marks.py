@@ -130,7 +130,7 @@ def test_rebase_over_other_writers_keeps_both_marks(location: TableLocation) -> 
     assert (epoch(location), epoch(location, "rival")) == (1, 1)
 
 
-def test_marks_survive_the_reference_library(tmp_path: Path) -> None:
+def test_marks_survive_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(rows(0), uri)
     location = TableLocation(uri)

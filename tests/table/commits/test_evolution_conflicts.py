@@ -124,7 +124,7 @@ OTHERWISE: dict[tuple[str, K], str] = {
 
 @pytest.mark.parametrize("committed", THEIRS, ids=lambda kind: kind.value)
 @pytest.mark.parametrize("name", ["merge", "project"])
-def test_the_reference_judges_the_same(tmp_path: Path, name: str, committed: K) -> None:
+def test_pylance_judges_the_same(tmp_path: Path, name: str, committed: K) -> None:
     uri = make(tmp_path)
     stale, base = lance.dataset(uri), lance_spark.open(uri)
     THEIRS[committed](lance.dataset(uri))

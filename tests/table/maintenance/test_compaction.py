@@ -113,7 +113,7 @@ def test_the_rows_stay(tmp_path: Path, stable: bool, version: str) -> None:
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
-def test_the_reference_compacts_to_the_same(tmp_path: Path, stable: bool) -> None:
+def test_pylance_compacts_to_the_same(tmp_path: Path, stable: bool) -> None:
     own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
     for uri in (own, committed):
         written(uri, num_rows=60, per_file=7, stable=stable)
@@ -127,7 +127,7 @@ def test_the_reference_compacts_to_the_same(tmp_path: Path, stable: bool) -> Non
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
-def test_the_reference_goes_on(tmp_path: Path, stable: bool) -> None:
+def test_pylance_goes_on(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path / "t")
     written(uri, stable=stable)
     lance_spark.open(uri).compact(target_rows_per_fragment=15)
@@ -401,7 +401,7 @@ def test_the_whole_call_starts_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("what", ["delete", "update", "append", "index", "compact", "add column", "merge"])
-def test_the_reference_follows_from_an_older_version(tmp_path: Path, what: str, stable: bool) -> None:
+def test_pylance_follows_from_an_older_version(tmp_path: Path, what: str, stable: bool) -> None:
     uri = str(tmp_path / "t")
     written(uri, stable=stable)
     stale = lance.dataset(uri)
@@ -467,7 +467,7 @@ def test_a_failing_store_leaves_nothing_behind(tmp_path: Path, operation: str) -
     assert (data_files(uri), lance.dataset(uri).version) == (before, 2)
 
 
-def test_an_operation_of_the_reference_is_read(tmp_path: Path) -> None:
+def test_an_operation_of_pylance_is_read(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     written(uri)
     lance.dataset(uri).create_scalar_index("a", "BTREE")

@@ -26,7 +26,7 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("target", [7, 20, 100, 1000])
-def test_estimate_is_what_the_reference_library_does(uri: str, target: int, tmp_path: Path) -> None:
+def test_estimate_is_what_pylance_does(uri: str, target: int, tmp_path: Path) -> None:
     found = lance_spark.open(uri).estimate_compaction(CompactionOptions(target_rows_per_fragment=target))
     copy = shutil.copytree(uri, tmp_path / "copy")
     metrics = lance.dataset(copy).optimize.compact_files(target_rows_per_fragment=target)

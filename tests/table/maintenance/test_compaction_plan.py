@@ -56,7 +56,7 @@ def test_grouping() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(2, 9)), min_size=2, max_size=9), st.integers(1, 20))
 @settings(max_examples=15, deadline=None)
-def test_the_reference_groups_the_same(
+def test_pylance_groups_the_same(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[int, int]], target: int
 ) -> None:
     folder = tmp_path_factory.mktemp("t")

@@ -118,7 +118,7 @@ def test_the_uuid_names_the_folder_of_the_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_reference_scans_what_an_index_no_longer_covers(tmp_path: Path, kind: str, stable: bool) -> None:
+def test_pylance_scans_what_an_index_no_longer_covers(tmp_path: Path, kind: str, stable: bool) -> None:
     """The rows of an index have moved; its old metadata comes back with fewer fragments, or none."""
     for kept in ([], [0, 3]):
         uri = str(tmp_path / f"{len(kept)}")

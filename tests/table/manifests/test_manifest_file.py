@@ -72,7 +72,7 @@ def test_the_worked_example() -> None:
     assert ManifestFile.decode(file.encode(), "again") == file
 
 
-def test_manifests_of_the_reference_survive_a_round_trip(tmp_path: Path) -> None:
+def test_manifests_of_pylance_survive_a_round_trip(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     dataset = lance.write_dataset(rows(*range(100)), uri, enable_stable_row_ids=True, max_rows_per_file=30)
     dataset.update_config({"lance.x": "1"})

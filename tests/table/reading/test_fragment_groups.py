@@ -40,13 +40,13 @@ FILTERS = (None, "id % 3 = 0", "b", "s = 'ttt' OR st.b > 0.9", "twice > 300 AND 
 
 @pytest.mark.parametrize("filter", FILTERS)
 @pytest.mark.parametrize("columns", [None, ["id"], ["st.b", "twice"], ["w", "l"]])
-def test_scan_equals_reference(uri: str, columns: list[str] | None, filter: str | None) -> None:
+def test_scan_equals_pylance(uri: str, columns: list[str] | None, filter: str | None) -> None:
     got = lance_spark.open(uri).to_table(columns, filter=filter)
     assert got.equals(lance.dataset(uri).to_table(columns, filter=filter))
 
 
 @pytest.mark.parametrize("filter", [None, "id % 3 = 0"])
-def test_system_columns_equal_reference(uri: str, filter: str | None) -> None:
+def test_system_columns_equal_pylance(uri: str, filter: str | None) -> None:
     got = lance_spark.open(uri).to_table(["id"], filter=filter, with_row_id=True, with_row_address=True)
     expected = lance.dataset(uri).to_table(["id"], filter=filter, with_row_id=True, with_row_address=True)
     assert got.select(["id", "_rowid", "_rowaddr"]).equals(expected.select(["id", "_rowid", "_rowaddr"]))
@@ -60,14 +60,14 @@ def test_row_versions_equal_those_of_single_fragments(uri: str) -> None:
     assert table.to_table(names).combine_chunks().equals(single.combine_chunks())
 
 
-def test_take_equals_reference(uri: str) -> None:
+def test_take_equals_pylance(uri: str) -> None:
     table, reference = lance_spark.open(uri), lance.dataset(uri)
     indices = np.random.default_rng(1).integers(0, table.count_rows(), 100).tolist()
     assert table.take(indices).equals(reference.take(indices))
 
 
 @pytest.mark.parametrize("filter", ["id % 3 = 0", "b"])
-def test_count_and_limit_equal_reference(uri: str, filter: str) -> None:
+def test_count_and_limit_equal_pylance(uri: str, filter: str) -> None:
     table, reference = lance_spark.open(uri), lance.dataset(uri)
     assert table.count_rows(filter) == reference.count_rows(filter)
     for limit, offset in ((5, 0), (50, 20), (1000, 3)):
@@ -76,7 +76,7 @@ def test_count_and_limit_equal_reference(uri: str, filter: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_delete_and_update_equal_reference(tmp_path: Path, version: str) -> None:
+def test_delete_and_update_equal_pylance(tmp_path: Path, version: str) -> None:
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     rows = table_of(FRAGMENTS * ROWS).select(["id", "b", "s"])
     for path in (ours, theirs):

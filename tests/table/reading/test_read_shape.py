@@ -252,7 +252,7 @@ def test_documents_are_computed_in_their_stored_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["batch_readahead", "late_materialization", "include_deleted_rows", "fragments"])
-def test_other_options_of_the_reference_library_are_refused(uri: str, option: str) -> None:
+def test_other_options_of_pylance_are_refused(uri: str, option: str) -> None:
     table = lance_spark.open(uri)
     for read in (table.to_table, table.scanner, table.to_batches, table.to_pandas):
         with pytest.raises(UnsupportedFeatureError, match=option):

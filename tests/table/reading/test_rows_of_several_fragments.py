@@ -49,7 +49,7 @@ def uri(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("count", [2, 9, 300, 3000])
-def test_take_equals_reference(uri: str, count: int) -> None:
+def test_take_equals_pylance(uri: str, count: int) -> None:
     table, reference = lance_spark.open(uri), lance.dataset(uri)
     indices = np.random.default_rng(count).integers(0, table.count_rows(), count).tolist()
     for _ in range(2):  # Later reads use what was prepared for the first.

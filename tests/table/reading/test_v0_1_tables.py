@@ -31,7 +31,7 @@ def _versions() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("name", "version"), list(_versions()))
-def test_table_of_old_release_reads_as_reference(name: str, version: int) -> None:
+def test_table_of_old_release_reads_as_pylance(name: str, version: int) -> None:
     uri = str(GOLDEN / name)
     expected = lance.dataset(uri, version=version)
 
@@ -88,7 +88,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("column", _table().column_names)
-def test_column_reads_as_reference(uri: str, column: str) -> None:
+def test_column_reads_as_pylance(uri: str, column: str) -> None:
     expected = lance.dataset(uri).to_table([f"`{column}`" if " " in column else column])
 
     read = lance_spark.open(uri).to_table([f"`{column}`"])
@@ -158,7 +158,7 @@ def test_columns_in_files_of_their_own_are_read(tmp_path: Path) -> None:
     assert lance_spark.open(uri).to_table().to_pydict() == {"a": [0, 1, 2, 4], "b": [0, 2, 4, 8]}
 
 
-def test_deletes_are_read_by_reference(tmp_path: Path) -> None:
+def test_deletes_are_read_by_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": range(10)}), uri, data_storage_version="legacy")
 
@@ -180,7 +180,7 @@ def test_append_is_refused_in_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(st.data())
-def test_random_tables_read_as_reference(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_random_tables_read_as_pylance(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     num_rows = data.draw(st.integers(1, 60))
 
     def column(values: st.SearchStrategy[object], kind: pa.DataType) -> pa.Array:

@@ -62,7 +62,7 @@ def first_manifest(uri: str, branch: str, version: int) -> tuple[table_pb2.Manif
     return file.manifest.to_proto(), transaction_pb2.Transaction.FromString(file.transaction)
 
 
-def test_the_reference_reads_and_writes_our_branch(uri: str) -> None:
+def test_pylance_reads_and_writes_our_branch(uri: str) -> None:
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     branch = lance_spark.open(uri).create_branch("team/side")
     assert (branch.branch, branch.version) == ("team/side", 3)
@@ -93,7 +93,7 @@ def test_we_read_and_write_their_branch(uri: str) -> None:
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_the_manifest_is_that_of_the_reference(tmp_path: Path, stable: bool) -> None:
+def test_the_manifest_is_that_of_pylance(tmp_path: Path, stable: bool) -> None:
     uri = str(tmp_path / "t")
     dataset = lance.write_dataset(rows(*range(10)), uri, enable_stable_row_ids=stable)
     dataset.delete("a = 1")
@@ -119,7 +119,7 @@ def test_the_manifest_is_that_of_the_reference(tmp_path: Path, stable: bool) -> 
         assert indices[0].index_section == indices[1].index_section
 
 
-def test_the_description_is_that_of_the_reference(uri: str) -> None:
+def test_the_description_is_that_of_pylance(uri: str) -> None:
     lance.dataset(uri).create_branch("theirs", 1)
     lance_spark.open(uri).create_branch("ours", 1)
     lance_spark.write(rows(5), uri, mode="append", branch="theirs")
@@ -200,7 +200,7 @@ def test_names_that_a_new_branch_can_have(uri: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".a", "a.", "é", "a/.b", "x.lock/b"])
-def test_stranger_names_of_the_reference_are_read(uri: str, name: str) -> None:
+def test_stranger_names_of_pylance_are_read(uri: str, name: str) -> None:
     lance.dataset(uri).create_branch(name)
     assert values(lance_spark.open(uri, branch=name)) == values(reference(uri, name))
     assert list(lance_spark.open(uri).branches()) == [name]
@@ -333,7 +333,7 @@ def test_of_two_makers_one_fails(uri: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_reference_makes_the_same_branch_meanwhile(uri: str, version: int) -> None:
+def test_pylance_makes_the_same_branch_meanwhile(uri: str, version: int) -> None:
     def meanwhile() -> None:
         with pytest.raises(OSError, match=r"Dataset|Clone"):
             lance.dataset(uri).create_branch("b", version)

@@ -48,7 +48,7 @@ def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     return uri
 
 
-def test_the_manifest_is_that_of_the_reference(uri: str, tmp_path: Path) -> None:
+def test_the_manifest_is_that_of_pylance(uri: str, tmp_path: Path) -> None:
     own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
     lance_spark.open(uri).shallow_clone(own)
     lance.dataset(uri).shallow_clone(committed, 3)
@@ -223,7 +223,7 @@ def base(path: str, name: str | None = None, number: int = 0, root: bool = False
     return BasePath(BaseId(number), path, root, name)
 
 
-def test_the_reference_writes_to_bases_that_we_added(uri: str, tmp_path: Path) -> None:
+def test_pylance_writes_to_bases_that_we_added(uri: str, tmp_path: Path) -> None:
     (tmp_path / "flat").mkdir()
     (tmp_path / "root").mkdir()
     dataset = lance_spark.open(uri).add_bases(

@@ -84,7 +84,7 @@ def test_files_go_when_the_tag_is_removed(uri: str, tmp_path: Path) -> None:
         dataset.to_table()
 
 
-def test_the_reference_lists_the_tag_and_names_it_in_its_refusal(uri: str, tmp_path: Path) -> None:
+def test_pylance_lists_the_tag_and_names_it_in_its_refusal(uri: str, tmp_path: Path) -> None:
     clone = str(tmp_path / "a clone")
     lance_spark.open(uri).shallow_clone(clone)
     dataset = lance.dataset(uri)

@@ -45,7 +45,7 @@ def tag_file(uri: str, name: str) -> str:
     return Path(uri, "_refs", "tags", f"{name}.json").read_text()
 
 
-def test_the_reference_opens_our_tag(uri: str) -> None:
+def test_pylance_opens_our_tag(uri: str) -> None:
     dataset = lance_spark.open(uri)
     assert dataset.create_tag("old", 1).version == 1
     assert dataset.create_tag("new").version == 2
@@ -68,7 +68,7 @@ def test_names_of_guards_are_refused(uri: str) -> None:
     assert lance.dataset(uri).tags.list() == {}
 
 
-def test_the_file_is_that_of_the_reference(uri: str) -> None:
+def test_the_file_is_that_of_pylance(uri: str) -> None:
     lance_spark.open(uri).create_tag("ours", 1)
     lance.dataset(uri).tags.create("theirs", 1)
     own, committed = (json.loads(tag_file(uri, name)) for name in ("ours", "theirs"))
@@ -96,7 +96,7 @@ def test_we_read_move_and_remove_their_tag(uri: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a..b", ".a", "a.", "a.lock", "a b", "A-_.1", "main"])
-def test_names_are_allowed_as_by_the_reference(uri: str, name: str) -> None:
+def test_names_are_allowed_as_by_pylance(uri: str, name: str) -> None:
     try:
         lance.dataset(uri).tags.create(name, 1)
         lance.dataset(uri).tags.delete(name)

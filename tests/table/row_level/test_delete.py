@@ -46,7 +46,7 @@ def delete(location: TableLocation, filter: str) -> int:
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("stable", [False, True])
-def test_turn_by_turn_with_the_reference(tmp_path: Path, version: str, stable: bool) -> None:
+def test_interleaved_writes_match_pylance(tmp_path: Path, version: str, stable: bool) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(30)), uri, data_storage_version=version, enable_stable_row_ids=stable)
     lance.write_dataset(rows(*range(30, 60)), uri, mode="append")
@@ -148,7 +148,7 @@ def test_filters_that_make_no_sense(uri: str, filter: str, error: type[LanceErro
     assert len(values(uri)) == 20
 
 
-def test_an_index_of_the_reference_goes_on(uri: str) -> None:
+def test_an_index_of_pylance_goes_on(uri: str) -> None:
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     lance_spark.open(uri).delete("a % 3 = 0 or a >= 17")
     reference = lance.dataset(uri)
@@ -270,7 +270,7 @@ def test_a_merged_deletion_file_takes_the_form_of_its_size(tmp_path: Path) -> No
     assert dataset.fragments[0].num_rows == 6000
 
 
-def test_the_reference_deletes_after_us_with_an_old_version(uri: str) -> None:
+def test_pylance_deletes_after_us_with_an_old_version(uri: str) -> None:
     old = lance.dataset(uri)
     lance_spark.open(uri).delete("a = 3 or a >= 15")
     old.delete("a = 4 or a = 3")
@@ -286,7 +286,7 @@ def test_an_append_of_ours_follows_a_delete(uri: str) -> None:
     assert values(uri) == [*range(10, 20), 77]
 
 
-def test_threads_of_ours_and_of_the_reference(tmp_path: Path) -> None:
+def test_threads_of_ours_and_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(200)), uri, max_rows_per_file=100)
 

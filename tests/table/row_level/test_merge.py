@@ -71,7 +71,7 @@ def uri(tmp_path: Path, request: pytest.FixtureRequest) -> str:
 TEN = [(value, f"row {value}") for value in range(10)]
 
 
-def test_turn_by_turn_with_the_reference(uri: str) -> None:
+def test_interleaved_writes_match_pylance(uri: str) -> None:
     system = ["a", "_rowid"]
     ids = {row["a"]: row["_rowid"] for row in lance.dataset(uri).scanner(columns=system).to_table().to_pylist()}
     expected = dict(TEN)
@@ -373,7 +373,7 @@ def test_the_insert_of_one_key_lands_once(uri: str) -> None:
     assert [row for row in content(uri) if row[0] is None] == [(None, "ours None"), (None, "row None")]
 
 
-def test_the_reference_does_not_insert_our_key_again(tmp_path: Path) -> None:
+def test_pylance_does_not_insert_our_key_again(tmp_path: Path) -> None:
     """It compares inserted keys if they are the table's primary key, and takes an update without any for a rival."""
     uri = str(tmp_path / "t")
     key = pa.field("a", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})

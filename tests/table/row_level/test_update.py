@@ -56,7 +56,7 @@ def changed(*updates: tuple[Callable[[int], bool], str]) -> list[tuple[int, str]
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("stable", [False, True])
-def test_turn_by_turn_with_the_reference(tmp_path: Path, version: str, stable: bool) -> None:
+def test_interleaved_writes_match_pylance(tmp_path: Path, version: str, stable: bool) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(30)), uri, data_storage_version=version, enable_stable_row_ids=stable)
     lance.write_dataset(rows(*range(30, 60)), uri, mode="append")
@@ -271,7 +271,7 @@ def test_tables_of_a_version_that_is_not_written(tmp_path: Path) -> None:
     assert_nothing_left_over(uri)
 
 
-def test_indices_of_the_reference_stay_right(uri: str) -> None:
+def test_indices_of_pylance_stay_right(uri: str) -> None:
     def check() -> None:
         reference = lance.dataset(uri)
         for condition in (
@@ -419,7 +419,7 @@ def test_what_ours_was_made_for_is_gone(uri: str) -> None:
     assert_nothing_left_over(uri)
 
 
-def test_the_reference_follows_us_with_an_old_version(uri: str) -> None:
+def test_pylance_follows_us_with_an_old_version(uri: str) -> None:
     old = lance.dataset(uri)
     lance_spark.open(uri).update({"b": "'ours'"}, "a = 3 or a >= 15")
     old.update({"b": "'theirs'"}, where="a = 4 or a = 3")
@@ -427,7 +427,7 @@ def test_the_reference_follows_us_with_an_old_version(uri: str) -> None:
     assert content(uri) == expected
 
 
-def test_threads_of_ours_and_of_the_reference(tmp_path: Path) -> None:
+def test_threads_of_ours_and_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(*range(100)), uri, max_rows_per_file=50, enable_stable_row_ids=True)
 

@@ -26,7 +26,7 @@ def decode(kind: DeletionFileType, data: bytes, rows: int | None = 100, deleted:
 @pytest.mark.parametrize(
     ("predicate", "count", "kind"), [("a % 4 = 1 AND a < 400", 100, ARROW), ("a < 5001", 5001, BITMAP)]
 )
-def test_reads_what_the_reference_writes(tmp_path: Path, predicate: str, count: int, kind: DeletionFileType) -> None:
+def test_reads_what_pylance_writes(tmp_path: Path, predicate: str, count: int, kind: DeletionFileType) -> None:
     dataset = lance.write_dataset(pa.table({"a": range(20_000)}), tmp_path / "t")
     dataset.delete(predicate)
     (file,) = (tmp_path / "t" / "_deletions").iterdir()

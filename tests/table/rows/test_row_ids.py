@@ -173,7 +173,7 @@ def test_versions() -> None:
 
 
 @pytest.mark.parametrize("predicate", ["a % 10 = 3", "a % 2 = 0", "a <> 50", "a in (1, 2, 70)"])
-def test_sequences_of_the_reference_after_a_compaction(tmp_path: Path, predicate: str) -> None:
+def test_sequences_of_pylance_after_a_compaction(tmp_path: Path, predicate: str) -> None:
     uri = str(tmp_path / "t")
     dataset = lance.write_dataset(pa.table({"a": range(100)}), uri, enable_stable_row_ids=True)
     dataset.delete(f"not ({predicate})")

@@ -31,7 +31,7 @@ def assert_same(ours: pa.Table, theirs: pa.Table, tolerance: float = 1e-5) -> No
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
-def test_float_vectors_have_the_rows_and_distances_of_the_reference(tmp_path: Path, dtype: str, metric: str) -> None:
+def test_float_vectors_have_the_rows_and_distances_of_pylance(tmp_path: Path, dtype: str, metric: str) -> None:
     uri = str(tmp_path / "t")
     values = clustered(3000, 32, dtype)
     write(uri, vectors(values), max_rows_per_file=1100)

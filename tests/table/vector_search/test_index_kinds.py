@@ -48,7 +48,7 @@ def recall_of_reference(uri: str, queries: np.ndarray[Any, Any], metric: str, **
 
 
 @pytest.mark.parametrize("num_bits", range(1, 10))
-def test_rq_finds_as_many_of_the_nearest_rows_as_the_reference(
+def test_rq_finds_as_many_of_the_nearest_rows_as_pylance(
     tmp_path: Path, num_bits: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     metric = ("l2", "cosine", "dot")[num_bits % 3]

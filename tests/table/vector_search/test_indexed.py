@@ -249,7 +249,7 @@ def test_wrong_parameters_of_the_search(tmp_path: Path, options: dict[str, Any],
 
 
 @pytest.mark.parametrize("kind", ["IVF_SQ", "IVF_HNSW_SQ"])
-def test_estimates_of_scalar_codes_are_as_good_as_the_reference(tmp_path: Path, kind: str) -> None:
+def test_estimates_of_scalar_codes_are_as_good_as_pylance(tmp_path: Path, kind: str) -> None:
     """Codes are rounded down. With long vectors among the others the bounds are far apart, and the steps are large."""
     uri = str(tmp_path / "t")
     values = clustered(3000, 32, "f4")

@@ -92,7 +92,7 @@ def test_table_as_of_a_time(kind: type[Kind], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["local time", "pandas in local time"])
-def test_time_without_a_zone_is_local_for_the_reference_too(tmp_path: Any, name: str) -> None:
+def test_time_without_a_zone_is_local_for_pylance_too(tmp_path: Any, name: str) -> None:
     lance_spark.write(table_of(*ROWS), tmp_path / "t")
     moment = AFTER[name](datetime.now(timezone.utc) + timedelta(seconds=60))
     assert lance.dataset(tmp_path / "t", asof=moment).version == 1

@@ -38,7 +38,7 @@ def history_of(uri: str) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
-def test_the_same_version_as_by_the_reference(tmp_path: Path, version: int) -> None:
+def test_the_same_version_as_by_pylance(tmp_path: Path, version: int) -> None:
     own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
     for uri in (own, committed):
         history_of(uri)

@@ -44,7 +44,7 @@ STEPS: list[dict[str, str | None]] = [{"k": "1"}, {"k": "2", "j": "ä"}, {"k": N
 
 
 @pytest.mark.parametrize("what", ["config", "metadata"])
-def test_each_step_is_as_by_the_reference(tmp_path: Path, what: str) -> None:
+def test_each_step_is_as_by_pylance(tmp_path: Path, what: str) -> None:
     own, committed = str(tmp_path / "ours"), str(tmp_path / "theirs")
     for uri in (own, committed):
         lance.write_dataset(rows(0), uri, enable_stable_row_ids=True)
@@ -91,7 +91,7 @@ def test_only_text_is_an_entry(uri: str, entries: dict[str, str | None]) -> None
         lambda dataset: lance.dataset(dataset.uri, version=1).restore(),
     ],
 )
-def test_the_reference_judges_the_same(tmp_path: Path, committed: Callable[[lance.LanceDataset], object]) -> None:
+def test_pylance_judges_the_same(tmp_path: Path, committed: Callable[[lance.LanceDataset], object]) -> None:
     results = []
     for own in (False, True):
         uri = str(tmp_path / f"{own}")

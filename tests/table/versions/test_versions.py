@@ -57,7 +57,7 @@ def test_what_each_version_tells(uri: str) -> None:
     assert versions[1].transaction == transaction.uuid
 
 
-def test_the_numbers_are_those_of_the_reference(uri: str) -> None:
+def test_the_numbers_are_those_of_pylance(uri: str) -> None:
     for own, committed in zip(lance_spark.open(uri).versions(), lance.dataset(uri).versions(), strict=True):
         told = {key.removeprefix("total_"): int(value) for key, value in committed["metadata"].items()}
         assert own.content.num_fragments == told["fragments"]

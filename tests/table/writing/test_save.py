@@ -49,7 +49,7 @@ def uri(tmp_path: Path) -> str:
     return str(tmp_path / "t")
 
 
-def test_create_append_overwrite_read_by_the_reference(uri: str) -> None:
+def test_create_append_overwrite_read_by_pylance(uri: str) -> None:
     first = lance_spark.write(wide(100), uri)
     assert (first.version, first.count_rows()) == (1, 100)
     assert_tables_equal(lance.dataset(uri).to_table(), wide(100))
@@ -67,7 +67,7 @@ def test_create_append_overwrite_read_by_the_reference(uri: str) -> None:
     assert [entry.version for entry in third.versions()] == [1, 2, 3]
 
 
-def test_the_reference_goes_on_with_our_table(uri: str) -> None:
+def test_pylance_goes_on_with_our_table(uri: str) -> None:
     lance_spark.write(wide(200), uri, max_rows_per_file=60)
     dataset = lance.dataset(uri)
     assert [len(fragment.to_table()) for fragment in dataset.get_fragments()] == [60, 60, 60, 20]
