@@ -8,7 +8,7 @@ import pytest
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError
 from lance_spark.file_version import FileVersion
-from lance_spark.table.rows.fragment import FragmentList
+from lance_spark.table.rows.fragment import DataFragment, FragmentList
 from lance_spark.table.rows.fragment_sizes import FileKind
 
 
@@ -38,6 +38,14 @@ def test_columns_of_all_fragments() -> None:
     assert len(sizes.file_kinds) == 3
     assert [sizes.num_files(0, stop) for stop in range(5)] == [0, 2, 2, 3, 4]
     assert sizes.num_files(1, 2) == 0
+    assert sizes.num_files(2, 4) == 2
+
+
+def test_bytes_of_a_fragment_are_those_of_its_files_or_unknown() -> None:
+    whole = table_pb2.DataFragment(id=4, physical_rows=10, files=[_file(100, [0, 1]), _file(7, [2])])
+    partly = table_pb2.DataFragment(id=5, physical_rows=10, files=[_file(100, [0, 1]), _file(0, [2])])
+    assert DataFragment.from_proto(whole).size_bytes == 107
+    assert DataFragment.from_proto(partly).size_bytes is None
 
 
 def test_no_fragments() -> None:
