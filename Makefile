@@ -41,7 +41,7 @@ test: $(VENV)/.dev ## before a commit: every module, every statement and verb, i
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@LANCE_TIER=quick $(MAKE) --no-print-directory --keep-going test-engine test-connector
 
-check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is, in half an hour
+check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is; three quarters of an hour
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare lint test-docs
 	@LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.support.durations import Stopwatch, read_durations, scope, write_durations
+from tests.support.durations import read_durations, scope, write_durations
 from tests.support.tiers import TIER, Tier, selected
 
 pytest_plugins = ["pytester", "tests.support.connector.session"]
@@ -27,7 +28,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 os.environ.setdefault("LANCE_SEED", str(random.randrange(1, 1 << 31)) if TIER is Tier.ALL else "1")
 SEED = int(os.environ["LANCE_SEED"])
 
-_stopwatch = Stopwatch()
+_seconds: Counter[str] = Counter()
 
 
 @pytest.fixture
@@ -65,13 +66,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Adds up the durations of modules."""
-    _stopwatch.add(report.nodeid, report.duration)
+    _seconds[scope(report.nodeid)] += report.duration
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Writes the durations of modules, if the environment asks for it."""
     if os.environ.get("LANCE_DURATIONS") and not hasattr(session.config, "workerinput"):
-        write_durations(_stopwatch.seconds)
+        write_durations(_seconds)
 
 
 @pytest.hookimpl(optionalhook=True)

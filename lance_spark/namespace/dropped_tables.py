@@ -260,8 +260,8 @@ class DroppedTables:
         self._delete(item)
 
     def removable(self, items: Sequence[DroppedTable]) -> Iterator[DroppedTable]:
-        """Those of `items` whose files nobody else reads, that have no tags for clones, and that nobody has written to
-        since they were dropped.
+        """Dropped tables among `items` that can be purged: nobody else reads their files, they have no tags for clones,
+        and nobody has written to them since they were dropped.
 
         Raises: as `users`.
         """

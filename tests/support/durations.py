@@ -7,7 +7,6 @@ modules that it ran; modules that are not listed start first.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +14,7 @@ PATH = Path(__file__).with_name("durations.json")
 
 
 def scope(nodeid: str) -> str:
-    """What one process runs together: a module with its fixtures, or all of the plug-in's, which share a session."""
+    """Tests that share a process: a module with its fixtures, or all of the plug-in's, which share a session."""
     module = nodeid.partition("::")[0]
     return "tests/spark" if module.startswith("tests/spark/") else module
 
@@ -32,14 +31,3 @@ def write_durations(seconds: Mapping[str, float]) -> None:
     together = {**read_durations(), **{name: round(value, 1) for name, value in seconds.items()}}
     kept = {name: value for name, value in sorted(together.items()) if (root / name).exists()}
     PATH.write_text(json.dumps(kept, indent=0) + "\n")
-
-
-class Stopwatch:
-    """Sums the durations of reported tests by `scope`."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-
-    def add(self, nodeid: str, duration: float) -> None:
-        """Add the duration of one phase of a test."""
-        self.seconds[scope(nodeid)] += duration

@@ -19,23 +19,27 @@ _CONNECT_PORT = 15002
 _LONGEST_WAIT = 120
 
 
-def run_script(script: str, argument: str, folder: Path, *, timeout: int = 500) -> None:
-    """Runs a script with one argument in `folder`; fails unless the last word that it prints is "done".
-
-    Scripts with a server of Spark Connect run one after the other, whichever process of the tests starts them.
-    """
-    environment = {
+def spark_environment() -> dict[str, str]:
+    """The environment of a process whose Spark starts this Python."""
+    return {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+
+
+def run_script(script: str, argument: str, folder: Path, *, timeout: int = 500) -> None:
+    """Runs a script with one argument in `folder`; fails unless the last word that it prints is "done".
+
+    Scripts with a server of Spark Connect run one after the other, whichever process of the tests starts them.
+    """
     with connect_port() if ".remote(" in script else nullcontext():
         result = subprocess.run(
             [sys.executable, "-c", script, argument],
             capture_output=True,
             text=True,
-            env=environment,
+            env=spark_environment(),
             cwd=folder,
             timeout=timeout,
             check=False,

@@ -35,11 +35,6 @@ TIER = Tier(os.environ.get("LANCE_TIER", Tier.ALL.value))
 _STRENGTHS = {Tier.QUICK: 1, Tier.CHECK: 2}
 
 
-def amount(quick: int, check: int) -> int:
-    """The number of rounds, examples or seeds that the tier of this run takes."""
-    return quick if TIER is Tier.QUICK else check
-
-
 def covering(cases: Sequence[Sequence[Hashable]], strength: int, rng: random.Random) -> list[int]:
     """Choose cases that together have every combination of `strength` values that any case has.
 

@@ -45,7 +45,7 @@ class Binary(ArrayEncoding):
 
     @classmethod
     def from_proto(cls, message: Any) -> Binary:
-        # The reference library writes 0 for a page without rows; `_num_bytes` refuses it where rows are read.
+        # The reference library writes 0 for a page without rows; rows of such a page are refused when they are read.
         if not 0 <= message.null_adjustment < MAX_COUNT:
             raise CorruptFileError(f"binary: {message.null_adjustment} cannot tell nulls from lengths")
         return cls(parse(message.indices), parse(message.bytes), message.null_adjustment)
@@ -57,7 +57,8 @@ class Binary(ArrayEncoding):
 
     def read_rows(self, buffers: PageBuffers, selection: Selection, wide: bool) -> FileReads[tuple[Rebased, pa.Buffer]]:
         """The offsets of the selected values and the bytes they refer to."""
-        num_bytes = self._num_bytes(selection.num_values)
+        self._check_adjustment(selection.num_values)
+        num_bytes = max(self.null_adjustment - 1, 0)
         indices = self.indices.read(buffers, preceded(selection), pa.uint64())
         if selection.is_all:
             data = self.data.read(buffers, Selection.all(num_bytes), pa.uint8())
@@ -70,11 +71,10 @@ class Binary(ArrayEncoding):
             bytes_read = yield from self.data.read(buffers, wanted, pa.uint8())
         return rows, bytes_read.buffers()[1]
 
-    def _num_bytes(self, num_values: int) -> int:
-        """The bytes of all strings; 0 if no row is read."""
+    def _check_adjustment(self, num_values: int) -> None:
+        """Checks that nulls differ from lengths, if any value is read."""
         if num_values and not self.null_adjustment:
             raise CorruptFileError("binary: 0 cannot tell nulls from lengths")
-        return max(self.null_adjustment - 1, 0)
 
     def join_key(self, arrow_type: pa.DataType) -> Hashable:
         keys = self.indices.join_key(pa.uint64()), self.data.join_key(pa.uint8())
@@ -91,7 +91,7 @@ class Binary(ArrayEncoding):
         require_type(arrow_type in WIDE_OFFSETS, self.wire_name, arrow_type)
         of_pages = [each for each in encodings if isinstance(each, Binary)]
         for each in of_pages:
-            each._num_bytes(selection.num_values)
+            each._check_adjustment(selection.num_values)
         indices, data = [each.indices for each in of_pages], [each.data for each in of_pages]
         ends = yield from self.indices.read_pages(indices, buffers, preceded_in_pages(selection), pa.uint64())
         adjustments = [each.null_adjustment for each in of_pages]

@@ -80,8 +80,7 @@ class ReadVerbs(ABC):
     def _in_form(
         self, plan: Scan, parts: list[tuple[Scan, Manifest]], blobs: BlobOptions, *, in_memory: bool = False
     ) -> tuple[Scan, list[tuple[Scan, Manifest]], BlobForm | None]:
-        """What reads `plan` and `parts` so that the form which `blobs` ask for can be made, and this form; None if the
-        rows are returned as they are read.
+        """Scans that read what the form of blobs needs, and this form; None if rows are returned as they are read.
 
         Args:
             in_memory: whether all rows are in memory in the end, so that batches need no bound.

@@ -154,6 +154,14 @@ def test_ends_of_strings_worked_example() -> None:
         assert read(binary(6), buffers, 4, "large_string", RowRanges.of(row, row + 1)).to_pylist() == [expected[row]]
 
 
+@pytest.mark.parametrize("pages", [1, 2])
+def test_strings_without_an_adjustment_for_nulls_are_refused(pages: int) -> None:
+    builder = Builder().column(*[(binary(0), [u64(1, 2), b"ab"], 2)] * pages)
+    for rows in (None, RowRanges.of(1, 2)):
+        with pytest.raises(CorruptFileError, match="nulls from lengths"):
+            builder.file(leaf("string")).read(*() if rows is None else (rows,))
+
+
 def test_bytes_of_old_strings_are_nullable() -> None:
     message = pb.Binary(indices=no_nulls(flat(64, 0)), bytes=no_nulls(flat(8, 1)), null_adjustment=4)
     encoding = pb.ArrayEncoding(binary=message)

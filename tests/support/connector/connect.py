@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.session_scripts import connect_port
+from tests.support.session_scripts import connect_port, spark_environment
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -71,9 +71,7 @@ class ConnectSession:
 def connect_session(root: Path) -> Iterator[ConnectSession]:
     """A session with a server of its own, which is stopped at the end."""
     environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **spark_environment(),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH", "")])),
     }
     with (

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.session_scripts import spark_environment
+
 SCRIPT = """
 import sys
 from pathlib import Path
+
+from tests.support.session_scripts import spark_environment
 from pyspark.sql import SparkSession
 import lance_spark
 
@@ -39,17 +42,11 @@ print("done")
 
 def printed(jar: Path, root: Path, body: str, *settings: str) -> str:
     """What a session with the connector prints to stderr."""
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT.replace("{body}", body), str(root), *settings],
         capture_output=True,
         text=True,
-        env=environment,
+        env=spark_environment(),
         timeout=500,
         check=False,
     )

@@ -45,7 +45,7 @@ TYPES = {"id": pa.int64(), "v": pa.int64(), "s": pa.string()}
 
 
 class Histories(RuleBasedStateMachine):
-    """Three writers, one table. Columns are told by keys: "id", "v" (a number), "s" (a text), and "c1", "c2"..."""
+    """Three writers, one table. Columns are identified by key: "id", "v" (a number), "s" (a text), and "c1", "c2"..."""
 
     stable_row_ids = False
     file_version = "2.2"

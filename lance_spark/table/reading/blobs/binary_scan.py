@@ -43,7 +43,7 @@ def wants_bytes(blob_handling: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BlobForm:
-    """What a read returns in place of descriptions with a source.
+    """Form of blob columns in the result of a read, in place of descriptions with a source.
 
     Attributes:
         schema: that of the result, from the schema of the rows that are read.
@@ -92,7 +92,7 @@ def with_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 PLACES = BlobForm(places_schema, with_places)
-"""What the reference library returns of files of 2.0 and 2.1."""
+"""Form of blobs of files of 2.0 and 2.1, as in the reference library."""
 
 
 def bytes_form(reader: BlobReader) -> BlobForm:
