@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from lance_spark.errors import AlreadyExistsError, InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import remove_expired
@@ -242,7 +242,10 @@ def _look_up(
     actual = actual_table(table.catalog, identifier)
     if actual is None:
         return None
-    entry = open_namespace(table.catalog).table_location(actual)
+    try:
+        entry = open_namespace(table.catalog).table_location(actual)
+    except NotFoundError:
+        return None  # Somebody dropped the table since its name was found.
     name = display_name(table.catalog, actual)
     remember(entry.uri, name)
     return ResolvedTable(entry.uri, {**entry.storage_options, **storage}, branch, name)
