@@ -9,6 +9,7 @@ import lance
 import pytest
 
 from tests.support.connector.connect import ConnectSession, connect_session
+from tests.support.connector.scripts import STREAMS_AND_ERRORS, TABLES
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +17,16 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def connect(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectSession]:
     with connect_session(tmp_path_factory.mktemp("connect")) as session:
+        session.run('spark.sql("CREATE NAMESPACE lance.db")')
         yield session
+
+
+def test_writes_and_reads(connect: ConnectSession) -> None:
+    try:
+        connect.run(TABLES + STREAMS_AND_ERRORS)
+    finally:
+        connect.run('spark.sql("DROP NAMESPACE lance.db CASCADE")\nspark.sql("CREATE NAMESPACE lance.db")')
+    assert lance.dataset(str(connect.root / "by_path")).version == 2
 
 
 SEARCHES = """
@@ -64,8 +74,47 @@ def test_searches_find_what_numpy_and_the_words_say(connect: ConnectSession) -> 
     connect.run(SEARCHES)
 
 
+SEARCHES_AND_CHANGES = """
+spark.sql(
+    "CREATE TABLE lance.docs (id BIGINT, body STRING, v ARRAY<FLOAT>) USING lance "
+    "TBLPROPERTIES ('v.arrow.fixed-size-list.size' = '2', 'enable_stable_row_ids' = 'true')"
+)
+spark.sql("INSERT INTO lance.docs SELECT id, concat('word', id % 5, ' rain'), array(id, 0f) FROM range(50)")
+spark.sql("ALTER TABLE lance.docs CREATE INDEX words USING fts (body)")
+spark.sql("ALTER TABLE lance.docs CREATE INDEX ids USING btree (id)")
+ids = lambda statement: sorted(row.id for row in spark.sql(statement).collect())
+threes = list(range(3, 50, 5))
+assert ids("SELECT id FROM SEARCH(table => 'lance.docs', query => 'word3', limit => 100)") == threes
+assert ids("SELECT id FROM lance.docs WHERE lance_match(body, 'word3')") == threes
+assert ids("SELECT id FROM lance.docs WHERE lance_match_phrase(body, 'word3 rain') AND id < 20") == [3, 8, 13, 18]
+assert ids("SELECT id FROM VECTOR_SEARCH('lance.docs', array(7.2f, 0f), 2)") == [7, 8]
+assert ids("SELECT id FROM lance.docs ORDER BY lance_distance(v, array(7.2f, 0f)) LIMIT 2") == [7, 8]
+assert ids("SELECT id FROM lance.docs WHERE id = 12") == [12]
+names = {row[0] for row in spark.sql("SHOW FUNCTIONS").collect()}
+assert {"lance_match", "lance_distance", "lance_read_blob"} <= {name.split(".")[-1] for name in names}, names
+
+def run(frame, target, name, **options):
+    writer = frame.writeStream.option("checkpointLocation", root + "/" + name).trigger(availableNow=True)
+    query = writer.options(**options).toTable(target)
+    query.awaitTermination()
+    return query
+
+run(spark.readStream.table("lance.docs"), "lance.copied", "first")
+spark.sql("UPDATE lance.docs SET body = 'changed' WHERE id = 1")
+spark.sql("DELETE FROM lance.docs WHERE id = 2")
+changes = spark.readStream.option("startingVersion", 5).changes("lance.docs")
+changes = changes.where("_change_type <> 'update_preimage'").select("id", "body", "v", "_change_type")
+run(changes, "lance.copied", "second", key="id", delete_when="_change_type = 'delete'")
+assert spark.table("lance.copied").exceptAll(spark.table("lance.docs")).count() == 0
+assert spark.table("lance.copied").count() == 49
+"""
+
+
+def test_searches_and_changes_find_the_rows(connect: ConnectSession) -> None:
+    connect.run(SEARCHES_AND_CHANGES)
+
+
 STREAMS = """
-spark.sql("CREATE NAMESPACE lance.db")
 spark.sql("CREATE TABLE lance.db.t (id BIGINT)")
 spark.sql("INSERT INTO lance.db.t VALUES (1), (2)")
 
@@ -74,7 +123,7 @@ def run(writer, name, start):
     assert start(writer).awaitTermination(300)
 
 def copy():
-    run(spark.readStream.table("lance.db.t").writeStream, "c1", lambda writer: writer.toTable("lance.db.copy"))
+    run(spark.readStream.table("lance.db.t").writeStream, "copies", lambda writer: writer.toTable("lance.db.copy"))
 
 copy()
 spark.sql("INSERT INTO lance.db.t VALUES (3)")
@@ -83,14 +132,14 @@ copy()
 assert sorted(row.id for row in spark.table("lance.db.copy").collect()) == [1, 2, 3]
 
 changes = spark.readStream.option("startingVersion", 3).changes("lance.db.t").select("id", "_change_type")
-run(changes.writeStream.format("lance"), "c2", lambda writer: writer.start(root + "/changes"))
+run(changes.writeStream.format("lance"), "changed", lambda writer: writer.start(root + "/changes"))
 
 def write(batch, number, target=root + "/batches"):
     for _ in range(2):
         options = {"txnAppId": "nightly", "txnVersion": str(number)}
         batch.write.format("lance").mode("append").options(**options).save(target)
 
-run(spark.readStream.table("lance.db.t").writeStream.foreachBatch(write), "c3", lambda writer: writer.start())
+run(spark.readStream.table("lance.db.t").writeStream.foreachBatch(write), "batched", lambda writer: writer.start())
 """
 
 
