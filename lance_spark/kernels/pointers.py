@@ -11,6 +11,7 @@ that is up to the calling kernel.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
 * ``squared_difference_of_bytes``: of two rows of bytes, in words of 16 bits.
+* ``products_of_bytes``: products of a row of bytes with words of 16 bits, and the squares of the bytes.
 * ``products_of_panel``: products of 16 rows of bytes with words of 16 bits.
 * ``bits_of_panel``: products of 8 rows of bits with numbers of 8 bits, by counting bits.
 """
@@ -296,6 +297,47 @@ def squared_difference_of_bytes(typing_context: Any, one: Any, other: Any, num_b
 
 
 @intrinsic
+def products_of_bytes(typing_context: Any, row: Any, wanted: Any, num_bytes: Any, target: Any) -> Any:
+    """target[0] = sum of row[i] * wanted[i], target[1] = sum of row[i] ** 2, int32, which wrap around.
+
+    `row` is uint8[num_bytes] and `wanted` int16[num_bytes], at any address; `num_bytes` is a positive multiple of 32.
+    """
+    signature = types.void(*[types.int64] * 4)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        row, wanted, num_bytes, target = arguments
+        number, before = row.type, builder.block
+        loop, after = builder.append_basic_block("bytes"), builder.append_basic_block("products")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        place, product, square = builder.phi(number), builder.phi(_WORDS), builder.phi(_WORDS)
+        data = builder.load(builder.inttoptr(builder.add(row, place), _BYTES.as_pointer()))
+        words_at = builder.add(wanted, builder.mul(place, number(2)))
+        words = builder.load(builder.inttoptr(words_at, _PAIRS.as_pointer()))
+        data.align, words.align = 1, 2
+        codes, following = builder.zext(data, _PAIRS), builder.add(place, number(32))
+        totals = (_plus_products(builder, product, codes, words), _plus_products(builder, square, codes, codes))
+        starts = (number(0), _WORDS([0] * 16), _WORDS([0] * 16))
+        for variable, start, end in zip((place, product, square), starts, (following, *totals), strict=True):
+            variable.add_incoming(start, before)
+            variable.add_incoming(end, loop)
+        builder.cbranch(builder.icmp_signed("<", following, num_bytes), loop, after)
+        builder.position_at_end(after)
+        # Both sums in one vector, so that their lanes are added together.
+        halves = [[*range(first, first + 8), *range(first + 16, first + 24)] for first in (0, 8)]
+        both = builder.add(*[builder.shuffle_vector(*totals, ir.Constant(_WORDS, half)) for half in halves])
+        for step in (4, 2, 1):
+            swapped = ir.Constant(_WORDS, [lane ^ step for lane in range(16)])
+            both = builder.add(both, builder.shuffle_vector(both, ir.Constant(_WORDS, ir.Undefined), swapped))
+        for index in range(2):
+            address = builder.inttoptr(builder.add(target, number(4 * index)), _WORD.as_pointer())
+            builder.store(builder.extract_element(both, _WORD(8 * index)), address).align = 4
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def products_of_panel(typing_context: Any, rows: Any, wanted: Any, num_pairs: Any, target: Any) -> Any:
     """target[r] = sum of rows[i, r, :] * wanted[i, :], int32, which wraps around.
 
@@ -410,6 +452,7 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "pack_high_row": pack_high_row,
     "near_of_panel": near_of_panel,
     "squared_difference_of_bytes": squared_difference_of_bytes,
+    "products_of_bytes": products_of_bytes,
     "products_of_panel": products_of_panel,
     "bits_of_panel": bits_of_panel,
 }

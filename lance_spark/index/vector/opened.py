@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFiles
@@ -33,12 +33,10 @@ class OpenedSegment:
     Attributes:
         storage: vectors or codes, with the centroids.
         graphs: those of an HNSW index, else None.
-        unrounded: the partitions whose vectors are too near to each other for walks by rounded ones.
     """
 
     storage: VectorStorage
     graphs: Graphs | None
-    unrounded: set[int] = field(default_factory=set, repr=False, compare=False)
 
     @cached_property
     def model(self) -> IvfModel:

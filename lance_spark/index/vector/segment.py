@@ -20,7 +20,6 @@ from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Score
 from lance_spark.index.vector.stored.graph import Graph, Graphs
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.vector_codes import nearest_rows
-from lance_spark.kernels.vector.vector_graph import DOT, SQUARED_L2, nearest_of_found
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -30,9 +29,6 @@ _LEAST_EFFORT = 50
 _SCANNED_SHARE = 0.1
 """If fewer of the rows of a partition count, all are compared: a walk would visit most of them in vain."""
 
-
-_NEAR_NODES = 3
-"""How many nodes for each candidate are compared by their vectors first, of those that a walk by rounded ones found."""
 
 _BATCH_BYTES = 64 << 20
 """About how many bytes of vectors or codes are in memory at a time beside those that are cached."""
@@ -262,8 +258,6 @@ class _PartitionSearch:
             self._compare_all(number, rows, returned)
             return
         walk = _Walk(graphs, number, graphs.graph(number, len(row_ids)), self._effort.nodes, returned)
-        if self._add_rounded(walk, rows):
-            return
         estimates, places = walk.nearest(self._scorer.nodes(number, rows))
         if len(places) < walk.effort:
             # The links do not lead to all nodes.
@@ -278,46 +272,6 @@ class _PartitionSearch:
         if returned is not None:
             estimates, row_ids = estimates[returned], row_ids[returned]
         self._found.add_block(estimates, row_ids)
-
-    def _add_rounded(self, walk: _Walk, rows: Partition) -> bool:
-        """Adds what a walk by rounded vectors finds, with exact distances; False if the vectors have to be walked."""
-        opened, count = self._opened, self._looked_at
-        if walk.effort < 2 * count or walk.number in opened.unrounded:
-            return False
-        rounded = self._scorer.rounded_nodes(walk.number, rows)
-        if rounded is None:
-            return False
-        estimates, places = walk.nearest(rounded)
-        if len(places) == walk.effort:
-            for number in sorted({min(_NEAR_NODES * count, walk.effort), walk.effort}):
-                if self._add_nearest_of(rows, estimates, places, number):
-                    return True
-        if np.isfinite(estimates).all():
-            opened.unrounded.add(walk.number)
-        return False
-
-    def _add_nearest_of(self, rows: Partition, estimates: Float32Array, places: Int64Array, number: int) -> bool:
-        """Adds the nearest of the nodes with the `number` least estimates, unless others can be nearer; then False."""
-        query = np.ascontiguousarray(self._query, np.float32)
-        distances, row_ids = np.empty(self._looked_at, np.float32), np.empty(self._looked_at, np.uint64)
-        found = nearest_of_found(
-            DOT if self._opened.storage.metric is Metric.DOT else SQUARED_L2,
-            rows.address,
-            rows.payload.shape[1],
-            address_of(query),
-            rows.ids_address,
-            address_of(estimates),
-            address_of(places),
-            len(places),
-            number,
-            self._looked_at,
-            address_of(distances),
-            address_of(row_ids),
-        )
-        if found < 0:
-            return False
-        self._found.add_block(distances, row_ids, number)
-        return True
 
     def _distances(self, rows: Partition, places: Int64Array) -> Float32Array:
         """float32[n]: of the vectors at some places of a partition."""

@@ -142,10 +142,6 @@ class Scorer(ABC):
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
         """`rows`, which are those of partition `number`, for a walk."""
 
-    def rounded_nodes(self, number: int, rows: Partition) -> GraphNodes | None:
-        """As `nodes`, as codes that take less time to compare; None if there are none."""
-        return None
-
 
 @dataclass(frozen=True)
 class VectorStorage(ABC):
@@ -191,7 +187,7 @@ class VectorStorage(ABC):
 
     @cached_property
     def row_bytes(self) -> int:
-        """About the bytes of a row in memory: its id and columns, and a byte a value of copies or unpacked codes."""
+        """About the bytes of a row in memory: its id and columns, and a byte a value of unpacked codes."""
         return _ID_BYTES + int(self.model.centroids.shape[1]) + self._stored_bytes
 
     @property

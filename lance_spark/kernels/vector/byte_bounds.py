@@ -1,4 +1,4 @@
-"""Which vectors can be among the nearest to a query, by copies of the vectors with a byte a value.
+"""Distance bounds from 8-bit quantized copies of vectors: rows that cannot be among the nearest are left out.
 
 A copy of a partition has the codes ``c`` (uint8) of its vectors: value ``j`` is about
 ``center[j] + low + step * c[j]``. The error of a vector is the length of its difference to what its codes say. By the
@@ -49,7 +49,7 @@ def _margin(dimension):
 
 
 @inlined
-def num_pairs_of(dimension):
+def _num_pairs(dimension):
     return (dimension + 7) // 8 * 4
 
 
@@ -91,7 +91,7 @@ def _code_row(value, start, dimension, center, low, step, code):
 
 
 @inlined
-def put_in_panel(pairs, num_pairs, row, panels):
+def _put_in_panel(pairs, num_pairs, row, panels):
     first = (row // PANEL_ROWS) * num_pairs * PANEL_ROWS + row % PANEL_ROWS
     for pair in range(num_pairs):
         panels[first + pair * PANEL_ROWS] = pairs[pair]
@@ -112,7 +112,7 @@ def copy_in_bytes(vectors, num_rows, dimension, center, panels, squares, errors,
     """
     value, middle, room = pointer_f32(vectors), pointer_f32(center), np.zeros(dimension + 8, np.float32)
     square, error, kind = pointer_i32(squares), pointer_f32(errors), pointer_i32(errors)
-    num_pairs, widest, result = num_pairs_of(dimension), np.int32(0), pointer_f64(scale)
+    num_pairs, widest, result = _num_pairs(dimension), np.int32(0), pointer_f64(scale)
     for i in range(num_rows):
         kind[i] = _widest_of_row(value, i * dimension, dimension, middle, room.ctypes.data)
         if kind[i] < _INFINITY:
@@ -130,7 +130,7 @@ def copy_in_bytes(vectors, num_rows, dimension, center, panels, squares, errors,
             continue
         code = room.ctypes.data
         rest, length, square[i] = _code_row(value, i * dimension, dimension, middle, low, step, pointer_u8(code))
-        put_in_panel(pointer_u16(code), num_pairs, i, pointer_u16(panels))
+        _put_in_panel(pointer_u16(code), num_pairs, i, pointer_u16(panels))
         length = np.sqrt(np.float64(length)) * (1 + margin)
         # Each term is off by the rounding of its parts; squares below the least normal number are lost.
         rounding = (length + far) * 2.0**-20 + 1e-18 * np.sqrt(np.float64(dimension))
@@ -247,7 +247,7 @@ def near_by_bytes(vectors, copies, lengths, num_parts, dimension, query, is_dot,
         addresses: int64[n], written: their addresses.
     """
     block, copy, length, wanted = pointer_i64(vectors), pointer_i64(copies), pointer_i64(lengths), pointer_f32(query)
-    num_pairs = num_pairs_of(dimension)
+    num_pairs = _num_pairs(dimension)
     values, words, heap = np.empty(dimension), np.zeros(num_pairs * 2, np.int16), np.empty(count, np.float32)
     products, highs = np.empty(_BLOCK_ROWS, np.int32), np.empty(_BLOCK_ROWS, np.float32)
     size, done, bound = 0, 0, np.float32(np.inf)

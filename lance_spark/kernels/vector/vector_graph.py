@@ -15,18 +15,12 @@ from lance_spark.kernels.jit import (
     pointer_i64,
     pointer_u8,
     pointer_u32,
-    pointer_u64,
     prefetch,
 )
-from lance_spark.kernels.vector.distances import distances_f32
-from lance_spark.kernels.vector.vector_codes import offer_row, put_in_order
 
 SQUARED_L2, DOT, CODES_SQUARED_L2, CODES_DOT, CODEWORDS = range(5)
 """What nodes are: float32 vectors (compared by squared difference, or minus the product), bytes compared with a float32
 query in the same ways, or numbers of codewords, one byte a sub-vector, into a table of 256 float32 each."""
-
-_ERRORS = 3
-"""How many times the largest error of the nodes that were compared the error of another one can be."""
 
 _EDGES_AT_ONCE = 32
 _LINE_BYTES = 64
@@ -289,71 +283,3 @@ def nearest_nodes(
                             num_found = _pop(keys, results, num_found, np.float32(-1))
                         num_found = _push(keys, results, num_found, distance, target, np.float32(-1))
     return _scaled(keys, num_found, scale, offset)
-
-
-@inlined
-def _least_unseen(estimates, distances, size, are_squares):
-    """What the distances of nodes that were not compared are not below: the greatest of `size` estimates, less
-    `_ERRORS` times the largest difference between an estimate and its distance; of the roots of both if they
-    `are_squares`. NaN if one difference is NaN or infinite."""
-    greatest = np.float64(-np.inf)
-    error = np.float64(0)
-    for i in range(size):
-        guess, value = np.float64(estimates[i]), np.float64(distances[i])
-        if are_squares:
-            guess, value = np.sqrt(max(guess, 0.0)), np.sqrt(value)
-        difference = abs(guess - value)
-        if not difference < np.inf:
-            return np.float64(np.nan)
-        greatest = max(greatest, guess)
-        error = max(error, difference)
-    return greatest - _ERRORS * error
-
-
-@kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)",
-)
-def nearest_of_found(
-    kind, vectors, width, query, row_ids, found_keys, found_nodes, num_found, num_compared, count, near_keys, near_rows
-):
-    """Compares the nodes with the `num_compared` least estimates by their vectors, and puts the `count` nearest into
-    `near_keys` and `near_rows`, first by distance, then by row id; returns how many, -1 if others can be nearer.
-
-    The others have estimates above all of these. They can be as wrong as these are, and more: the distance of the last
-    row has to be less than the greatest estimate by `_ERRORS` times the largest error.
-
-    Args:
-        kind: `SQUARED_L2` or `DOT`; the distance of the latter is 1 - a·b.
-        vectors: float32[n, width].
-        query: float32[width].
-        row_ids: uint64[n].
-        found_keys, found_nodes: estimates, float32[num_found], and nodes, int64[num_found], as `nearest_nodes` or a
-            call with a smaller `num_compared` leaves them; they are put in another order.
-        near_keys, near_rows: float32 and uint64[count].
-    """
-    keys, nodes, ids = pointer_f32(found_keys), pointer_i64(found_nodes), pointer_u64(row_ids)
-    results, rows = pointer_f32(near_keys), pointer_u64(near_rows)
-    size = num_found
-    while size > num_compared:
-        key, node = keys[0], nodes[0]
-        size = _pop(keys, nodes, size, np.float32(-1))
-        keys[size] = key
-        nodes[size] = node
-    addresses, ones = np.empty(size, np.int64), np.ones(size, np.int64)
-    for i in range(size):
-        addresses[i] = vectors + nodes[i] * width * 4
-    distances = np.empty(size, np.float32)
-    distances_f32(kind, addresses.ctypes.data, ones.ctypes.data, size, width, query, distances.ctypes.data)
-    number = 0
-    for i in range(size):
-        if kind == DOT:
-            distances[i] = np.float32(1) - distances[i]
-        number = offer_row(results, rows, number, count, distances[i], ids[nodes[i]])
-    if number < count:
-        return -1
-    last = np.float64(results[0])
-    if kind != DOT:
-        last = np.sqrt(last)
-    if not last <= _least_unseen(keys, distances, size, kind != DOT):
-        return -1
-    return put_in_order(results, rows, number)

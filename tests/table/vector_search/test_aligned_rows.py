@@ -29,12 +29,11 @@ def test_only_a_view_of_much_more_is_copied() -> None:
     assert owned(view).base is None
 
 
-@pytest.mark.parametrize("kind", ["IVF_HNSW_SQ", "IVF_HNSW_FLAT"])
-def test_walked_codes_begin_at_a_line(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walked_codes_begin_at_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).normal(size=(1500, 24)).astype("f4")
     uri = str(tmp_path / "t")
     write(uri, vectors(values))
-    lance.dataset(uri).create_index("v", kind, num_partitions=1)
+    lance.dataset(uri).create_index("v", "IVF_HNSW_SQ", num_partitions=1)
     make_old(uri)
     walked: list[Any] = []
     nearest = Graph.nearest

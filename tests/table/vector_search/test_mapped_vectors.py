@@ -13,7 +13,7 @@ import pytest
 
 import lance_spark
 from lance_spark.file.writer import FileWriter
-from lance_spark.index.vector.stored import copies, flat, scalar
+from lance_spark.index.vector.stored import flat, mapped
 from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.cache import shared
@@ -54,7 +54,7 @@ def test_results_are_those_of_vectors_that_are_read(
     monkeypatch.setattr(flat, "_MIN_VALUES", 0)
     found = [results(uri, queries, metric) for _ in range(3)]
     shared.clear()
-    monkeypatch.setattr(copies, "has_free_etags", lambda store: False)
+    monkeypatch.setattr(mapped, "has_free_etags", lambda store: False)
     expected = [results(uri, queries, metric) for _ in range(3)]
     assert found == expected
 
@@ -155,23 +155,16 @@ def test_what_is_read_of_the_mapped_file_is_counted(tmp_path: Path, kind: str, v
     assert of_vectors // 10 < counts[2] - counts[1] <= of_vectors + ROWS * 8
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "module", "kernel"), [("IVF_FLAT", flat, "near_by_bytes"), ("IVF_SQ", scalar, "byte_estimates")]
-)
-def test_copies_stay_while_they_are_compared(
-    tmp_path: Path, kind: str, module: Any, kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_stay_while_they_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread can empty the cache meanwhile."""
-    uri, values = indexed(tmp_path, kind, "l2")
+    uri, values = indexed(tmp_path, "IVF_FLAT", "l2")
     monkeypatch.setattr(flat, "_MIN_VALUES", 0)
     made: list[weakref.ref[Any]] = []
-    copied, compare = copies.CopiedStorage._made, getattr(module, kernel)
+    make, compare = flat.ByteCopy.make, flat.near_by_bytes
 
-    def kept(*arguments: Any) -> Any:
-        found = copied(*arguments)
-        made.extend(weakref.ref(copy.arrays[0]) for copy, _ in found if copy is not None)
-        return found
+    def kept(copy: flat.ByteCopy, *arguments: Any) -> None:
+        make(copy, *arguments)
+        made.append(weakref.ref(copy._arrays[0]))
 
     def emptied(*arguments: Any) -> Any:
         shared.clear()
@@ -179,11 +172,11 @@ def test_copies_stay_while_they_are_compared(
         assert all(reference() is not None for reference in made)
         return compare(*arguments)
 
-    monkeypatch.setattr(copies.CopiedStorage, "_made", kept)
+    monkeypatch.setattr(flat.ByteCopy, "make", kept)
     dataset = lance_spark.open(uri)
     for _ in range(2):
         dataset.nearest("v", values[7], 5, nprobes=4)
-    monkeypatch.setattr(module, kernel, emptied)
+    monkeypatch.setattr(flat, "near_by_bytes", emptied)
     assert dataset.nearest("v", values[7], 5, nprobes=4)["id"][0].as_py() == 7
     assert made
 

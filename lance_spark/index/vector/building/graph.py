@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.index.vector.aligned import line_aligned
 from lance_spark.index.vector.building.kmeans import assign
 from lance_spark.index.vector.building.model import GraphParameters
 from lance_spark.index.vector.metrics import Vectors
-from lance_spark.index.vector.stored.flat import LARGEST_CODE, row_codes
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.hnsw_build import CODES_SQUARED_L2, MAX_CODES, PRODUCT, SQUARED_L2, build_graph
+from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32
 
 Float32Array = npt.NDArray[np.float32]
 Int64Array = npt.NDArray[np.int64]
@@ -29,6 +30,8 @@ _NUM_CENTRES = 256
 """Rows are near to each other if the same of this many random ones is the nearest to them."""
 
 _BLOCK_ROWS = 1 << 15
+
+_LARGEST_CODE = 255
 
 _MIN_CODED_BYTES = 4 << 20
 """Fewer bytes of vectors stay in the caches of the processor, where codes gain nothing."""
@@ -117,10 +120,11 @@ def _codes(values: Vectors, kind: int) -> tuple[Vectors, float]:
     """(uint8[n, w] of float32 vectors that are compared by squared l2, by which nodes are searched for; what squared l2
     distances of codes are multiplied by); no codes where they gain nothing."""
     if kind == SQUARED_L2 and values.shape[1] <= MAX_CODES and values.nbytes >= _MIN_CODED_BYTES:
-        copy = row_codes(values)
-        if copy.arrays:
-            codes, (low, high) = copy.arrays
-            return codes, float((high - low) / LARGEST_CODE) ** 2
+        low, high = float(values.min()), float(values.max())
+        if low < high and np.isfinite(high - low):
+            codes = line_aligned(values.shape, np.uint8)
+            scalar_codes_f32(address_of(values), values.size, low, high, address_of(codes))
+            return codes, ((high - low) / _LARGEST_CODE) ** 2
     return np.empty((0, 0), np.uint8), 0.0
 
 

@@ -1,8 +1,4 @@
-"""FLAT: the vectors themselves, and in memory a copy of them with a byte a value, which is compared first.
-
-Copies of partitions with graphs have their codes row by row, as a walk compares them; those of others have the error of
-each vector too, by which rows can be left out.
-"""
+"""FLAT: the vectors themselves, and in memory a quantized copy of them that prunes the comparison."""
 
 from __future__ import annotations
 
@@ -14,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.index.vector.aligned import line_aligned
+from lance_spark.cached import cached_property
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
 from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
-from lance_spark.index.vector.stored.copies import CopiedStorage, Copies, Copy
+from lance_spark.index.vector.stored.mapped import MappedStorage
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
-from lance_spark.kernels.vector.scalar_codes import scalar_codes_f32
-from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2, DOT, SQUARED_L2
+from lance_spark.kernels.vector.vector_graph import CODES_SQUARED_L2, DOT, SQUARED_L2
+from lance_spark.storage.cache import cached_parts, shared
 
 _MIN_VALUES = 1 << 19
 """Fewer values are compared in less time than it takes to find out which of them have to be."""
@@ -29,29 +25,59 @@ _MIN_VALUES = 1 << 19
 _NEAR_SHARE = 0.1
 """If more of the rows are asked for, all are compared."""
 
-LARGEST_CODE = 255
-"""Of the greatest value."""
-
-_ARRAYS_OF_COPY = 5
+_MAX_DIMENSION = 1 << 15
+"""Sums of squared bytes of more values would leave 32 bits."""
 
 
-class ByteCopy(Copy):
-    """A copy of a partition with a byte a value: the arrays of `copy_in_bytes` and their addresses."""
+class ByteCopy:
+    """A quantized copy of a partition, a byte a value.
 
-    @classmethod
-    def of(cls, rows: Partition, center: Float32Array) -> ByteCopy:
-        """The copy of some vectors, float32[n, d], which are near to `center`, float32[d]."""
+    It is made when the partition is compared a second time: a first search would take half as long again.
+
+    Attributes:
+        addresses: of the arrays of `copy_in_bytes`; zeros until it is made.
+
+    Args:
+        num_rows, dimension: of the partition.
+    """
+
+    def __init__(self, num_rows: int, dimension: int) -> None:
+        self._panels = (-(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2)
+        self._num_rows = num_rows
+        self._is_wanted = False
+        self._arrays: tuple[npt.NDArray[Any], ...] = ()
+        self.addresses: tuple[int, ...] = (0,) * 5
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of its arrays about, also before it is made."""
+        return int(np.prod(self._panels)) + 8 * self._num_rows
+
+    def want(self, rows: Partition, center: Vectors) -> None:
+        """Makes the copy at the second call.
+
+        Args:
+            rows: of vectors, float32[n, d].
+            center: [d]: any vector near to them.
+        """
+        if self._is_wanted and not self._arrays:
+            self.make(rows, center)
+        self._is_wanted = True
+
+    def make(self, rows: Partition, center: Vectors) -> None:
+        """Makes the copy; see `want`."""
         num_rows, dimension = rows.payload.shape
-        panels = np.zeros((-(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2), np.uint8)
         squares, errors, scale = np.empty(num_rows, np.int32), np.empty(num_rows, np.float32), np.empty(3)
-        arrays = (panels, squares, errors, scale, center.copy())
+        arrays = (np.zeros(self._panels, np.uint8), squares, errors, scale, center.astype(np.float32))
         addresses = tuple(address_of(array) for array in arrays)
         copy_in_bytes(rows.address, num_rows, dimension, addresses[4], *addresses[:4])
-        return cls(arrays, addresses)
+        self._arrays = arrays
+        # Another thread can use the copy from here on.
+        self.addresses = addresses
 
 
 @dataclass(frozen=True)
-class FlatStorage(CopiedStorage):
+class FlatStorage(MappedStorage):
     """The vectors themselves, normalized for cosine."""
 
     def column_types(self) -> dict[str, pa.DataType]:
@@ -61,14 +87,26 @@ class FlatStorage(CopiedStorage):
     def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
         return Partition(row_ids, np.ascontiguousarray(columns[0], computed_type(columns[0].dtype)))
 
-    @property
-    def has_bytes(self) -> bool:
-        return computed_type(self.model.centroids.dtype) == np.float32
+    @cached_property
+    def has_copies(self) -> bool:
+        """Whether partitions may have copies: if all of them, with the vectors in memory, fit into the cache."""
+        dimension = self.model.centroids.shape[1]
+        row_bytes = dimension + self._stored_bytes
+        fits = int(self.partitions.lengths.sum()) * row_bytes <= 3 * shared.max_bytes // 4
+        is_float = computed_type(self.model.centroids.dtype) == np.float32
+        return fits and is_float and dimension <= _MAX_DIMENSION and not self.model.has_graph
 
-    def copied(self, number: int, rows: Partition) -> Copy:
-        if self.model.has_graph:
-            return row_codes(rows.payload)
-        return ByteCopy.of(rows, self.model.centroids[number].astype(np.float32))
+    def copies(self, parts: Parts) -> list[ByteCopy]:
+        """The copies of partitions that are compared now; those of the ones that were compared before are made."""
+
+        def make(missing: Sequence[int]) -> list[tuple[ByteCopy, int]]:
+            lengths, dimension = self.partitions.lengths[[*missing]].tolist(), self.model.centroids.shape[1]
+            return [(copy, copy.num_bytes) for copy in [ByteCopy(length, dimension) for length in lengths]]
+
+        copies = cached_parts(self._owner, "copies", parts.numbers, make)
+        for number, rows, copy in zip(parts.numbers, parts.partitions, copies, strict=True):
+            copy.want(rows, self.model.centroids[number])
+        return copies
 
     def scorer(self, query: Vectors) -> Scorer:
         return _FlatScorer(self, query)
@@ -80,37 +118,38 @@ class _FlatScorer(Scorer):
     query: Vectors
 
     def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
-        wanted = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
+        query = self.query.astype(computed_type(self.storage.model.centroids.dtype), copy=False)
         num_rows = parts.num_rows
-        if self.storage.model.has_graph:
-            count = None
-        if count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(wanted) >= _MIN_VALUES:
-            copies = self.storage.located_copies(parts, _ARRAYS_OF_COPY)
-            if any(copies.kept):
-                return self._of_near(parts, copies, np.ascontiguousarray(wanted), count)
-        return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, wanted)
+        is_pruned = count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(query) >= _MIN_VALUES
+        if count is not None and is_pruned and self.storage.has_copies:
+            # The cache can give the copies up while they are compared.
+            copies = self.storage.copies(parts)
+            addresses = np.array([copy.addresses for copy in copies], np.int64)
+            if addresses.any():
+                return self._of_near(parts, addresses, np.ascontiguousarray(query), count)
+        return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, query)
 
-    def _of_near(self, parts: Parts, copies: Copies, wanted: Float32Array, count: int) -> Float32Array:
+    def _of_near(self, parts: Parts, copies: npt.NDArray[np.int64], query: Float32Array, count: int) -> Float32Array:
         """The distances of rows that can be among the `count` nearest, NaN for the others."""
         num_rows = parts.num_rows
         places, addresses = np.empty(num_rows, np.int64), np.empty(num_rows, np.int64)
         out = np.empty(num_rows, np.float32)
         number = near_by_bytes(
             address_of(parts.addresses),
-            address_of(copies.addresses),
+            address_of(copies),
             address_of(parts.lengths),
             len(parts.lengths),
-            len(wanted),
-            address_of(wanted),
+            len(query),
+            address_of(query),
             self.storage.metric is Metric.DOT,
             count,
             address_of(out),
             address_of(places),
             address_of(addresses),
         )
-        found = distances_of_parts(self.storage.metric, addresses[:number], np.ones(number, np.int64), wanted)
+        near = distances_of_parts(self.storage.metric, addresses[:number], np.ones(number, np.int64), query)
         out.fill(np.nan)
-        out[places[:number]] = found
+        out[places[:number]] = near
         return out
 
     def nodes(self, number: int, rows: Partition) -> GraphNodes:
@@ -124,27 +163,3 @@ class _FlatScorer(Scorer):
         if self.storage.metric is Metric.DOT:
             return GraphNodes(DOT, payload, payload.shape[1], query, offset=1)
         return GraphNodes(SQUARED_L2, payload, payload.shape[1], query)
-
-    def rounded_nodes(self, number: int, rows: Partition) -> GraphNodes | None:
-        (copy,) = self.storage.copies(Parts.of([number], [rows]))
-        if copy is None or not copy.arrays:
-            return None
-        codes, (low, high) = copy.arrays
-        # Codes are rounded down: a value lies half a step above its code in the mean.
-        step, width = (high - low) / LARGEST_CODE, codes.shape[1]
-        middle = low + step / 2
-        if self.storage.metric is Metric.DOT:
-            offset = 1 - middle * float(self.query.sum())
-            return GraphNodes(CODES_DOT, codes, width, self.query, step, offset)
-        wanted = ((self.query - middle) / step).astype(np.float32)
-        return GraphNodes(CODES_SQUARED_L2, codes, width, wanted, step * step)
-
-
-def row_codes(vectors: Float32Array) -> Copy:
-    """Vectors as a byte a value, uint8[n, d], and the bounds of all values; no arrays if there are no bounds."""
-    low, high = float(vectors.min()), float(vectors.max())
-    if not low < high or not np.isfinite(high - low):
-        return Copy((), ())
-    codes = line_aligned(vectors.shape, np.uint8)
-    scalar_codes_f32(address_of(vectors), vectors.size, low, high, address_of(codes))
-    return Copy((codes, np.array([low, high])), ())

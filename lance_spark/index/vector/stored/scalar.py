@@ -1,4 +1,4 @@
-"""SQ: each value as a byte, and in memory a copy of the codes side by side, which is compared faster."""
+"""SQ: each value as a byte."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
 from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage
-from lance_spark.index.vector.stored.copies import CopiedStorage, Copy
+from lance_spark.index.vector.stored.mapped import MappedStorage
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS
-from lance_spark.kernels.vector.byte_estimates import byte_estimates, codes_in_panels
+from lance_spark.kernels.vector.byte_estimates import byte_estimates
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
-
-_ARRAYS_OF_COPY = 2
 
 
 @dataclass(frozen=True)
-class ScalarStorage(CopiedStorage):
+class ScalarStorage(MappedStorage):
     """SQ: each value as a byte between two bounds that all dimensions share.
 
     Attributes:
@@ -53,18 +50,6 @@ class ScalarStorage(CopiedStorage):
     def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
         return Partition(row_ids, np.ascontiguousarray(columns[0]))
 
-    @property
-    def has_bytes(self) -> bool:
-        return not self.model.has_graph
-
-    def copied(self, number: int, rows: Partition) -> Copy:
-        num_rows, dimension = rows.payload.shape
-        panels = np.zeros((-(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2), np.uint8)
-        squares = np.empty(num_rows, np.int32)
-        addresses = address_of(panels), address_of(squares)
-        codes_in_panels(rows.address, num_rows, dimension, *addresses)
-        return Copy((panels, squares), addresses)
-
     def scorer(self, query: Vectors) -> Scorer:
         if self.metric is Metric.DOT or not self.step:
             return _ScalarScorer(self, query.astype(np.float32))
@@ -81,11 +66,9 @@ class _ScalarScorer(Scorer):
 
     def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         is_dot = self.storage.metric is Metric.DOT
-        copies = self.storage.located_copies(parts, _ARRAYS_OF_COPY)
         out = np.empty(parts.num_rows, np.float32)
         byte_estimates(
             address_of(parts.addresses),
-            address_of(copies.addresses),
             address_of(parts.lengths),
             len(parts.lengths),
             len(self.query),
