@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lance_spark.index.text.matching import DocScores, Word
 from lance_spark.index.text.partition import Partition
 from lance_spark.index.text.scoring import Statistics
-from lance_spark.index.text.stored import DecodedBlocks, StoredPositions, room_for_positions
+from lance_spark.index.text.stored import StoredPositions, room_for_positions
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text import best as kernel
 
@@ -132,7 +132,6 @@ class _Run:
         numbers = sorted({term.number for term in terms})
         known = dict(zip(numbers, part.searched(numbers, average), strict=True))
         self._searched = [known[term.number] for term in terms]
-        self._decoded: list[tuple[DecodedBlocks, npt.NDArray[np.uint8]]] = []
         self._table = np.array(self._rows(), np.int64)
         if phrase is not None:
             positions = dict(zip(numbers, part.stored_positions(numbers), strict=True))
@@ -143,20 +142,14 @@ class _Run:
 
     def _rows(self) -> list[list[int]]:
         """What the kernel knows of each term."""
-        block, has_others = self._part.block, len(self._terms) > 1
+        block = self._part.block
         room = self._address(np.empty(2 * block * len(self._terms), np.int32))
         rows = []
         for place, (term, searched) in enumerate(zip(self._terms, self._searched, strict=True)):
             row = list(searched.fields)
             row[kernel.WORD] = term.word
-            row[kernel.ROOM] = room + 8 * block * place
-            if searched.decoded is not None:
-                own = searched.decoded.is_decoded.copy()
-                self._decoded.append((searched.decoded, own))
-                row[kernel.IS_KEPT] = address_of(own)
-                # The first search of a word decodes its blocks once, for their bounds, which is enough.
-                if has_others and self._part.is_frequent(searched.stored.count) and own.any():
-                    row[kernel.MEMBERS] = self._address(self._part.members(term.number))
+            row[kernel.DOCS] = room + 8 * block * place
+            row[kernel.FREQS] = row[kernel.DOCS] + 4 * block
             rows.append(row)
         return rows
 
@@ -206,8 +199,6 @@ class _Run:
         )
         if found < 0:
             raise self._part.lists_file.damaged("the posting lists or positions of a query are damaged")
-        for decoded, own in self._decoded:
-            np.maximum(decoded.is_decoded, own, out=decoded.is_decoded)
         order = np.argsort(docs[:found])
         return DocScores(docs[order], scores[order])
 

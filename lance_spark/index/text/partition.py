@@ -22,7 +22,6 @@ from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.list_reader import ListReader
 from lance_spark.index.text.part import Postings, TextPart
 from lance_spark.index.text.stored import (
-    DecodedBlocks,
     SearchedTerm,
     StoredList,
     StoredPositions,
@@ -38,7 +37,6 @@ from lance_spark.kernels.text.postings import (
     decode_document_positions,
     decode_positions,
     decode_postings,
-    mark_documents,
     measure_blocks,
 )
 from lance_spark.layouts.base import RowRanges
@@ -46,12 +44,10 @@ from lance_spark.storage.cache import shared
 
 _DOCUMENT_BLOBS = pa.list_(pa.list_(pa.large_binary()))
 _QUANTIZED_BLOCK = 256
-_MAX_DECODED_SHARE = 1 / 16
-"""A posting list of which the decoded documents would take more of the cache is decoded block by block each time."""
 _MAX_ROWS_SHARE = 1 / 16
 """Row ids of documents that would take more of the cache are read from the file, those of the hits each time."""
 _RARE_SHARE = 64
-"""A term that less than one in this many documents has is looked up in its posting list."""
+"""A term that less than one in this many documents has is looked up in its posting list alone."""
 _FEW_OF = 8
 """Up to this share of the row ids are read one by one."""
 _MAX_LEVELS = 64
@@ -160,19 +156,7 @@ class Partition(TextPart):
     def searched(self, terms: Sequence[int], average: np.float32) -> list[SearchedTerm]:
         """What searches know of some ascending terms; see `norms`."""
         kind = f"searched {float(average).hex()}"
-        # Beside other words the search needs most blocks of a rare one: they are kept when they are decoded for bounds.
-        keeps_rare = len(terms) > 1
-        return self.lists_file.kept_rows(
-            kind, terms, lambda missing: self._measured(missing, average, keeps_rare=keeps_rare)
-        )
-
-    def is_frequent(self, count: int) -> bool:
-        """Whether this many documents are enough to keep their bits; see `members`."""
-        return count * _RARE_SHARE >= self.num_docs
-
-    def members(self, term: int) -> npt.NDArray[np.uint8]:
-        """A bit for each document of the partition, set for those of a term, lowest bits first."""
-        return _kept(self.lists_file, f"members {term}", lambda: self._marked(term))
+        return self.lists_file.kept_rows(kind, terms, lambda missing: self._measured(missing, average))
 
     def stored_positions(self, terms: Sequence[int]) -> list[StoredPositions]:
         """The positions of some ascending terms, if `has_shared_positions`."""
@@ -289,36 +273,24 @@ class Partition(TextPart):
             raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
         return Postings(docs, freqs)
 
-    def _measured(
-        self, terms: Sequence[int], average: np.float32, *, keeps_rare: bool
-    ) -> list[tuple[SearchedTerm, int]]:
+    def _measured(self, terms: Sequence[int], average: np.float32) -> list[tuple[SearchedTerm, int]]:
         norms = address_of(self.norms(average))
         scratch = np.empty(2 * self.block, np.int32)
-        found = []
+        docs, freqs = address_of(scratch), address_of(scratch) + 4 * self.block
+        measured = []
         for term, stored in zip(terms, self._stored(terms), strict=True):
-            blocks, count = self._blocks_of(stored), stored.count
-            num_blocks = len(stored.ends) - 1
-            bounds = np.empty(1 + 4 * num_blocks, np.float32)
-            decoded, at, is_decoded = None, 0, False
-            if 8 * count <= shared.max_bytes * _MAX_DECODED_SHARE:
-                is_decoded = keeps_rare and not self.is_frequent(count)
-                marks = np.ones(num_blocks, np.uint8) if is_decoded else np.zeros(num_blocks, np.uint8)
-                decoded = DecodedBlocks(np.empty(2 * count, np.int32), marks)
-                at = address_of(decoded.numbers)
-            docs, length = (at, count) if is_decoded else (address_of(scratch), self.block)
-            most = measure_blocks(*blocks, norms, docs, docs + 4 * length, int(is_decoded), address_of(bounds))
+            blocks = self._blocks_of(stored)
+            bounds = np.empty(1 + 4 * (len(stored.ends) - 1), np.float32)
+            is_frequent = stored.count * _RARE_SHARE >= self.num_docs
+            members = np.zeros((self.num_docs + 7) // 8, np.uint8) if is_frequent else None
+            bits = 0 if members is None else address_of(members)
+            most = measure_blocks(*blocks, norms, docs, freqs, bits, address_of(bounds))
             if most < 0:
                 raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
-            searched = SearchedTerm(stored, bounds, int(most), decoded, fields_of(blocks[:5], address_of(bounds), at))
-            found.append((searched, searched.nbytes))
-        return found
-
-    def _marked(self, term: int) -> npt.NDArray[np.uint8]:
-        bits = np.zeros((self.num_docs + 7) // 8, np.uint8)
-        numbers = np.empty(2 * self.block, np.int32)
-        if mark_documents(*self._blocks_of(self.stored(term)), address_of(numbers), address_of(bits)):
-            raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
-        return bits
+            fields = fields_of(blocks[:5], address_of(bounds), bits)
+            searched = SearchedTerm(stored, bounds, int(most), members, fields)
+            measured.append((searched, searched.nbytes))
+        return measured
 
     def _blocks_of(self, stored: StoredList) -> tuple[int, ...]:
         return (
@@ -387,7 +359,6 @@ _Sized = TypeVar(
     Transducer | Dictionary,
     _Documents,
     npt.NDArray[np.float32],
-    npt.NDArray[np.uint8],
 )
 
 

@@ -47,14 +47,15 @@ class SearchedTerm:
         stored: its posting list.
         bounds: what tells whether a search needs the blocks of the list, as the kernel `measure_blocks` writes it.
         most_positions: the largest sum of the frequencies of a block.
-        decoded: the blocks that searches have decoded; None for lists that would fill the cache.
+        members: uint8, a bit for each document of the partition, set for those of the term, lowest bits first; None
+            for rare terms, whose blocks tell enough.
         fields: what is the same in all queries of the row that the kernel `best_documents` reads.
     """
 
     stored: StoredList
     bounds: npt.NDArray[np.float32]
     most_positions: int
-    decoded: DecodedBlocks | None
+    members: npt.NDArray[np.uint8] | None
     fields: tuple[int, ...]
 
     @property
@@ -66,16 +67,16 @@ class SearchedTerm:
     @property
     def nbytes(self) -> int:
         """Bytes in memory, beside those of `stored`, which is kept itself."""
-        return self.bounds.nbytes + 8 * len(self.fields) + (0 if self.decoded is None else self.decoded.nbytes)
+        return self.bounds.nbytes + 8 * len(self.fields) + (0 if self.members is None else self.members.nbytes)
 
 
-def fields_of(data: tuple[int, ...], bounds: int, decoded: int) -> tuple[int, ...]:
+def fields_of(data: tuple[int, ...], bounds: int, members: int) -> tuple[int, ...]:
     """A row of the kernel `best_documents` for a term.
 
     Args:
         data: the address and number of the bytes of its posting list, the address of their ends, and the numbers of
             blocks and documents.
-        bounds, decoded: the addresses of `SearchedTerm.bounds` and `DecodedBlocks.numbers`; 0 without these.
+        bounds, members: the addresses of `SearchedTerm.bounds` and `SearchedTerm.members`; 0 without these.
     """
     row = [0] * kernel.NUM_FIELDS
     row[kernel.DATA], row[kernel.NUM_BYTES], row[kernel.ENDS], num_blocks, row[kernel.COUNT] = data
@@ -84,7 +85,7 @@ def fields_of(data: tuple[int, ...], bounds: int, decoded: int) -> tuple[int, ..
     row[kernel.NORMS] = bounds + 4 + 4 * num_blocks
     row[kernel.FIRSTS] = bounds + 4 + 8 * num_blocks
     row[kernel.LASTS] = bounds + 4 + 12 * num_blocks
-    row[kernel.KEPT] = decoded
+    row[kernel.MEMBERS] = members
     row[kernel.DECODED] = row[kernel.POSITIONS_OF] = -1
     return tuple(row)
 
@@ -105,27 +106,6 @@ class StoredPositions:
     def nbytes(self) -> int:
         """Bytes in memory."""
         return self.data.nbytes + self.starts.nbytes
-
-
-@dataclass(frozen=True, slots=True)
-class DecodedBlocks:
-    """The blocks of a posting list that searches have decoded.
-
-    Searches of several threads share them. Each has marks of its own while it runs, so that it reads no block that
-    another one is about to decode; a block is never changed once it is marked.
-
-    Attributes:
-        numbers: int32[2 * n], the documents and then their frequencies; memory is taken when it is written to.
-        is_decoded: uint8[blocks], 1 for blocks that are decoded.
-    """
-
-    numbers: npt.NDArray[np.int32]
-    is_decoded: npt.NDArray[np.uint8]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory, if all are decoded."""
-        return self.numbers.nbytes + self.is_decoded.nbytes
 
 
 def blobs_of(array: pa.LargeBinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:

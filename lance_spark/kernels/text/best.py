@@ -28,13 +28,11 @@ DATA, NUM_BYTES, ENDS, FIRSTS, LASTS, BOUNDS, NUM_BLOCKS, COUNT, WORD, RANK = ra
 DOCS, FREQS, POSITION_BYTES, NUM_POSITION_BYTES, POSITION_STARTS, POSITIONS, MOST_POSITIONS, GAP, NORMS = range(10, 19)
 # The state of the search: current and decoded block, place in it, and what the term has to do with a document.
 BLOCK, DECODED, PLACE, SIZE, POSITIONS_OF, IS_HERE, IS_LEADING, IS_HIT, AT = range(19, 28)
-# What earlier searches have decoded, and room for a block where that is not kept: addresses.
-KEPT, IS_KEPT, ROOM = range(28, 31)
 # 1 for terms that are looked up for documents of others: their blocks end no range.
-IS_LOOKED_UP = 31
+IS_LOOKED_UP = 28
 # The documents of a term as bits, and whether the term can be in the document that is looked at.
-MEMBERS, MAY_HIT = range(32, 34)
-NUM_FIELDS = 34
+MEMBERS, MAY_HIT = range(29, 31)
+NUM_FIELDS = 31
 
 _MOST_SKIPPED = 16
 """Documents that have a word more often are not skipped by its frequency."""
@@ -53,14 +51,6 @@ def _decode(table, term, block, has_varints, num_docs):
     table[row + DECODED] = number
     table[row + PLACE] = 0
     table[row + SIZE] = size
-    kept = table[row + KEPT]
-    if kept != 0 and pointer_u8(table[row + IS_KEPT])[number] == 1:
-        table[row + DOCS] = kept + 4 * first
-        table[row + FREQS] = kept + 4 * (count + first)
-        return np.int64(0)
-    docs, freqs = pointer_i32(table[row + ROOM]), pointer_i32(table[row + ROOM] + 4 * block)
-    table[row + DOCS] = table[row + ROOM]
-    table[row + FREQS] = table[row + ROOM] + 4 * block
     ends = pointer_i64(table[row + ENDS])
     last = np.int64(-1)
     if number > 0:
@@ -75,17 +65,10 @@ def _decode(table, term, block, has_varints, num_docs):
         has_varints,
         num_docs,
         last,
-        docs,
-        freqs,
+        pointer_i32(table[row + DOCS]),
+        pointer_i32(table[row + FREQS]),
         0,
     )
-    if last >= 0 and kept != 0:
-        # Whole blocks are copied: another search, which may read this one, never sees it half decoded.
-        kept_docs, kept_freqs = pointer_i32(kept + 4 * first), pointer_i32(kept + 4 * (count + first))
-        for i in range(size):
-            kept_docs[i] = docs[i]
-            kept_freqs[i] = freqs[i]
-        pointer_u8(table[row + IS_KEPT])[number] = 1
     return min(last, np.int64(0))
 
 
@@ -486,12 +469,11 @@ def best_documents(table_at, numbers_at, weights_at, out_docs_at, out_scores_at)
     """The documents of a part of an index with the highest scores, in the order of a heap.
 
     Args:
-        table_at: i64, a row of `NUM_FIELDS` for each term. The blocks were checked by `measure_blocks`. ROOM:
-            i32[2 * block], scratch. KEPT: i32[2 * COUNT], documents and frequencies of the blocks for which IS_KEPT,
-            u8, is 1; others are put there when they are decoded. 0 if none are kept. MEMBERS: u8, a bit for each
-            document of the part, or 0. IS_LOOKED_UP: for AND, 1 for words with many more documents than the leading
-            one. For phrases POSITIONS: i32[MOST_POSITIONS], scratch. RANK of row r: the term with the r-th lowest
-            scores. GAP: how far a word of a phrase is from the one before. NORMS: f32, the lowest norm of each block.
+        table_at: i64, a row of `NUM_FIELDS` for each term. The blocks were checked by `measure_blocks`. DOCS, FREQS:
+            i32[block] each, room for the decoded block. MEMBERS: u8, a bit for each document of the part, or 0.
+            IS_LOOKED_UP: for AND, 1 for words with many more documents than the leading one. For phrases POSITIONS:
+            i32[MOST_POSITIONS], scratch. RANK of row r: the term with the r-th lowest scores. GAP: how far a word of a
+            phrase is from the one before. NORMS: f32, the lowest norm of each block.
         numbers_at: i64: number of terms; 1 if all words must match; for these the word with the fewest documents,
             else -1; 1 for a phrase; its slop; the size of a full block; 1 if partial blocks hold varints; documents of
             the part; the most results; addresses of f32 norms; of u8 that tell whether documents count, or 0; of u64

@@ -105,7 +105,7 @@ def measure_blocks(
     norms_at,
     docs_at,
     freqs_at,
-    keeps,
+    bits_at,
     bounds_at,
 ):
     """Decodes the blocks of one posting list one by one and keeps what tells whether a search needs them.
@@ -113,7 +113,9 @@ def measure_blocks(
     Args:
         data_at .. num_docs: as `decode_postings`.
         norms_at: f32[num_docs], see `weight_of`.
-        docs_at, freqs_at: i32[count] each, filled, if `keeps` is 1; otherwise i32[block] each, scratch.
+        docs_at, freqs_at: i32[block] each, scratch.
+        bits_at: u8[(num_docs + 7) // 8] of 0: the bits of the documents are set, those of a byte from the lowest on; 0
+            for none.
         bounds_at: f32[1 + 4 * num_blocks], filled: the highest weight of all; then for each block the highest weight in
             it, for each the lowest of the norms in it, and, as i32, for each its first and for each its last document.
 
@@ -124,6 +126,7 @@ def measure_blocks(
     norms = pointer_f32(norms_at)
     docs = pointer_i32(docs_at)
     freqs = pointer_i32(freqs_at)
+    bits = pointer_u8(bits_at)
     highest = pointer_f32(bounds_at)
     bounds = pointer_f32(bounds_at + 4)
     lowest_norms = pointer_f32(bounds_at + 4 + 4 * num_blocks)
@@ -136,18 +139,20 @@ def measure_blocks(
     highest[0] = np.float32(0)
     for number in range(num_blocks):
         size = min(block, count - number * block)
-        at = number * block * keeps
         last = decode_block(
-            data, ends[number], ends[number + 1], num_bytes, block, size, has_varints, num_docs, last, docs, freqs, at
+            data, ends[number], ends[number + 1], num_bytes, block, size, has_varints, num_docs, last, docs, freqs, 0
         )
         if last < 0:
             return last
-        firsts[number] = docs[at]
+        firsts[number] = docs[0]
         lasts[number] = last
         best = np.float32(0)
-        lowest = norms[docs[at]]
+        lowest = norms[docs[0]]
         total = np.int64(0)
-        for i in range(at, at + size):
+        if bits_at != 0:
+            for i in range(size):
+                bits[docs[i] >> 3] |= np.uint8(1 << (docs[i] & 7))
+        for i in range(size):
             norm = norms[docs[i]]
             best = max(best, weight_of(freqs[i], norm))
             lowest = min(lowest, norm)
@@ -157,37 +162,6 @@ def measure_blocks(
         highest[0] = max(highest[0], best)
         most = max(most, total)
     return most
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def mark_documents(data_at, num_bytes, ends_at, num_blocks, count, block, has_varints, num_docs, numbers_at, bits_at):
-    """Sets the bits of the documents of one posting list.
-
-    Args:
-        data_at .. num_docs: as `decode_postings`.
-        numbers_at: i32[2 * block], scratch.
-        bits_at: u8[(num_docs + 7) // 8], the bits of a byte from the lowest on.
-
-    Returns: 0 or an error.
-    """
-    data = pointer_u8(data_at)
-    ends = pointer_i64(ends_at)
-    docs = pointer_i32(numbers_at)
-    freqs = pointer_i32(numbers_at + 4 * block)
-    bits = pointer_u8(bits_at)
-    if num_blocks != (count + block - 1) // block:
-        return OUT_OF_RANGE
-    last = np.int64(-1)
-    for number in range(num_blocks):
-        size = min(block, count - number * block)
-        last = decode_block(
-            data, ends[number], ends[number + 1], num_bytes, block, size, has_varints, num_docs, last, docs, freqs, 0
-        )
-        if last < 0:
-            return last
-        for i in range(size):
-            bits[docs[i] >> 3] |= np.uint8(1 << (docs[i] & 7))
-    return 0
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
