@@ -9,6 +9,7 @@ import numpy as np
 
 from lance_spark.kernels.compression.fsst import ESCAPE, MAX_SYMBOL_BYTES, decode_value
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u64
+from lance_spark.kernels.layouts.mini_block import part_of_chunk
 from lance_spark.kernels.layouts.single_rows import (
     BARE,
     NO_LEVELS,
@@ -16,7 +17,6 @@ from lance_spark.kernels.layouts.single_rows import (
     ZIPPED,
     chunk_of,
     chunk_values,
-    size_of_values,
     values_of_chunk,
 )
 from lance_spark.kernels.words import read_word, write_offset
@@ -28,11 +28,11 @@ SYMBOLS_BYTES = 256 * (MAX_SYMBOL_BYTES + 1)
 @inlined
 def _string_at(chunk, size, count, place, size_bytes, level_bits, offset_bytes):
     """(level, start in the chunk, length) of string `place` of `count`; the level is -1 if the chunk is broken."""
-    level, at, position = chunk_values(chunk, size, count, place, 1, size_bytes, level_bits)
+    level, part, position = chunk_values(chunk, size, count, place, 1, size_bytes, level_bits)
     if level < 0:
         return level, np.int64(0), np.int64(0)
-    num_bytes = size_of_values(at, size_bytes)
-    if position + num_bytes > size or (place + 2) * offset_bytes > num_bytes:
+    num_bytes, _ = part_of_chunk(chunk, size, part, part, size_bytes, position)
+    if num_bytes < 0 or (place + 2) * offset_bytes > num_bytes:
         return np.int64(-1), np.int64(0), np.int64(0)
     entry = chunk + position + place * offset_bytes
     low = np.int64(read_word(entry, offset_bytes))
