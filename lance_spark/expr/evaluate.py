@@ -115,21 +115,16 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
     return truth.fill_null(_FALSE) if truth.null_count else truth
 
 
-def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> bool:
-    """Validates the filter against the schema; raises the error that its evaluation would raise.
-
-    Returns:
-        Whether all filters of its shape are valid too.
-    """
+def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
+    """Validates the filter against the schema; raises the error that its evaluation would raise."""
     if _fits_by_types(expr, schema):
-        return True
+        return
     names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
     used = [field for field in schema if field.name.lower() in names]
     # The other columns are needed only for the error about an unknown name.
     fits = names == {field.name.lower() for field in used}
     batch = no_rows(pa.schema(used) if fits else schema)
     evaluate_filter(expr, batch, time_zone=time_zone)
-    return False
 
 
 def _fits_by_types(expr: Expr, schema: pa.Schema) -> bool:

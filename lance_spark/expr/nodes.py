@@ -550,16 +550,6 @@ its identity. No lock: each operation on this dictionary is atomic.
 """
 
 
-def num_listed(expr: Expr) -> int:
-    """How many values the lists of a filter have.
-
-    >>> num_listed(Not(In(Column(("a",)), (Column(("b",)), Column(("c",))))))
-    2
-    """
-    lists = [node for node in expr.walk() if isinstance(node, (In, InArray))]
-    return sum([len(node.options) if isinstance(node, In) else len(node.values) for node in lists])
-
-
 MAX_DEPTH = 50
 """Maximum nesting depth of parentheses, NOT, unary minus and function calls in a filter."""
 

@@ -1,4 +1,4 @@
-"""Which indexes are asked about which part of a filter: all of an answer that the filter's constants do not change."""
+"""Index selection for each term of a filter."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ FEW, _MANY, _NEARLY_ALL = range(3)
 
 _MAX_REMEMBERED = 1024
 """Spellings of columns that are remembered: upper and lower case make many of one."""
-
-_OUTLINE_BYTES = 1024
-"""About what is kept of one condition."""
 
 Paths = frozenset[tuple[str, ...]]
 
@@ -191,7 +188,7 @@ class Part(NamedTuple):
 
 
 class Outline:
-    """How the indexes of a version answer a condition: the same for all conditions of its shape.
+    """The indexes of a version that answer a condition.
 
     Attributes:
         column: the one column that the condition reads, if no value of it makes it fail.
@@ -212,13 +209,6 @@ class Outline:
     def fragment_ids(self) -> pyroaring.BitMap:
         """The ids of the version's fragments."""
         return self._table.fragment_ids
-
-    @property
-    def num_bytes(self) -> int:
-        """About what it takes in memory, with what it knows of its terms."""
-        below = [self._inner] if self._inner is not None else []
-        below += [part.outline for part in self._parts[0]] if self._parts is not None else []
-        return _OUTLINE_BYTES + sum([outline.num_bytes for outline in below])
 
     def inner(self, expr: Not) -> Outline:
         """That of the condition that is negated."""

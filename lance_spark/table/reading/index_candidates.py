@@ -54,9 +54,6 @@ _MAX_TRUSTED = 1 << 22
 
 _NO_ROWS = pyroaring.BitMap()
 
-_OUTLINE_BYTES = 1 << 20
-"""Of the outlines of filters that a version keeps."""
-
 _BYTES_PER_FRAGMENT = 512
 """About what is kept of each."""
 
@@ -350,26 +347,18 @@ class _VersionIndexes:
         self._manifest = manifest
         self._bases = bases
         self._rows: TableRows | None = None
-        self._outlines: Remembered[Outline] = Remembered(
-            most_bytes=_OUTLINE_BYTES, size_of=lambda outline: outline.num_bytes
-        )
 
     def outline(self, scan: Scan, condition: Expr) -> Outline | None:
         """How a scan's filter is answered; None if there is no usable index on its columns, or the moves of the rows
         cannot be followed.
         """
-        key = (scan.schema,), scan.shape
-        kept = None if scan.shape is None else self._outlines.get(*key)
-        if kept is not None:
-            return kept
         columns = _columns((scan.schema,), None, lambda: TableColumns(scan.schema))
         found = [columns.find(path) for path in referenced_columns(condition)]
         segments = [self.segments.on(column.field_id) for column in found if column is not None]
         table = self.rows() if any(segments) else None
         if table is None:
             return None
-        outline = Outline(condition, table, columns)
-        return outline if scan.shape is None else self._outlines(*key, lambda: outline)
+        return Outline(condition, table, columns)
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
