@@ -1,6 +1,6 @@
 """Evaluates a filter for every row of a batch, in SQL's three-valued logic.
 
-The semantics are Spark's in ANSI mode (docs/design/002-filter-semantics.md). Terms of AND and OR that can raise an
+The semantics are Spark's in ANSI mode (docs/design/014-filter-semantics.md). Terms of AND and OR that can raise an
 error (arithmetic, CAST) are evaluated only for the rows that the preceding terms leave undecided, so
 `x <> 0 AND 10 / x > 1` never divides by zero.
 """

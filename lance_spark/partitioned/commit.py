@@ -1,4 +1,7 @@
-"""Committing changes of many partitions as one version (docs/design/009, partitioning specification "Transaction").
+"""Commits of changes of many partitions as one version.
+
+The partitioning specification ("Transaction") has the rules; docs/design/025-commits-over-many-partitions.md
+has the reasons.
 
 1. Each partition gets a version of its own, made of what readers of the table see. Nobody reads it yet.
 2. One commit of `__manifest` names all of them; it is made only as the very next version after the one looked at.

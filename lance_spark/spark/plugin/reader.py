@@ -192,7 +192,7 @@ class PushdownReader(LanceReader):
 
     Spark 4.3 keeps one plan for all queries over one DataFrame and replaces it whenever a filter is pushed. A later
     query without filters, or another branch of the same query, then reads with the filter of somebody else. So pushing
-    is off unless the user says that this DataFrame serves one query (docs/design/004).
+    is off unless the user says that this DataFrame serves one query (docs/design/028-filters-of-the-plug-in.md).
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:

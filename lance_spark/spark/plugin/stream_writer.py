@@ -1,4 +1,4 @@
-"""`df.writeStream.format("lance")` by Spark's Python data source interface (docs/design/030).
+"""`df.writeStream.format("lance")` by Spark's Python data source interface (docs/design/036-streaming.md).
 
 Spark makes a new writer for the tasks and for the commit of each epoch, and says neither of them which query they are
 of. So the results of the tasks carry the job and the query's id, which tasks know.

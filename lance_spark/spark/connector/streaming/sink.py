@@ -1,4 +1,4 @@
-"""The streaming sink: each epoch is one commit, whose manifest has the epoch's mark (docs/design/030)."""
+"""The streaming sink: each epoch is one commit, whose manifest has the epoch's mark (docs/design/036-streaming.md)."""
 
 from __future__ import annotations
 

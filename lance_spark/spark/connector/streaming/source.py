@@ -1,4 +1,4 @@
-"""The streaming source: offsets, limits, and the tasks of a batch (docs/design/030)."""
+"""The streaming source: offsets, limits, and the tasks of a batch (docs/design/036-streaming.md)."""
 
 from __future__ import annotations
 
