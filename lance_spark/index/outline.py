@@ -36,10 +36,10 @@ Paths = frozenset[tuple[str, ...]]
 
 
 class TableColumns:
-    """The columns of a table as filters name them; what was found once is remembered."""
+    """The columns of a table by the names that filters use, resolved once each."""
 
     def __init__(self, schema: LanceSchema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._arrow_schema = to_arrow_schema(schema)
         self._found: dict[tuple[str, ...], NamedColumn | None] = {}
 
@@ -65,7 +65,7 @@ class TableColumns:
             names = resolve_names(self._arrow_schema, path)
         except LanceError:
             return None
-        field = find(self._schema, names)[-1]
+        field = find(self.schema, names)[-1]
         return NamedColumn(names, field.id, to_arrow_type(field))
 
 

@@ -25,7 +25,7 @@ from lance_spark.index.planner import IndexQuery, Plan, candidates
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.segments import Segment, warn_unused
-from lance_spark.schema.remembered import Remembered
+from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.fragment_reuse import fragment_reuse
@@ -56,9 +56,6 @@ _NO_ROWS = pyroaring.BitMap()
 
 _BYTES_PER_FRAGMENT = 512
 """About what is kept of each."""
-
-_columns: Remembered[TableColumns] = Remembered()
-"""The columns that a filter can name, by the schema."""
 
 _BLOCK_ROWS = 1024
 """About this many values of a number column are decoded to read one of them."""
@@ -347,18 +344,25 @@ class _VersionIndexes:
         self._manifest = manifest
         self._bases = bases
         self._rows: TableRows | None = None
+        self._columns: TableColumns | None = None
 
     def outline(self, scan: Scan, condition: Expr) -> Outline | None:
         """How a scan's filter is answered; None if there is no usable index on its columns, or the moves of the rows
         cannot be followed.
         """
-        columns = _columns((scan.schema,), None, lambda: TableColumns(scan.schema))
+        columns = self._columns_of(scan.schema)
         found = [columns.find(path) for path in referenced_columns(condition)]
         segments = [self.segments.on(column.field_id) for column in found if column is not None]
         table = self.rows() if any(segments) else None
         if table is None:
             return None
         return Outline(condition, table, columns)
+
+    def _columns_of(self, schema: LanceSchema) -> TableColumns:
+        # Nearly all scans of a version have its schema, the same object.
+        if self._columns is None or self._columns.schema is not schema:
+            self._columns = TableColumns(schema)
+        return self._columns
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""
