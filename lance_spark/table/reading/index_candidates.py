@@ -72,7 +72,7 @@ def is_selective(offsets: pyroaring.BitMap, num_rows: int) -> bool:
 
 
 def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
-    """Those of some rows of a fragment that are not deleted."""
+    """The `offsets` of a fragment whose rows are not deleted."""
     if fragment.deletion_file is None or not offsets:
         return offsets
     with bases.reading():
@@ -172,7 +172,7 @@ class Candidates:
         )
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
-        """Those of some fragments that can have a row, in order."""
+        """The fragments that can have a row, in order."""
         if not self._matches:
             return fragments
         if isinstance(fragments, FragmentList):
@@ -195,10 +195,10 @@ class Candidates:
 
 
 def index_plan(scan: Scan, manifest: Manifest) -> Plan:
-    """What the indexes of a version say of a scan's filter; nothing if there is no filter or no usable index.
+    """Plan of a scan's filter by the indexes of a version; empty if there is no filter or no usable index.
 
-    A filter that names rows by their ids or addresses is answered without an index. Indexes are never needed, so
-    whatever is wrong with one is logged and its rows are scanned.
+    A filter that names rows by their ids or addresses is answered without an index. Indexes are never needed: a
+    damaged one is logged, and its rows are scanned.
     """
     if scan.filter is None:
         return Plan()
@@ -227,7 +227,7 @@ def _found_rows(named: NamedRows, scan: Scan, manifest: Manifest) -> Answer | No
 
 
 def _row_id_places(manifest: Manifest, bases: Bases) -> RowIdPlaces | None:
-    """Where the rows of a version are by their stable ids; None if its manifest does not say it in full."""
+    """Lookup of the rows of a version by stable id; None if its manifest does not have all of it."""
 
     def make() -> tuple[tuple[RowIdPlaces | None], int]:
         try:
@@ -241,8 +241,8 @@ def _row_id_places(manifest: Manifest, bases: Bases) -> RowIdPlaces | None:
 
 
 def _rows_at(addresses: UInt64Array, fragments: FragmentList) -> dict[int, pyroaring.BitMap] | None:
-    """By fragment the offsets of the rows at some addresses, which ascend; None if not all fragments of them say how
-    many rows they have.
+    """Maps fragment ids to the offsets of the rows at `addresses`, which ascend; None if a fragment does not say how
+    many rows it has.
     """
     ids, offsets = split_addresses(addresses)
     touched = list(fragments.with_ids(pyroaring.BitMap(ids.astype(np.uint32)) & fragments.ids))
@@ -347,8 +347,8 @@ class _VersionIndexes:
         self._columns: TableColumns | None = None
 
     def outline(self, scan: Scan, condition: Expr) -> Outline | None:
-        """How a scan's filter is answered; None if there is no usable index on its columns, or the moves of the rows
-        cannot be followed.
+        """Outline of the indexes that answer a scan's filter; None if there is no usable index on its columns, or
+        rewritten rows cannot be followed.
         """
         columns = self._columns_of(scan.schema)
         found = [columns.find(path) for path in referenced_columns(condition)]

@@ -87,12 +87,12 @@ class ReadColumns:
 
     @cached_property
     def filter_fields(self) -> tuple[Field, ...]:
-        """What the filter reads."""
+        """Fields that the filter reads."""
         return () if self.filter is None else self._fields_of(self.filter)
 
     @cached_property
     def later_fields(self) -> tuple[Field, ...]:
-        """What is read for the rows that the filter keeps."""
+        """Fields that are read only for the rows that the filter keeps."""
         if self.filter is None:
             # The same object in every plan of the projection, by which files know what they have prepared.
             return self.projection.fields
@@ -161,7 +161,7 @@ class ReadColumns:
 
     @cached_property
     def filterable(self) -> pa.Schema:
-        """What the filter may name."""
+        """Schema of the columns that the filter may name."""
         return filterable(to_arrow_schema(self.schema))
 
     def is_system(self, name: str) -> bool:
