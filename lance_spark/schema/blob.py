@@ -32,7 +32,7 @@ _PLAIN, _VAR_BINARY = 1, 2  # lance.file.Encoding
 
 
 class BlobKind(IntEnum):
-    """Where the bytes of a value are."""
+    """Storage location of a value's bytes."""
 
     INLINE = 0
     """In the data file."""
@@ -192,7 +192,7 @@ def has_blobs(field: Field) -> bool:
 
 
 def blob_columns(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Those of top-level `fields` that are blob columns or have any below them."""
+    """The top-level `fields` that are blob columns or have any below them."""
     return _blob_columns((fields,), None, lambda: tuple(field for field in fields if has_blobs(field)))
 
 
