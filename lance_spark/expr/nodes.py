@@ -296,7 +296,7 @@ class Not(Expr):
 
 
 class StringMatchOp(str, Enum):
-    """Where a substring is searched; the names are Spark's functions."""
+    """Kinds of substring match, named by Spark's functions."""
 
     STARTS_WITH = "startswith"
     ENDS_WITH = "endswith"

@@ -162,7 +162,7 @@ class Target:
         return cls(names, paths, dtype, asked, is_json) if asked else None
 
     def predicate(self, expr: Expr, time_zone: str, *, negated: bool) -> Predicate:
-        """What indexes are asked for a condition, or its negation."""
+        """The predicate of index searches for a condition, or its negation."""
         found = on_value(expr) if self.is_json else None
         condition = expr if found is None else found[1]
         return Predicate(Not(condition) if negated else condition, self.names, self.paths, self.dtype, time_zone)
@@ -247,7 +247,7 @@ class Outline:
 
 
 def _breadth(term: Expr, *, negated: bool) -> int:
-    """How many rows a condition, or its negation, mostly holds for, as a rank. Spark adds IS NOT NULL to each
+    """Selectivity rank of a condition, or its negation: higher for more rows. Spark adds IS NOT NULL to each
     comparison; both together are ranked as the comparison.
     """
     if isinstance(term, Not):

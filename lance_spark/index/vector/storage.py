@@ -50,17 +50,17 @@ class Partition:
 
     @cached_property
     def address(self) -> int:
-        """Of its payload."""
+        """Address of the payload."""
         return address_of(self.payload)
 
     @cached_property
     def ids_address(self) -> int:
-        """Of its row ids."""
+        """Address of the row ids."""
         return address_of(self.row_ids)
 
     @cached_property
     def addresses_of_factors(self) -> tuple[int, ...]:
-        """Of its factors."""
+        """Addresses of the factors."""
         return tuple(address_of(array) for array in self.factors)
 
     def owned(self) -> Partition:
@@ -143,7 +143,7 @@ class Scorer(ABC):
         """`rows`, which are those of partition `number`, for a walk."""
 
     def rounded_nodes(self, number: int, rows: Partition) -> GraphNodes | None:
-        """As `nodes`, as codes that take less time to compare; None if there are none."""
+        """`rows` for a walk, see `nodes`, as codes that take less time to compare; None if there are none."""
         return None
 
 
@@ -174,7 +174,7 @@ class VectorStorage(ABC):
 
     @abstractmethod
     def scorer(self, query: Vectors) -> Scorer:
-        """What compares `query` ([d], normalized for cosine) with the rows."""
+        """Scorer that compares `query` ([d], normalized for cosine) with the rows."""
 
     @abstractmethod
     def column_types(self) -> dict[str, pa.DataType]:

@@ -44,7 +44,7 @@ def _string_at(chunk, size, count, place, size_bytes, level_bits, offset_bytes):
 
 @inlined
 def _zipped_string_at(slots, size, place, control, index, index_bytes, length_bytes):
-    """As `_string_at`, of a full-zip page: (level, start in the page, length)."""
+    """(level, start in the page, length) of a string of a full-zip page; the level is -1 if its bytes are broken."""
     low = np.int64(read_word(index + place * index_bytes, index_bytes))
     high = np.int64(read_word(index + (place + 1) * index_bytes, index_bytes))
     if low < 0 or high < low or high > size or high - low < control:
@@ -61,7 +61,10 @@ def _zipped_string_at(slots, size, place, control, index, index_bytes, length_by
 
 @inlined
 def _bare_string_at(ends, place, num_bytes, adjustment):
-    """As `_string_at`, of version 2.0: (level, start in the bytes, length); `adjustment` is added to ends of nulls."""
+    """(level, start in the bytes, length) of a string of version 2.0; the level is -1 if its ends are broken.
+
+    `adjustment` is added to ends of nulls.
+    """
     low = np.int64(read_word(ends + 8 * (place - 1), 8)) if place > 0 else np.int64(0)
     high = np.int64(read_word(ends + 8 * place, 8))
     level = np.int64(high >= adjustment)

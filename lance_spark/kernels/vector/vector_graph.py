@@ -293,7 +293,7 @@ def nearest_nodes(
 
 @inlined
 def _least_unseen(estimates, distances, size, are_squares):
-    """What the distances of nodes that were not compared are not below: the greatest of `size` estimates, less
+    """Lower bound of the distances of nodes that were not compared: the greatest of `size` estimates, less
     `_ERRORS` times the largest difference between an estimate and its distance; of the roots of both if they
     `are_squares`. NaN if one difference is NaN or infinite."""
     greatest = np.float64(-np.inf)
