@@ -172,7 +172,7 @@ def tokens_of(parameters: TextParameters, text: str) -> tuple[Token, ...]:
 
 
 def _filters(parameters: TextParameters) -> list[Callable[[str], str | None]]:
-    """What happens to a token, in order. Stop words are compared with stems, as the reference library does."""
+    """Token filters in order of application. Stop words are compared with stems, as the reference library does."""
     found: list[Callable[[str], str | None]] = []
     if parameters.lower_case:
         found.append(to_lower_case)

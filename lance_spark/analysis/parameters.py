@@ -1,4 +1,4 @@
-"""How the texts of a column are analyzed."""
+"""Analyzer parameters of a text column."""
 
 from __future__ import annotations
 
