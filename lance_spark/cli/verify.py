@@ -50,7 +50,7 @@ class Finding:
 
 
 def verify_target(target: Target, progress: Callable[[str], None]) -> Iterator[Finding]:
-    """What is wrong with a version, `__manifest` and all partitions of a partitioned table included."""
+    """Findings for a version; of a partitioned table, `__manifest` and all partitions are verified."""
     yield from _Verifier(target.dataset, progress).findings()
     if target.partitioned is None:
         return
