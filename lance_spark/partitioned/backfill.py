@@ -44,7 +44,7 @@ from lance_spark.table.writing.write import remove_job_files
 
 @dataclass(frozen=True, slots=True)
 class PartitionedBackfill:
-    """What tasks need to know; it can be pickled.
+    """Backfill plan for tasks; it can be pickled.
 
     Attributes:
         root, storage_options: the namespace.

@@ -272,7 +272,7 @@ class _PartitionedCommit:
         """Decides which partitions of `current` change."""
 
     def _properties(self, current: PartitionedTable) -> Mapping[str, str | None] | None:
-        """What becomes of the properties of the namespace."""
+        """Changes of the namespace's properties; None if there are none."""
         return self._own_properties or None
 
     def _check_conflicts(self, current: PartitionedTable) -> None:
@@ -429,7 +429,7 @@ def _with_zone_maps(table: PartitionedTable, location: TableLocation, made: Mani
 
 
 def _named_version(partition: Partition | None) -> tuple[object, ...] | None:
-    """What a row of `__manifest` says."""
+    """The partition and its version as a row of `__manifest` names them, for comparison; None without a partition."""
     if partition is None:
         return None
     return partition.object_id, partition.location, partition.version, partition.branch, partition.tag

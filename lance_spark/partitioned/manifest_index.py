@@ -64,7 +64,7 @@ class Partition:
 
     @property
     def key(self) -> PartitionKey:
-        """What identifies it."""
+        """The identity of the partition: its spec and values."""
         if not self.spec.fields:
             # A batch without columns forgets on its way to another process that it has a row.
             return self.spec.id, ()
@@ -72,7 +72,7 @@ class Partition:
 
     @property
     def named_version(self) -> NamedVersion:
-        """What is to be read of the partition."""
+        """Location, version, branch and tag to read."""
         return self.location, self.version, self.branch, self.tag
 
 

@@ -64,14 +64,14 @@ _Named = dict[str, set[int | None]]
 
 @dataclass(frozen=True, slots=True)
 class VacuumStats:
-    """What was removed, or would be.
+    """Statistics of removed files, or in a dry run of files that would be removed.
 
     Attributes:
         versions: of the table.
-        catalog: what went of `__manifest`.
-        partitions: by location what went of partitions that are left, where anything did.
+        catalog: files of `__manifest`.
+        partitions: files of remaining partitions by location, where there are any.
         directories: locations of partitions that were removed.
-        of_directories: what was in them.
+        of_directories: the files in them.
     """
 
     versions: tuple[int, ...] = ()
@@ -145,7 +145,7 @@ class _Vacuum:
         self._store: ObjectStore = open_store(table.root, table.storage_options)
 
     def run(self, keep_from: int | None) -> VacuumStats:
-        """What went. Versions of the table go if they are older than `keep_from`; None: none go."""
+        """Removes files, or counts them in a dry run. Versions before `keep_from` are removed; None: none are."""
         catalog, deleted = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
         kept = self._kept(catalog.versions if self._policy.dry_run else ())
         inside = [location for location in sorted(kept) if not is_external(location)]
@@ -204,7 +204,7 @@ class _Vacuum:
         return kept
 
     def _named_by(self, manifest: Manifest) -> _Named:
-        """What a version of `__manifest` names."""
+        """Versions of partitions that a version of `__manifest` names, by location."""
         version = self._catalog.at(manifest)
         if not is_partitioned(version.properties):
             return {}
@@ -292,7 +292,7 @@ class _PartitionRun(CleanupRun):
 
 
 def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
-    """What files in directories of partitions were."""
+    """Statistics of files in directories of partitions."""
     files = [
         OrphanFile(_KINDS[folder], entry.path, entry.size)
         for entry in entries
@@ -302,7 +302,7 @@ def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
 
 
 def _main_versions(partition: Partition) -> set[int | None]:
-    """What is named of the main branch; the clean-up does not touch what is on others or has a tag."""
+    """The named version on the main branch; empty for a branch or tag, whose versions the clean-up does not touch."""
     return set() if partition.tag is not None or partition.branch is not None else {partition.version}
 
 
