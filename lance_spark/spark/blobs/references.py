@@ -45,7 +45,7 @@ _TYPE = pa.struct(
 
 @dataclass(frozen=True)
 class BlobInputs:
-    """What the tasks of a write need for blobs that rows name.
+    """Secrets and storage options by which the tasks of a write resolve blobs that rows name.
 
     Attributes:
         mark: begins the values that `blob_uri` and `blob_ingest` have made; without one there are none.

@@ -51,7 +51,7 @@ Rows = tuple[pa.RecordBatch, RowIds | None]
 
 
 class WriteMode(str, Enum):
-    """What becomes of the rows that a table has."""
+    """Treatment of the existing rows of a table."""
 
     CREATE = "create"
     APPEND = "append"

@@ -35,7 +35,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass
 class EpochResult(WriterCommitMessage):
-    """What one task of an epoch has written.
+    """Result of one task of an epoch.
 
     Attributes:
         job: the job of all tasks of the epoch.

@@ -118,7 +118,7 @@ class StreamHistory(ABC):
 
     @abstractmethod
     def step(self, version: int) -> Step:
-        """What a version changed.
+        """The changes of a version.
 
         Raises:
             NotFoundError: it, or one that it has to be compared with, was cleaned up.
@@ -294,9 +294,9 @@ class OlderColumns:
             self._known[number - 1], here = wanted, there
 
     def _kept(self) -> dict[int, LanceSchema]:
-        """What earlier batches of the stream found: a batch would read all versions between again.
+        """Schemas that earlier batches of the stream have read, so that a batch need not read all versions again.
 
-        Versions keep their columns, and the commit time tells the table from another one at its place.
+        Versions keep their columns, and the commit time distinguishes the table from another one at its location.
         """
         table = self.history.location
         made = self.history.stamp(self.planned_at).timestamp_nanos

@@ -237,7 +237,7 @@ def messages(results: Iterable[bytes]) -> pa.RecordBatch:
 
 
 def work_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
-    """What a task has to do: the items of its rows, which the driver of this very query has pickled."""
+    """Work items of a task: the items of its rows, which the driver of this very query has pickled."""
     return [item.as_py() for batch in batches for item in batch.column(0)]
 
 

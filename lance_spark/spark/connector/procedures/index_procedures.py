@@ -67,7 +67,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Index:
-    """What to build: the arguments of `define`."""
+    """Definition of an index to build: the arguments of `define`."""
 
     name: str
     kind: str

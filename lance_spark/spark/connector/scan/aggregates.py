@@ -68,11 +68,11 @@ class Aggregate:
 
 
 def slots(aggregates: Sequence[Aggregate], columns: pa.Schema, num_rows: int | None) -> tuple[Slot, ...] | None:
-    """What the tasks return for `aggregates`; None if they cannot have all of them exactly.
+    """Partial aggregates that tasks return for `aggregates`; None if they cannot have all of them exactly.
 
     Args:
-        columns: those of the table.
-        num_rows: how many rows there are at most; None if not known.
+        columns: the table's columns.
+        num_rows: an upper bound of the number of rows; None if not known.
     """
     numbers = without_months(columns)
     found = [_slot(aggregate, numbers, num_rows) for aggregate in aggregates]
@@ -144,7 +144,7 @@ def read_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Sch
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """What the tasks of a scan return instead of its rows.
+    """Aggregates that the tasks of a scan return instead of its rows.
 
     Attributes:
         group_by: names of the columns.

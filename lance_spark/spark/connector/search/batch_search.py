@@ -69,7 +69,7 @@ class BatchSearch:
         return pa.schema([*asked, *found])
 
     def tasks(self) -> list[bytes]:
-        """What each task searches: pickled (first query, number of queries)."""
+        """Work of each task: pickled (first query, number of queries)."""
         total = self.queries.count_rows()
         starts = range(0, total, _TASK_QUERIES)
         return [pickle.dumps((start, min(_TASK_QUERIES, total - start))) for start in starts]
@@ -81,7 +81,7 @@ class BatchSearch:
         return command(task, to_spark_schema(returned))
 
     def explained(self) -> str:
-        """How many queries there are, and what is searched for each."""
+        """The number of queries, and a description of the search of each."""
         searched = searched_with(self.search, self.dataset.searched_parts(self.search))
         return f"num_queries={self.queries.count_rows()} k={self.search.query.k} {searched}"
 

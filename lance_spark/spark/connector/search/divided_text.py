@@ -36,7 +36,7 @@ class TextTask:
         yield messages([pickle.dumps(self.found(pickle.loads(item))) for item in work_of(batches)])
 
     def found(self, piece: TextPiece) -> list[FoundInPiece]:
-        """What is found in the rows of a piece."""
+        """Matches in the rows of a piece."""
         return self.dataset.found_in(self.request, piece)
 
 
