@@ -60,8 +60,8 @@ def verify_target(target: Target, progress: Callable[[str], None]) -> Iterator[F
         except LanceError as error:
             yield Finding(str(error), f"partition {partition.location}", _RESTORE)
         else:
-            for found in _Verifier(Dataset(opened.table, opened.manifest), progress).findings():
-                yield Finding(found.what, f"partition {partition.location}, {found.where}", found.advice)
+            for finding in _Verifier(Dataset(opened.table, opened.manifest), progress).findings():
+                yield Finding(finding.what, f"partition {partition.location}, {finding.where}", finding.advice)
 
 
 class _Verifier:
