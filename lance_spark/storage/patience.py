@@ -24,7 +24,7 @@ from lance_spark.errors import StorageError
 _log = logging.getLogger(__name__)
 
 DEFAULT_SECONDS = 10.0
-"""How long requests without a reply are retried; the storage option `RETRY_SECONDS` sets it."""
+"""Seconds for which requests without a reply are retried; the storage option `RETRY_SECONDS` sets it."""
 
 RETRY_SECONDS = "client_retry_timeout"
 
