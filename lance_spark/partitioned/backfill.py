@@ -98,7 +98,7 @@ class PartitionedBackfill:
         return commit_partitioned_backfill(self, written).version
 
     def remove_files(self) -> None:
-        """Removes the files of all tasks, those of killed ones too; no version may name them."""
+        """Removes the files of all tasks, also of killed ones; no version may name them."""
         table = self.table()
 
         def remove(location: TableLocation) -> None:

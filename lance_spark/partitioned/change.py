@@ -135,7 +135,7 @@ Step = Callable[[TableLocation, Manifest], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class ChangeTable(PartitionChange):
-    """Whatever `step` makes of the partition's table. It must look for itself at what came after `base`."""
+    """Applies `step` to the partition's table. The step must check changes after `base` itself."""
 
     step: Step
 

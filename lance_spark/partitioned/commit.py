@@ -114,7 +114,7 @@ def commit_changes(
         base: the version that the changes were made for.
         changes: at most one for each partition.
         check: asked for each newer version that the commit has to follow.
-        properties: of the namespace, which change too, whatever others have made of them.
+        properties: changes of the namespace's properties; they override concurrent changes.
 
     Raises:
         CommitConflictError: a change conflicts with what other writers have committed. Nothing is visible.

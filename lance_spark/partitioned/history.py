@@ -1,4 +1,4 @@
-"""Versions of a partitioned table: those of its `__manifest`. What made them, and restoring one."""
+"""Versions of a partitioned table, from its `__manifest`: their history, and restoring one."""
 
 from __future__ import annotations
 

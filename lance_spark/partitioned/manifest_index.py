@@ -220,7 +220,7 @@ class PartitionIndex:
         return _namespaces(self._manifest_rows, self._specs)
 
     def new_partition(self, spec: PartitionSpec, values: pa.RecordBatch, secret: str) -> Partition:
-        """A partition that is to be: the same one wherever it is asked for with the same secret of one write.
+        """A new partition. All tasks of a write get the same one for the same values, by the secret of the write.
 
         Its directory follows from the secret and the values alone; its id reuses the levels that are there.
         """

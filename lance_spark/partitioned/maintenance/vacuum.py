@@ -59,7 +59,7 @@ _KINDS = {
     TRANSACTIONS: FileKind.TRANSACTION,
 }
 _Named = dict[str, set[int | None]]
-"""By location the versions of the main branch that are named; None for whatever is the newest one."""
+"""Named versions of the main branch by location; None for the newest one at the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class VacuumStats:
 
     @property
     def total(self) -> CleanupStats:
-        """Everything together; `versions` are those of the table."""
+        """Sums of all parts; `versions` are the table's."""
         parts = [self.catalog, *self.partitions.values(), self.of_directories]
         return CleanupStats(
             self.versions,
@@ -98,7 +98,7 @@ class VacuumStats:
 def vacuum(table: PartitionedTable, policy: CleanupPolicy, keep_from: int | None = None) -> VacuumStats:
     """Removes old versions of the table and what only they need; what was removed.
 
-    The newest version, that of `table` and those after it stay, and those that have a tag.
+    The newest version, the version of `table`, later versions and tagged versions stay.
 
     Args:
         keep_from: this version stays too, and those after it.
@@ -133,7 +133,7 @@ class _Vacuum:
     """One clean-up.
 
     Args:
-        window: what no version ever named goes if it is older; None: whatever its age.
+        window: files that no version ever named are removed if they are older; None: at any age.
     """
 
     def __init__(self, table: PartitionedTable, policy: CleanupPolicy, window: timedelta | None) -> None:
@@ -181,7 +181,7 @@ class _Vacuum:
         return old, deleted
 
     def _refuses_tags(self) -> bool:
-        """Whether tags are to be heeded; those of restores that were killed go when they are old."""
+        """Whether tags are protected; old tags of restores that were killed are removed."""
         refs = self._catalog.table.refs
         if not self._policy.dry_run:
             remove_old_guards(refs, None if self._window is None else ago(self._now, self._window))
@@ -253,9 +253,9 @@ class _PartitionRun(CleanupRun):
     """The clean-up of one partition. Here a higher version need not be younger.
 
     Args:
-        before: versions that nobody ever named go if they are from before this; None: whatever their age.
+        before: versions that were never named are removed if they are older than this; None: at any age.
         kept: the versions that `__manifest` names.
-        deleted: those that removed versions of `__manifest` named.
+        deleted: the versions that removed versions of `__manifest` named.
     """
 
     ages_ascend = False
