@@ -27,7 +27,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
 
 _HEADER = struct.Struct(">Bqq")
-"""As `LanceBlobUri.java` writes it: whether to copy, offset, length or -1."""
+"""Header that `LanceBlobUri.java` writes: whether to copy, offset, length or -1."""
 
 _ROWS = 64
 """Rows with references that are written together: the writer looks at the size of its file after them."""

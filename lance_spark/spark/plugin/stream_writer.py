@@ -53,7 +53,7 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
     An epoch that the table has already is not committed again, and the files that its tasks have written are removed.
 
     Args:
-        options: those of the query.
+        options: the query's options.
         overwrite: whether the rows replace all others (output mode complete).
 
     Raises:

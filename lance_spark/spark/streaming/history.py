@@ -81,7 +81,7 @@ class StreamHistory(ABC):
     """The versions of a table."""
 
     location: TableLocation
-    """Where the versions are whose numbers a stream counts."""
+    """The location of the versions that a stream counts."""
 
     def newest(self) -> VersionStamp | None:
         """The newest version; None if there is no table."""
@@ -247,7 +247,7 @@ _kept_columns: OrderedDict[object, dict[int, LanceSchema]] = OrderedDict()
 
 @dataclass(slots=True)
 class OlderColumns:
-    """The columns of a stream as versions before that of its DataFrame have them.
+    """The columns of a stream in versions before the one of its DataFrame.
 
     Versions are compared step by step, as a column that was dropped is not the one that has its name or id later.
 
@@ -264,7 +264,7 @@ class OlderColumns:
         """The names of the stream's columns with the ids and types that they have in data files of a version.
 
         Returns:
-            None if they are those of the stream: only columns that may be NULL came since.
+            None if they equal the stream's: only columns that may be NULL were added since.
 
         Raises:
             NotFoundError: a version between was cleaned up.

@@ -35,7 +35,7 @@ class TableName:
     """The name of a table in a statement, or its path.
 
     Attributes:
-        options: those of `load(path)` or `save(path)`.
+        options: the options of `load(path)` or `save(path)`.
         by_path: whether it was named by one of these.
     """
 

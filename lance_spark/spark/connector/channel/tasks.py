@@ -242,7 +242,7 @@ def work_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
 
 
 TaskFunction = Callable[[Iterable[Any]], Iterator[Any]]
-"""Of batches to batches, or of the arrays of a column to as many values."""
+"""Maps batches to batches, or the arrays of a column to as many values."""
 
 
 @dataclass(frozen=True)

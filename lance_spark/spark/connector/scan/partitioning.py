@@ -80,7 +80,7 @@ class Partitioning:
 
 
 def partitions_of(splits: Iterable[Split]) -> list[Partition]:
-    """The partitions that `splits` are; none for those of plain tables."""
+    """The partitions that `splits` are; splits of plain tables are none."""
     return [split.partition for split in splits if isinstance(split, PartitionVersion)]
 
 

@@ -1,8 +1,8 @@
 """Filters that Spark knows only while a query runs: values that the other side of a join has (dynamic pruning).
 
-They are hints: whatever a scan does not make use of, the join looks at. Those of columns that choose partitions or
-fragments are used for that, with as many values as that takes little time for. Those of other columns leave rows out
-where they are read, before the other columns are decoded and handed over.
+They are hints: the join evaluates the condition again. Filters on columns that choose partitions or fragments
+prune these, if they have few enough values to do so quickly. Filters on other columns skip rows in the reader, before
+the other columns are decoded and handed over.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_SENT_BYTES = 64 << 20
 """All tasks of a scan together are not sent more values than this."""
 
 Path = tuple[str, ...]
-"""Of a column, or of a member of a struct."""
+"""Path of a column, or of a member of a struct."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class BatchSearch:
     query_columns: tuple[str, ...]
 
     def schema(self) -> pa.Schema:
-        """The columns of the result: those of the query, then those of the found row."""
+        """The columns of the result: the query's, then the matched row's."""
         found = self.search.run([], self.dataset.unread(self.search)).schema
         asked = [self.queries.stored_schema.field(name) for name in self.query_columns]
         twice = sorted({field.name for field in asked} & set(found.names))

@@ -21,7 +21,7 @@ from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchRequest
 
 _TASK_BYTES = 64 << 20
-"""Of files that a task reads."""
+"""Bytes of files that a task reads."""
 
 
 @dataclass(frozen=True)
