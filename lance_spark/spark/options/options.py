@@ -215,7 +215,7 @@ class ColumnOptions:
         return cls(**{name: value for name, value in parsed.items() if name in names})
 
     def shown_as(self, properties: Mapping[str, str]) -> ShownAs:
-        """What columns are in Spark: as the options say, or else the properties of the table."""
+        """Display types of columns in Spark: from the options, or else from the properties of the table."""
         return ShownAs.of(properties, blob_handling=self.blob_handling, json_as=self.json_as, uuid_as=self.uuid_as)
 
 

@@ -96,7 +96,7 @@ class Snapshot:
 
     @property
     def spark_schema(self) -> StructType:
-        """What Spark sees: the columns that the options ask for, then system columns."""
+        """Schema in Spark: the columns that the options select, then system columns."""
         schema = self.shown_schema
         chosen = schema if self.options.columns is None else project(schema, self.options.columns)
         columns = to_spark_schema(to_arrow_schema(chosen))
@@ -148,7 +148,7 @@ class LanceReader(DataSourceReader):
         return [LanceInputPartition(part.slices()) for part in plan_partitions(rows, target)]
 
     def _rows(self, snapshot: Snapshot, sizes: ProjectedSizes) -> SizedRows:
-        """What indexes leave of the fragments."""
+        """Rows of the fragments that can match the filter, as far as indexes know."""
         asks = asked_scalar_index(snapshot.options.use_scalar_index, None)
         answers = IndexAnswers.of([(snapshot.manifest, self._scan)]) if asks else IndexAnswers()
         fragments = snapshot.manifest.fragments

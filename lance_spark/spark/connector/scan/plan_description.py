@@ -1,4 +1,4 @@
-"""What EXPLAIN says of a scan."""
+"""Description of a scan for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance_spark.table.source import Split
 
 @dataclass(frozen=True, slots=True)
 class ScanCounts:
-    """What a scan reads and what it leaves out.
+    """Numbers of splits, fragments and files that a scan reads, and of those that it skips.
 
     Attributes:
         splits, total_splits: read, and all of the table.
@@ -33,7 +33,7 @@ class ScanCounts:
 
     @classmethod
     def of(cls, selected: Sequence[SelectedFragments], splits: Sequence[Split], total_splits: int) -> ScanCounts:
-        """Those of the fragments `selected` from `splits`."""
+        """The counts of the fragments `selected` from `splits`."""
         total_fragments = sum(len(split.manifest.fragments) for split in splits)
         fragments, files = sum(map(len, selected)), sum(item.num_files for item in selected)
         return cls(len(splits), total_splits, fragments, total_fragments, files)

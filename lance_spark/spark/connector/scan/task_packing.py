@@ -96,7 +96,7 @@ def work_of(parts: Sequence[SplitPart], splits: Sequence[SplitScan]) -> tuple[Sp
 
 
 def _own_filter(part: SplitPart, splits: Sequence[SplitScan]) -> Expr | None:
-    """The filter of a part where it is not that of all tasks: where it has rows that a text search has found."""
+    """The filter of a part if it differs from the tasks' common one: if it names rows of a text search."""
     condition = splits[part.split].scan.filter
     if condition is None or not any(isinstance(node, InArray) for node in condition.walk()):
         return None

@@ -114,7 +114,7 @@ class EpochAbort:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedEpoch:
-    """What the commit of an epoch needs of its plan."""
+    """Plan of an epoch, kept for its commit."""
 
     job: WriteJob | UpsertJob
     handle: TableHandle
