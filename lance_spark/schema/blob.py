@@ -31,7 +31,7 @@ _PLAIN, _VAR_BINARY = 1, 2  # lance.file.Encoding
 
 
 class BlobKind(IntEnum):
-    """Where the bytes of a value are."""
+    """Storage location of the bytes of a value."""
 
     INLINE = 0
     """In the data file."""

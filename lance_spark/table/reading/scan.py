@@ -94,7 +94,7 @@ _readers: Remembered[FragmentReader] = Remembered(most_bytes=_OPEN_BYTES, size_o
 
 @dataclass(frozen=True)
 class Scan:
-    """What to read.
+    """A plan of a read: its columns, its filter and the sizes of its batches.
 
     Attributes:
         schema: the table's schema.
