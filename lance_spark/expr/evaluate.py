@@ -23,8 +23,8 @@ from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.functions import registry
-from lance_spark.expr.geo.columns import intersecting, relating
-from lance_spark.expr.geo.nodes import Intersects, Related
+from lance_spark.expr.geo.columns import relating
+from lance_spark.expr.geo.nodes import Related
 from lance_spark.expr.json_path.nodes import JsonValue
 from lance_spark.expr.json_path.path_tests import JsonTest
 from lance_spark.expr.json_path.values import json_values
@@ -333,13 +333,6 @@ def _(expr: JsonTest, rows: Rows) -> Operand:
     documents = _evaluate(expr.value, rows)
     with _Named(expr):
         return expr.evaluated(documents)
-
-
-@_evaluate.register
-def _(expr: Intersects, rows: Rows) -> Operand:
-    values = _evaluate(expr.value, rows)
-    with _Named(expr):
-        return intersecting(as_array(values, rows.batch.num_rows), expr.geometry.shape)
 
 
 @_evaluate.register
