@@ -60,16 +60,14 @@ def plan_description(
     partitioning: Partitioning | None,
     indexes: str | None = None,
     search: str | None = None,
-    zones: str | None = None,
 ) -> str:
-    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered, `zones` which
-    bounds were computed, `search` how the nearest rows are found."""
+    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered, `search`
+    how the nearest rows are found."""
     parts = [
         f"lance {table}",
         f"columns=[{', '.join(_column_names(columns))}]",
         f"filters=[{'' if filter is None else filter}]",
         *([] if indexes is None else [f"indexes=[{indexes}]"]),
-        *([] if zones is None else [f"zones=[{zones}]"]),
         *([] if limit is None else [f"limit={limit}"]),
         *([] if top_n is None else [f"top={top_n.limit}"]),
         *([] if search is None else [search]),

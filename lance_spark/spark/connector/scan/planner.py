@@ -53,7 +53,6 @@ from lance_spark.spark.connector.scan.settings import (
     searches_approximately,
     uses_selectivity,
     uses_top_n,
-    uses_zone_maps,
 )
 from lance_spark.spark.connector.scan.statistics import most_rows, planned_bytes, sampled_selectivity
 from lance_spark.spark.connector.scan.task_packing import (
@@ -300,7 +299,7 @@ class ScanPlanner:
         )
 
     def _choice_after(self, answers: IndexAnswers) -> RowChoice:
-        return RowChoice(self._limit, self._request.offset or 0, self._uses_zone_maps, answers)
+        return RowChoice(self._limit, self._request.offset or 0, answers)
 
     def _ask_indexes(self, splits: Sequence[SplitScan]) -> IndexAnswers:
         if not asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index):
@@ -322,18 +321,9 @@ class ScanPlanner:
             return None
         return self._answers.num_rows
 
-    @property
-    def _uses_zone_maps(self) -> bool:
-        asked = uses_zone_maps(self._options, self._session)
-        return not self.is_remote if asked is None else asked
-
     @cached_property
     def _selected(self) -> list[SelectedFragments]:
-        return self._choice.of(self._narrowed_splits)
-
-    @cached_property
-    def _choice(self) -> RowChoice:
-        return self._choice_after(self._answers)
+        return self._choice_after(self._answers).of(self._narrowed_splits)
 
     @cached_property
     def _sizes(self) -> ProjectedSizes:
@@ -518,8 +508,7 @@ class ScanPlanner:
     @property
     def _selectivity_key(self) -> tuple[object, ...]:
         """All that a sample depends on, so that a cached value is the one that would be computed."""
-        choice = (self._uses_zone_maps, bool(self._answers.queries))
-        return (self._request.handle.key, self._session.time_zone, choice, str(self._filter))
+        return (self._request.handle.key, self._session.time_zone, bool(self._answers.queries), str(self._filter))
 
     def _runtime_columns(self) -> tuple[str, ...]:
         if not self._takes_all_rows:
@@ -543,7 +532,6 @@ class ScanPlanner:
             partitioning,
             self._answers.described(*self._text_queries()),
             None if self._search is None else self._search.described,
-            self._choice.zones.described(),
         )
 
 
