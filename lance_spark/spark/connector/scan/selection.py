@@ -69,7 +69,7 @@ class SelectedFragments:
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows they can have for the answer at most; None if that is not known."""
+        """The most rows that they can have for the answer; None if that is not known."""
         if self.candidates is not None:
             return len(self.candidates)
         counts = self.fragments.row_counts()[self.start : self.stop]
@@ -81,11 +81,11 @@ class SelectedFragments:
 
     @property
     def num_files(self) -> int:
-        """How many data files they have."""
+        """The number of their data files."""
         return self.fragments.sizes.num_files(self.start, self.stop)
 
     def between(self, start: int, stop: int) -> Iterator[SelectedFragments]:
-        """Those at the places [start, stop), if there are any."""
+        """The fragments at the places [start, stop), if there are any."""
         if start < stop:
             yield replace(self, start=start, stop=stop)
 
@@ -118,7 +118,7 @@ class ScannedFragments(Sequence[ScannedFragment]):
 
 @dataclass(frozen=True, slots=True)
 class RowChoice:
-    """What chooses rows, besides the filters of the scans.
+    """Conditions that choose rows, besides the filters of the scans.
 
     Attributes:
         limit: how many are enough.
@@ -217,7 +217,7 @@ def _at_locations(selected: SelectedFragments, scan: Scan) -> Iterator[SelectedF
 
 
 def _matching_places(start: int, stop: int, locations: _Locations, scan: Scan) -> Iterator[int]:
-    """Those of the places [start, stop) in whose fragments the filter can be true: first asked of many together."""
+    """Places in [start, stop) in whose fragments the filter can be true; many fragments are checked together first."""
     if not locations.may_match(start, stop, scan):
         return
     if stop - start == 1:
@@ -252,7 +252,7 @@ def _filter_of(scan: Scan) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Locations:
-    """What the ids of fragments say of the system columns of their rows.
+    """Bounds of the system columns of rows by the ids of their fragments.
 
     Attributes:
         ids: uint64[n], of each fragment.
