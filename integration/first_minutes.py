@@ -21,7 +21,7 @@ from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
 
-DEPENDENCIES = ("pyarrow", "protobuf", "numpy", "numba", "pyroaring", "mmh3", "fsspec", "sqlglot", "PyStemmer")
+DEPENDENCIES = ("pyarrow", "protobuf", "numpy", "numba", "pyroaring", "mmh3", "fsspec", "PyStemmer")
 
 WORDS = ("grey cats sleep", "a dog barked at cats", "birds sing", "the grey dog sleeps")
 

@@ -13,7 +13,7 @@ import pytest
 from integration.lowest import lowest
 
 TREE = Path(__file__).parents[1]
-EXTRAS = ("spark", "s3", "gcs", "azure", "rest", "datafusion")
+EXTRAS = ("spark", "s3", "gcs", "azure", "rest", "datafusion", "geo")
 """The extras for users."""
 
 TOOLS = (

@@ -189,7 +189,7 @@ class _Reader:
     allow_external: bool
 
     def result_of(self, read: Callable[[BlobReader], Result]) -> Result:
-        """What `read` returns. The table is opened again if it does not have a partition, which can be younger."""
+        """Result of `read`. The table is opened again if it does not have a partition, which can be younger."""
         try:
             return read(_opened(self))
         except NotFoundError:

@@ -45,7 +45,7 @@ def set_progress(enabled: bool) -> None:
 
 
 class Progress:
-    """How far an operation is. The bar is drawn once the operation has taken a while."""
+    """Progress of an operation. The bar is drawn once the operation has taken a while."""
 
     def __init__(self, draw: Callable[[], Drawn | None]) -> None:
         self._draw: Callable[[], Drawn | None] | None = draw
@@ -106,7 +106,7 @@ def _is_visible() -> bool:
 
 
 def _screen() -> TextIO | None:
-    """Where bars are drawn; None in processes without it."""
+    """The stream that bars are drawn on; None in processes without one."""
     return sys.stderr
 
 

@@ -15,7 +15,7 @@ HEAVY = ("pyspark", "numba", "s3fs", "gcsfs", "adlfs", "botocore", "lance", "pan
 
 UNUSED = (
     *("pandas", "polars", "duckdb", "lance", "sklearn", "matplotlib", "torch", "pyarrow.dataset", "pyarrow.parquet"),
-    *("pyspark", "py4j", "sqlglot", "datafusion", "jieba", "rich", "tqdm", "IPython"),
+    *("pyspark", "py4j", "sqlglot", "datafusion", "jieba", "shapely", "rich", "tqdm", "IPython"),
     *("s3fs", "gcsfs", "adlfs", "botocore", "aiohttp", "requests", "lance_namespace_urllib3_client"),
     *("lance_spark.spark", "lance_spark.cli", "lance_spark.torch", "lance_spark.blobs"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import subprocess
@@ -39,6 +40,9 @@ REFUSED = {
     r"\b(?:only|which|that) tells\b": "reports, says, has",
 }
 """Patterns, and what to say."""
+
+INDIRECT = ("What", "How", "Where", "As", "Those", "Of", "By")
+"""Words that begin an indirect question or a fragment, not a sentence about a thing or an action."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -82,3 +86,14 @@ def test_private_words_do_not_come_back(pattern: str) -> None:
         for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE)
     ]
     assert not found, f"say {REFUSED[pattern]}:\n" + "\n".join(found)
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    indirect = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
+        for path in sorted((ROOT / "lance_spark").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        if (text := ast.get_docstring(node)) and text.split(None, 1)[0] in INDIRECT
+    ]
+    assert not indirect, "say what it is or does:\n" + "\n".join(indirect)

@@ -172,18 +172,18 @@ def tokens_of(parameters: TextParameters, text: str) -> tuple[Token, ...]:
 
 
 def _filters(parameters: TextParameters) -> list[Callable[[str], str | None]]:
-    """What happens to a token, in order. Stop words are compared with stems, as the reference library does."""
-    found: list[Callable[[str], str | None]] = []
+    """Token filters in order of application. Stop words are compared with stems, as the reference library does."""
+    filters: list[Callable[[str], str | None]] = []
     if parameters.lower_case:
-        found.append(to_lower_case)
+        filters.append(to_lower_case)
     if parameters.stem:
-        found.append(stemmer(parameters.language))
+        filters.append(stemmer(parameters.language))
     if parameters.remove_stop_words:
         refused = _stop_words(parameters)
-        found.append(lambda token: None if token in refused else token)
+        filters.append(lambda token: None if token in refused else token)
     if parameters.ascii_folding:
-        found.append(fold_to_ascii)
-    return found
+        filters.append(fold_to_ascii)
+    return filters
 
 
 def _stop_words(parameters: TextParameters) -> frozenset[str]:

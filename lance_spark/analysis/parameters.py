@@ -1,4 +1,4 @@
-"""How the texts of a column are analyzed."""
+"""Analyzer parameters of a text column."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODE_OPTIONS = ("split_identifiers", "split_on_numerics", "preserve_original", "
 
 @dataclass(frozen=True)
 class TextParameters:
-    """The analysis of a text. The defaults are those of the reference library.
+    """The analysis of a text. The defaults equal the reference library's.
 
     Attributes:
         base_tokenizer: simple (runs of letters and digits), whitespace, raw (the text is one token), ngram, code
@@ -44,7 +44,7 @@ class TextParameters:
         split_on_numerics: whether identifiers are split between digits and letters; None: if the tokenizer is code.
         preserve_original: whether split identifiers stay tokens; None: if the tokenizer is code.
         index_operators: whether operators such as ``->`` are tokens, for code.
-        lance_tokenizer: the kind of documents, text or json; that of the column, and no choice of users.
+        lance_tokenizer: the kind of documents, text or json; the column decides it, not the user.
     """
 
     base_tokenizer: str = "simple"

@@ -12,7 +12,7 @@ from lance_spark.table.dataset import Dataset
 
 
 def describe_diff(a: Target, b: Target) -> dict[str, Any]:
-    """What version b has that a has not, and the reverse; keys as in docs/command-line.md.
+    """Differences between versions a and b in schema, fragments and row counts; keys as in docs/command-line.md.
 
     Raises:
         UnsupportedFeatureError: the table is partitioned.

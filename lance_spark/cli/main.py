@@ -18,7 +18,7 @@ from lance_spark.errors import InvalidInputError, LanceError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; `arguments` are those of the process by default. The exit code."""
+    """Runs one command, by default with the arguments of the process; returns the exit code."""
     parsed = _parser().parse_args(arguments)
     try:
         code: int = parsed.run(parsed)

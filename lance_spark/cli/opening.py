@@ -1,4 +1,4 @@
-"""What a command looks at: a version of a plain table, or of a partitioned one with all its partitions."""
+"""Opens the target of a command: a version of a plain table, or of a partitioned one with all its partitions."""
 
 from __future__ import annotations
 

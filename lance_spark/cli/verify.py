@@ -50,7 +50,7 @@ class Finding:
 
 
 def verify_target(target: Target, progress: Callable[[str], None]) -> Iterator[Finding]:
-    """What is wrong with a version, `__manifest` and all partitions of a partitioned table included."""
+    """Findings for a version; of a partitioned table, `__manifest` and all partitions are verified."""
     yield from _Verifier(target.dataset, progress).findings()
     if target.partitioned is None:
         return
@@ -60,8 +60,8 @@ def verify_target(target: Target, progress: Callable[[str], None]) -> Iterator[F
         except LanceError as error:
             yield Finding(str(error), f"partition {partition.location}", _RESTORE)
         else:
-            for found in _Verifier(Dataset(opened.table, opened.manifest), progress).findings():
-                yield Finding(found.what, f"partition {partition.location}, {found.where}", found.advice)
+            for finding in _Verifier(Dataset(opened.table, opened.manifest), progress).findings():
+                yield Finding(finding.what, f"partition {partition.location}, {finding.where}", finding.advice)
 
 
 class _Verifier:

@@ -15,7 +15,7 @@ from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 
 
 def differing_types(table: LanceSchema, file: LanceSchema, columns: Mapping[FieldId, int]) -> Iterator[str]:
-    """What is wrong with the types of the columns that a file holds for a table; nothing for older fields.
+    """Mismatches between the column types of a file and of its table; fields that the table does not read are skipped.
 
     Args:
         columns: the fields of the file that the table reads, with their columns.
@@ -34,7 +34,7 @@ def differing_types(table: LanceSchema, file: LanceSchema, columns: Mapping[Fiel
 
 
 def wrong_row_versions(fragment: DataFragment, num_rows: int | None, version: int) -> Iterator[str]:
-    """What is wrong with the versions in which rows of a fragment were created and changed.
+    """Errors in the versions in which rows of a fragment were created and last changed.
 
     Args:
         version: of the table; no row can come from a later one.

@@ -160,7 +160,7 @@ def _decompress_zstd(chunks: Chunks, limits: Int64Array | None) -> Chunks:
 
 
 def _decompressed_stream(frames: Chunks) -> pa.Buffer | None:
-    """What the frames hold, `num_values` bytes each, one behind the other; None if it is not that, or they are large.
+    """The decompressed frames, one behind the other; None if they are large or damaged, or their sizes are wrong.
 
     Arrow makes a context for each frame that it decompresses by itself: 9 us, three times as long as it takes to
     decompress 4 KiB. Of a stream, it makes one. It passes on 64 KiB at a time, so larger frames would be copied.
@@ -182,7 +182,7 @@ def _decompressed_stream(frames: Chunks) -> pa.Buffer | None:
 
 
 def _decompressed_frames(frames: Chunks) -> pa.Buffer:
-    """As `_decompressed_stream`, frame by frame.
+    """The decompressed frames, one behind the other, each decompressed by itself.
 
     Raises:
         CorruptFileError: a frame is damaged, or holds another number of bytes.

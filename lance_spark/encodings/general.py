@@ -110,7 +110,7 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         return self.decode_slices(_slices(block), block.bits_per_offset)
 
     def decode_slices(self, values: Chunks, bits_per_offset: int) -> Block:
-        """As `decode_values`, of values that are slices of a buffer; offsets get these bits, or 64.
+        """Decodes values that are slices of a buffer; offsets have `bits_per_offset` bits, or 64.
 
         Raises:
             CorruptFileError: a slice contradicts itself.

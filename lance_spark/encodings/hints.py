@@ -1,4 +1,4 @@
-"""What a field's metadata request of the encodings (keys ``lance-encoding:...``)."""
+"""Encodings that a field's metadata request (keys ``lance-encoding:...``)."""
 
 from __future__ import annotations
 

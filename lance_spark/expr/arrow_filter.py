@@ -187,12 +187,12 @@ def _metadata(schema: pa.Schema) -> list[Token]:
 
 
 def _target(data: bytes, at: int) -> int:
-    """Where the reference at `at` leads."""
+    """Position that the reference at `at` points to."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _member(data: bytes, table: int, number: int) -> int:
-    """Where a member of a flatbuffer's table that is a reference leads."""
+    """Position that a member of a flatbuffer's table, a reference, points to."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     (offset,) = struct.unpack_from("<H", data, vtable + 4 + 2 * number)
     return _target(data, table + offset)

@@ -57,7 +57,7 @@ class Number:
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """Of a sum of it: int64, or the decimal itself."""
+        """Arrow type in which the values are summed: int64, or the decimal itself."""
         return pa.decimal128(self.precision, self.scale) if self.precision else pa.int64()
 
     @property

@@ -1,6 +1,6 @@
 """Evaluates a filter for every row of a batch, in SQL's three-valued logic.
 
-The semantics are Spark's in ANSI mode (docs/design/002-filter-semantics.md). Terms of AND and OR that can raise an
+The semantics are Spark's in ANSI mode (docs/design/014-filter-semantics.md). Terms of AND and OR that can raise an
 error (arithmetic, CAST) are evaluated only for the rows that the preceding terms leave undecided, so
 `x <> 0 AND 10 / x > 1` never divides by zero.
 """
@@ -23,8 +23,8 @@ from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.functions import registry
-from lance_spark.expr.geo.columns import intersecting, relating
-from lance_spark.expr.geo.nodes import Intersects, Related
+from lance_spark.expr.geo.columns import relating
+from lance_spark.expr.geo.nodes import Related
 from lance_spark.expr.json_path.nodes import JsonValue
 from lance_spark.expr.json_path.path_tests import JsonTest
 from lance_spark.expr.json_path.values import json_values
@@ -115,21 +115,16 @@ def evaluate_filter(expr: Expr, batch: pa.RecordBatch, *, time_zone: str = "UTC"
     return truth.fill_null(_FALSE) if truth.null_count else truth
 
 
-def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> bool:
-    """Validates the filter against the schema; raises the error that its evaluation would raise.
-
-    Returns:
-        Whether all filters of its shape are valid too.
-    """
+def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> None:
+    """Validates the filter against the schema; raises the error that its evaluation would raise."""
     if _fits_by_types(expr, schema):
-        return True
+        return
     names = {node.path[0].lower() for node in expr.walk() if isinstance(node, Column)}
     used = [field for field in schema if field.name.lower() in names]
     # The other columns are needed only for the error about an unknown name.
     fits = names == {field.name.lower() for field in used}
     batch = no_rows(pa.schema(used) if fits else schema)
     evaluate_filter(expr, batch, time_zone=time_zone)
-    return False
 
 
 def _fits_by_types(expr: Expr, schema: pa.Schema) -> bool:
@@ -338,13 +333,6 @@ def _(expr: JsonTest, rows: Rows) -> Operand:
     documents = _evaluate(expr.value, rows)
     with _Named(expr):
         return expr.evaluated(documents)
-
-
-@_evaluate.register
-def _(expr: Intersects, rows: Rows) -> Operand:
-    values = _evaluate(expr.value, rows)
-    with _Named(expr):
-        return intersecting(as_array(values, rows.batch.num_rows), expr.geometry.shape)
 
 
 @_evaluate.register

@@ -106,7 +106,7 @@ def exact_value(scalar: pa.Scalar) -> Fraction:
 
 
 def threshold(type_: pa.DataType, constant: pa.Scalar) -> Threshold:
-    """How a column of `type_` compares with a constant that is neither null nor NaN."""
+    """Threshold that stands for a constant, neither null nor NaN, in comparisons with a column of `type_`."""
     tick = grid_of(type_).tick
     if family_of(constant.type) is Family.FLOAT:
         return _double_threshold(tick, constant.as_py())

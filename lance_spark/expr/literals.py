@@ -79,7 +79,7 @@ class Literal(Expr):
 
 
 def _buffers(value: LiteralValue, dtype: pa.DataType) -> list[pa.Buffer] | None:
-    """Of an array with one value; None for types that are less common."""
+    """Buffers of an array with one value; None for types that are less common."""
     if isinstance(value, str) and pa.types.is_string(dtype):
         data = value.encode()
         return [pa.py_buffer(np.array([0, len(data)], np.int32)), pa.py_buffer(data)]

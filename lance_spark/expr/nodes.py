@@ -296,7 +296,7 @@ class Not(Expr):
 
 
 class StringMatchOp(str, Enum):
-    """Where a substring is searched; the names are Spark's functions."""
+    """Kinds of substring match, named by Spark's functions."""
 
     STARTS_WITH = "startswith"
     ENDS_WITH = "endswith"
@@ -548,16 +548,6 @@ _columns: dict[int, tuple[Expr, frozenset[tuple[str, ...]]]] = {}
 """Those of the last filters, each of which is asked for five times. What is kept stays alive, so no other filter has
 its identity. No lock: each operation on this dictionary is atomic.
 """
-
-
-def num_listed(expr: Expr) -> int:
-    """How many values the lists of a filter have.
-
-    >>> num_listed(Not(In(Column(("a",)), (Column(("b",)), Column(("c",))))))
-    2
-    """
-    lists = [node for node in expr.walk() if isinstance(node, (In, InArray))]
-    return sum([len(node.options) if isinstance(node, In) else len(node.values) for node in lists])
 
 
 MAX_DEPTH = 50

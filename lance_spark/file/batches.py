@@ -184,7 +184,7 @@ def node_values(array: pa.Array, steps: tuple[int, ...]) -> pa.Array:
 
 
 def node_steps(field: Field) -> list[tuple[tuple[Field, ...], tuple[int, ...]]]:
-    """As `leaf_steps`, for the fields that own a column in a file of version 2.0."""
+    """For each field that owns a column in a file of version 2.0: the path of fields to it, and its child indices."""
     below = [] if is_array_leaf(field) else list(enumerate(field.children))
     deeper = [((field, *path), (number, *steps)) for number, child in below for path, steps in node_steps(child)]
     return [((field,), ()), *deeper]

@@ -175,7 +175,7 @@ class _Tails:
         self._files = np.array([starts, sizes, held, [tail.address for tail in tails]], np.int64)
 
     def find(self, ranges: FileRanges) -> Located | None:
-        """Where the ranges are in memory; None if one of them is not."""
+        """Locates the ranges in memory; None if one of them is not there."""
         count = len(ranges.starts)
         found: Int64Array = np.empty(count + 2, np.int64)
         files = address_of(self._files), len(self._tails)

@@ -42,7 +42,7 @@ def open_data_file(
 
 
 def opened_file(store: ObjectStore, path: str, size: int | None, whole: pa.Buffer | None = None) -> DataFileReader:
-    """As `open_data_file`, for those who keep the reader themselves."""
+    """Opens the file at `path` without caching the reader; see `open_data_file`."""
     with FileErrors(store, path):
         tail, file_size = read_tail(store, path, size, whole)
         footer = Footer.parse(tail, file_size)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
@@ -12,7 +10,6 @@ from lance_spark.schema.blob import BlobSizes, is_blob_v2, is_described, is_plac
 from lance_spark.schema.columns import is_array_leaf, is_blob, is_leaf, is_packed
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import written_path
-from lance_spark.schema.remembered import Remembered
 
 WRITABLE_VERSIONS = (FileVersion.V2_0, FileVersion.V2_1, FileVersion.V2_2)
 """The versions of data files that can be written, oldest first."""
@@ -26,17 +23,8 @@ def require_writable(schema: LanceSchema, version: FileVersion) -> None:
     """
     if version not in WRITABLE_VERSIONS:
         raise UnsupportedFeatureError(_refusal(version), feature="file version", version=version.value)
-    _checked((schema.fields,), version, lambda: _check_all(schema.fields, version))
-
-
-_checked: Remembered[bool] = Remembered()
-"""The fields of a table that is written to again are the same object, mostly."""
-
-
-def _check_all(fields: Sequence[Field], version: FileVersion) -> bool:
-    for top in fields:
+    for top in schema.fields:
         _check(top, (), version)
-    return True
 
 
 _VARIABLE = ("string", "binary", "large_string", "large_binary")

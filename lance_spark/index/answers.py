@@ -1,4 +1,4 @@
-"""What indexes know of the rows of a table, fragment by fragment.
+"""Answers of indexes: the rows of a table that satisfy a condition, fragment by fragment.
 
 An answer is sparse: fragments without a matching row take one bit each, so that a lookup of a few rows costs as much in
 a table of many fragments as in one of few.

@@ -1,4 +1,4 @@
-"""What every kind of scalar index has in common: a search for the rows that satisfy a predicate on one column."""
+"""Base of all scalar indexes: the search for the rows that satisfy a predicate on one column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lance_spark.index.shapes import with_arrays
 
 
 class Fit(Enum):
-    """How an index answers a predicate."""
+    """Precision of the answer of an index to a predicate."""
 
     EXACT = "exact"
     SUPERSET = "superset"
@@ -137,7 +137,7 @@ class ScalarIndex(IndexKind, ABC):
     @classmethod
     @abstractmethod
     def fit(cls, predicate: Predicate) -> Fit:
-        """How this kind of index answers a predicate; decided without reading anything."""
+        """Precision of the answer of this kind of index to a predicate; decided without reading anything."""
 
     @abstractmethod
     def search(self, predicate: Predicate) -> SearchResult | None:

@@ -79,7 +79,7 @@ def read_bitmaps(file: IndexFile, places: Int64Array, fragment_rows: Mapping[int
 
 
 def find_bitmaps(file: IndexFile, places: Int64Array, fragment_rows: Mapping[int, int]) -> list[RowSet]:
-    """As `read_bitmaps`, and keeps what was read for later searches."""
+    """The row sets number `places`, see `read_bitmaps`; cached for later searches."""
 
     def load(missing: Sequence[int]) -> list[tuple[bytes, int]]:
         return [(data, len(data)) for data in _cells(file, np.array(missing, np.int64))]

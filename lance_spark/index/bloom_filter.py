@@ -103,7 +103,7 @@ class _Filters:
 
     @classmethod
     def of(cls, file: IndexFile, first_zone: int, num_zones: int) -> _Filters:
-        """Those of the window that begins with a zone.
+        """The filters of the window that begins with zone `first_zone`.
 
         Raises:
             CorruptFileError: one is missing, or has no whole number of blocks.
@@ -124,7 +124,7 @@ class _Filters:
 
     @property
     def num_bytes(self) -> int:
-        """What they take in memory."""
+        """Memory of the filters, in bytes."""
         return self.words.nbytes + self.firsts.nbytes + self.num_blocks.nbytes
 
     def may_have(self, values: pa.Array) -> npt.NDArray[np.bool_]:

@@ -226,7 +226,7 @@ _lookups: Remembered[PageLookup] = Remembered(most_bytes=_MAX_LOOKUP_BYTES, size
 
 
 def _most_pages(lookup: PageLookup) -> int:
-    """How many pages are read at most."""
+    """Maximum number of pages that a search reads."""
     return max(_FEW_PAGES, int(lookup.num_pages * _SELECTIVE_SHARE))
 
 

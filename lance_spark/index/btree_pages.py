@@ -25,9 +25,9 @@ RowIds = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class PageLookup:
-    """What is known of all pages: `lows` and `highs` are their bounds, `null_counts` int64[n] their nulls.
+    """Statistics of all pages: `lows` and `highs` are their bounds, `null_counts` int64[n] their nulls.
 
-    Nulls come first. The other values ascend from page to page, so the pages of a span are found by halving.
+    Nulls come first. The other values ascend from page to page, so the pages of a span are found by binary search.
     """
 
     page_rows: int
@@ -38,17 +38,17 @@ class PageLookup:
 
     @property
     def num_pages(self) -> int:
-        """How many there are."""
+        """Number of pages."""
         return len(self.null_counts)
 
     @property
     def num_bytes(self) -> int:
-        """About what they take in memory."""
+        """Approximate memory of the statistics, in bytes."""
         return int(2 * (self.lows.nbytes + self.highs.nbytes) + self.null_counts.nbytes)
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Those of each page, unless values can be NaN: the total order puts some before all numbers."""
+        """Bounds of each page, unless values can be NaN: the total order puts some before all numbers."""
         num_rows = np.diff(np.minimum(np.arange(self.num_pages + 1) * self.page_rows, self.num_rows))
         return Bounds(self.lows, self.highs, self.null_counts < num_rows)
 
@@ -81,7 +81,7 @@ class PageLookup:
         return first * self.page_rows, min(last * self.page_rows, self.num_rows)
 
     def statistics(self, first: int, last: int) -> ColumnStatistics:
-        """What is known of the values of the pages [first, last)."""
+        """Statistics of the values of the pages [first, last)."""
         start, stop = self.rows_of(first, last)
         low, high = self.lows[first], self.highs[last - 1]
         # In total order no NaN lies between two numbers.
@@ -104,7 +104,7 @@ class Page:
 
     @property
     def num_bytes(self) -> int:
-        """About what they take in memory."""
+        """Approximate memory of the entries, in bytes."""
         return int(2 * self.values.nbytes + self.ids.nbytes)
 
     @cached_property

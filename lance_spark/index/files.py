@@ -93,17 +93,17 @@ class IndexFiles:
         return bytes(self._store.read(self.path(name)))
 
     def path(self, name: str) -> str:
-        """Where a file is in the store."""
+        """Path of a file in the store."""
         return f"{self._folder}/{name}"
 
     def kept(self, name: str, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
-        """What `make` returns for a file, or has returned before: (value, bytes that it takes)."""
+        """Cached value for a file; `make` returns it with its size in bytes if it is not cached."""
         return cached_by_path(self._store, f"index {kind}", f"{self._folder}/{name}", self._sizes.get(name), make)
 
     def kept_parts(
         self, name: str, kind: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
     ) -> list[Value]:
-        """As `kept`, for some numbered parts of a file; `make` returns those that are not kept."""
+        """Cached values for some numbered parts of a file; `make` returns those that are not cached."""
         path = f"{self._folder}/{name}"
         return cached_parts_by_path(self._store, f"index {kind}", path, self._sizes.get(name), numbers, make)
 
@@ -127,7 +127,7 @@ class IndexFile:
 
     @property
     def path(self) -> str:
-        """Where it is in the store."""
+        """Path of the file in the store."""
         return self._reader.path
 
     @property
@@ -192,7 +192,7 @@ class IndexFile:
     def columns_in_chunks(
         self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None
     ) -> list[pa.ChunkedArray]:
-        """As `columns`, in as many chunks as they were decoded in, without a copy."""
+        """The values of columns, see `columns`, in the chunks that they were decoded in, without a copy."""
         columns = self._values(types, rows)
         return [column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column]) for column in columns]
 
@@ -255,13 +255,13 @@ class IndexFile:
         return self._single_rows[field.name]
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
-        """As `IndexFiles.kept`, for this file, as long as it is kept open itself: without a look at the store."""
+        """Cached value for this file, see `IndexFiles.kept`, while the file is kept open: without a store request."""
         return cached_part(self._reader, kind, make)
 
     def kept_rows(
         self, kind: str, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[tuple[Value, int]]]
     ) -> list[Value]:
-        """As `kept`, for some rows of this file at once; `make` returns those that are not kept."""
+        """Cached values for some rows of this file; `make` returns those that are not cached."""
         return cached_parts(self._reader, kind, numbers, make)
 
     def positive_number(self, key: str, default: int) -> int:

@@ -175,7 +175,7 @@ class FragmentReuse:
         return found
 
     def unexplained(self, fragment_ids: Iterable[int], dataset_version: int) -> set[int]:
-        """Those of `fragment_ids` that a segment built at `dataset_version` cannot have had when it was built, and that
+        """The `fragment_ids` that a segment built at `dataset_version` cannot have had when it was built, and that
         no recorded move explains: they were added to it, or rewritten, after a deferred compaction.
         """
         later = [item for item in self._compactions if item.dataset_version >= dataset_version]
@@ -190,10 +190,10 @@ class FragmentReuse:
         return {id_ for id_ in fragment_ids if id_ >= first_new and id_ not in known}
 
     def num_settled(self, segments: Collection[tuple[int, Iterable[int]]]) -> int:
-        """How many of the oldest compactions no segment needs any more.
+        """Number of the oldest compactions that no segment needs any more.
 
-        A segment needs a compaction if its bitmap names an old fragment of it, or a fragment that is as new as those of
-        the compaction although the values are from an earlier version.
+        A segment needs a compaction if its bitmap names an old fragment of it, or a fragment that is as new as the new
+        ones of the compaction although the values are from an earlier version.
 
         Args:
             segments: (the version that its values were read from, the fragments of its bitmap) of each.

@@ -36,7 +36,7 @@ _BY_URL = {kind.type_url.lower(): kind for kind in _VALUES}
 
 @dataclass(frozen=True, slots=True)
 class JsonTarget:
-    """What a JSON index is over.
+    """Path of a JSON index, and the kind of index over the values at it.
 
     Attributes:
         path: as it was written.

@@ -28,7 +28,7 @@ def member_type(path: Sequence[Field], *, keeps_lists: bool = False) -> pa.DataT
 
 
 def list_levels(path: Sequence[Field]) -> int:
-    """How many fields along a path are lists."""
+    """Number of fields along a path that are lists."""
     return sum(is_list(field.logical_type) for field in path)
 
 

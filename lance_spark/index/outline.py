@@ -1,4 +1,4 @@
-"""Which indexes are asked about which part of a filter: all of an answer that the filter's constants do not change."""
+"""Index selection for each term of a filter."""
 
 from __future__ import annotations
 
@@ -32,17 +32,14 @@ FEW, _MANY, _NEARLY_ALL = range(3)
 _MAX_REMEMBERED = 1024
 """Spellings of columns that are remembered: upper and lower case make many of one."""
 
-_OUTLINE_BYTES = 1024
-"""About what is kept of one condition."""
-
 Paths = frozenset[tuple[str, ...]]
 
 
 class TableColumns:
-    """The columns of a table as filters name them; what was found once is remembered."""
+    """The columns of a table by the names that filters use, resolved once each."""
 
     def __init__(self, schema: LanceSchema) -> None:
-        self._schema = schema
+        self.schema = schema
         self._arrow_schema = to_arrow_schema(schema)
         self._found: dict[tuple[str, ...], NamedColumn | None] = {}
 
@@ -68,7 +65,7 @@ class TableColumns:
             names = resolve_names(self._arrow_schema, path)
         except LanceError:
             return None
-        field = find(self._schema, names)[-1]
+        field = find(self.schema, names)[-1]
         return NamedColumn(names, field.id, to_arrow_type(field))
 
 
@@ -165,7 +162,7 @@ class Target:
         return cls(names, paths, dtype, asked, is_json) if asked else None
 
     def predicate(self, expr: Expr, time_zone: str, *, negated: bool) -> Predicate:
-        """What indexes are asked for a condition, or its negation."""
+        """The predicate of index searches for a condition, or its negation."""
         found = on_value(expr) if self.is_json else None
         condition = expr if found is None else found[1]
         return Predicate(Not(condition) if negated else condition, self.names, self.paths, self.dtype, time_zone)
@@ -191,7 +188,7 @@ class Part(NamedTuple):
 
 
 class Outline:
-    """How the indexes of a version answer a condition: the same for all conditions of its shape.
+    """The indexes of a version that answer a condition.
 
     Attributes:
         column: the one column that the condition reads, if no value of it makes it fail.
@@ -212,13 +209,6 @@ class Outline:
     def fragment_ids(self) -> pyroaring.BitMap:
         """The ids of the version's fragments."""
         return self._table.fragment_ids
-
-    @property
-    def num_bytes(self) -> int:
-        """About what it takes in memory, with what it knows of its terms."""
-        below = [self._inner] if self._inner is not None else []
-        below += [part.outline for part in self._parts[0]] if self._parts is not None else []
-        return _OUTLINE_BYTES + sum([outline.num_bytes for outline in below])
 
     def inner(self, expr: Not) -> Outline:
         """That of the condition that is negated."""
@@ -257,7 +247,7 @@ class Outline:
 
 
 def _breadth(term: Expr, *, negated: bool) -> int:
-    """How many rows a condition, or its negation, mostly holds for, as a rank. Spark adds IS NOT NULL to each
+    """Selectivity rank of a condition, or its negation: higher for more rows. Spark adds IS NOT NULL to each
     comparison; both together are ranked as the comparison.
     """
     if isinstance(term, Not):

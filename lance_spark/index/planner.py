@@ -27,7 +27,7 @@ _FEW_ROWS = 1024
 
 @dataclass(frozen=True)
 class IndexQuery:
-    """What an index was asked.
+    """Query of one index, and the extent of its answer.
 
     Attributes:
         index: its name.
@@ -88,7 +88,7 @@ class Plan:
 
     @cached_property
     def queries(self) -> list[IndexQuery]:
-        """What the indexes were asked, index by index; made for those who look at it."""
+        """Queries of the indexes, index by index; computed on demand."""
         return [query for asked in self.asked for query in asked.queries()]
 
 
@@ -173,7 +173,7 @@ class _Planner:
         return any_of(answers)
 
     def _ask_indexes(self, expr: Expr, target: Target, fragments: pyroaring.BitMap, *, negated: bool) -> Answer:
-        """What the indexes on the column of a condition say."""
+        """Answer of the indexes on the column of a condition."""
         predicate = target.predicate(expr, self._time_zone, negated=negated)
         exact = supersets = Answer()
         for index_type, segments in target.segments:
@@ -188,7 +188,7 @@ class _Planner:
         return exact.over(supersets)
 
     def _search(self, segments: Sequence[BoundSegment], predicate: Predicate, fragments: pyroaring.BitMap) -> Answer:
-        """What segments say of some fragments."""
+        """Joint answer of segments for some fragments."""
         found = Answer()
         answers = []
         # Spark adds IS NOT NULL to most conditions, which leaves out nothing of most columns.
@@ -204,7 +204,7 @@ class _Planner:
         return found
 
     def _search_segment(self, bound: BoundSegment, predicate: Predicate, fragments: pyroaring.BitMap) -> Answer:
-        """What a segment says of some fragments: nothing, after one warning, if it cannot be read."""
+        """Answer of a segment for some fragments; empty, after one warning, if it cannot be read."""
         segment = bound.segment
         if segment.uuid in self._unusable:
             return Answer()

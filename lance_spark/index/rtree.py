@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.expr.geo.nodes import Intersects, Related
+from lance_spark.expr.geo.nodes import Related
 from lance_spark.expr.nodes import And, Column, Expr, Or
 from lance_spark.index.base import Fit, Predicate, ScalarIndex, SearchResult
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
@@ -211,7 +211,7 @@ def _is_answered(expr: Expr) -> bool:
     if isinstance(expr, (And, Or)):
         answered = [_is_answered(term) for term in expr.terms]
         return any(answered) if isinstance(expr, And) else all(answered)
-    return isinstance(expr, (Intersects, Related)) and isinstance(expr.value, Column)
+    return isinstance(expr, Related) and isinstance(expr.value, Column)
 
 
 def _meeting(expr: Expr, boxes: Boxes) -> npt.NDArray[np.bool_]:
@@ -220,7 +220,7 @@ def _meeting(expr: Expr, boxes: Boxes) -> npt.NDArray[np.bool_]:
         terms = [_meeting(term, boxes) for term in expr.terms if _is_answered(term)]
         met: npt.NDArray[np.bool_] = (np.logical_and if isinstance(expr, And) else np.logical_or).reduce(terms)
         return met
-    assert isinstance(expr, (Intersects, Related))
+    assert isinstance(expr, Related)
     x_min, y_min, x_max, y_max = expr.geometry.shape.box()
     # A box that is not a number can be anywhere.
     apart = (boxes[:, 0] > x_max) | (boxes[:, 2] < x_min) | (boxes[:, 1] > y_max) | (boxes[:, 3] < y_min)

@@ -30,7 +30,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class FragmentRows(Protocol):
-    """What a search needs to know of a fragment.
+    """Row counts and row ids of a fragment, for searches.
 
     Attributes:
         num_rows: physical rows, deleted ones included.
@@ -75,7 +75,7 @@ class Segment:
     json_steps: tuple[Step, ...] | None = None
 
     def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
-        """As `ScalarIndex.bounds`."""
+        """The least and the greatest value in the files of the segment; see `ScalarIndex.bounds`."""
         return self.index_type(self.files, Coverage({}, {})).bounds(dtype)
 
 

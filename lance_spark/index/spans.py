@@ -59,16 +59,16 @@ class Span:
         return self.low if self.low == self.high and not self.is_open else None
 
     def first(self, keys: Keys) -> int:
-        """How many of some ascending keys are before the span."""
+        """Number of keys, which ascend, before the span."""
         if self.low is None:
             return 0
         return _place(keys, self.low, after_equal=self.without_low)
 
     def last(self, keys: Keys, start: int = 0) -> int:
-        """How many of some ascending keys are not after the span.
+        """Number of keys, which ascend, that are not after the span.
 
         Args:
-            start: that many are surely not.
+            start: a lower bound of that number.
         """
         if self.high is None:
             return len(keys)
@@ -154,7 +154,7 @@ def stored_numbers(values: pa.Array) -> npt.NDArray[np.integer[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _KeyKind:
-    """What is asked of the type of keys for each constant.
+    """Properties of the type of keys that decide how constants are compared.
 
     Attributes:
         family: of the type.

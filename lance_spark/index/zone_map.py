@@ -41,11 +41,11 @@ class _ZoneMap:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Those of each zone."""
+        """Bounds of each zone."""
         return Bounds(self.lows, self.highs, self.null_counts < self.rows.lengths)
 
     def statistics(self, zone: int) -> ColumnStatistics:
-        """What is known of the values of a zone. Deleted rows between its own are in its length."""
+        """Statistics of the values of a zone. Deleted rows between its own count towards its length."""
         low, high = self.lows[zone], self.highs[zone]
         nulls = int(self.null_counts[zone])
         return ColumnStatistics(

@@ -1,4 +1,4 @@
-"""What ZONEMAP and BLOOMFILTER share: runs of rows (zones) of a fragment, and the set of null rows.
+"""Zones of ZONEMAP and BLOOMFILTER indexes: runs of rows of a fragment, and the set of null rows.
 
 A zone takes the rows from `zone_start` over `zone_length` offsets of a fragment. Rows outside of every zone were
 deleted when the index was built.
@@ -58,7 +58,7 @@ class ZoneRows:
 
     @property
     def num_bytes(self) -> int:
-        """What they take in memory."""
+        """Memory of the zones, in bytes."""
         return self.fragment_ids.nbytes + self.starts.nbytes + self.lengths.nbytes
 
     def check(self, file: IndexFile, coverage: Coverage) -> None:

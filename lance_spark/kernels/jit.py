@@ -191,7 +191,7 @@ def inlined(function: Callable[..., Any]) -> Kernel:
 
 
 def inlined_sum(function: Callable[..., Any]) -> Kernel:
-    """As `inlined`, for sums of floats that may be added in any order: `reassociate` of the caller does not count."""
+    """Decorates an inlined function whose floats may be summed in any order; `reassociate` of callers has no effect."""
     return Kernel(function, None, reassociate=True)
 
 

@@ -88,7 +88,7 @@ def take_flat(data, starts, sizes, num_values, chunks, places, num_taken, width,
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def take_split(data, starts, sizes, num_values, chunks, places, num_taken, width, target):
-    """As `take_flat`, of values whose bytes are split (`lance_spark.kernels.byte_stream_split`)."""
+    """Copies values whose bytes are split (`lance_spark.kernels.byte_stream_split`); see `take_flat`."""
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     count = pointer_i64(num_values)
@@ -107,7 +107,7 @@ def take_split(data, starts, sizes, num_values, chunks, places, num_taken, width
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def take_bits(data, starts, sizes, num_values, chunks, places, num_taken, target):
-    """As `take_flat`, of values of one bit, to `num_taken` bits at `target`."""
+    """Copies values of one bit to `num_taken` bits at `target`; see `take_flat`."""
     start = pointer_i64(starts)
     size = pointer_i64(sizes)
     count = pointer_i64(num_values)

@@ -84,7 +84,7 @@ def _kept_bits(data: pa.Buffer, offset: int, keep: pa.BooleanArray, count: int) 
 
 
 def bits_of(keep: pa.BooleanArray) -> tuple[int, int, int]:
-    """Of values without nulls: (address of the byte with the first bit, the place of the bit in it, number of bits)."""
+    """(address of the byte with the first bit, position of the bit in it, number of bits) of values without nulls."""
     return keep.buffers()[1].address + (keep.offset >> 3), keep.offset & 7, len(keep)
 
 

@@ -121,7 +121,7 @@ def all_null(num_values: int, arrow_type: pa.DataType) -> pa.Array:
 
 
 def null_rows(num_rows: int, arrow_type: pa.DataType) -> pa.Array:
-    """As `all_null`, of rows that the file does have: they may be many.
+    """`num_rows` nulls for rows that the file does have: unlike in `all_null`, they may be many.
 
     Raises:
         CorruptFileError: one of them takes more than 64 MiB.

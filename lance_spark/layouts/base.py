@@ -263,7 +263,7 @@ class RowRanges:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where the first range begins and the last one ends. There is at least one."""
+        """Start of the first range and end of the last one. There is at least one."""
         return int(self.starts[0]), int(self.stops[-1])
 
     def is_all(self, num_rows: int) -> bool:

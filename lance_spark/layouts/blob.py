@@ -87,7 +87,7 @@ class BlobLayout(PageLayout):
 
 
 def blob_places(levels: Levels, values: pa.StructArray) -> tuple[pa.StructArray, Levels]:
-    """What the inner layout holds of `values`, struct<position, size>, and its levels.
+    """Positions and sizes that the inner layout stores for `values`, struct<position, size>, and their levels.
 
     Nulls, also those of structs around the column, become positions that encode their level.
     """

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class PageDescription(Protocol):
-    """What the metadata of a page hold: a layout, or in file version 2.0 an array encoding."""
+    """Description of a page in the metadata: a layout, or in file version 2.0 an array encoding."""
 
     def __hash__(self) -> int: ...
 

@@ -259,7 +259,7 @@ def _together(leaf: Leaf, touched: _Touched) -> Iterator[tuple[slice, list[PageL
 
 
 def _rows_within(leaf: Leaf, rows: RowRanges, touched: _Touched, run: slice, num_wanted: int) -> RowRanges:
-    """Those of `rows` in a run of pages, numbered from the first row of its first page."""
+    """The part of `rows` in a run of pages, numbered from the first row of its first page."""
     if touched.starts is None or touched.stops is None or touched.bounds is None or touched.firsts is None:
         numbers = touched.numbers[run]
         return rows.within(int(leaf.ends[numbers[0]] - leaf.lengths[numbers[0]]), int(leaf.ends[numbers[-1]]))

@@ -73,7 +73,7 @@ def pick_rows(
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Where ranges of rows are: their slots, and their values, counted from the first that was decoded."""
+    """Slots and values of ranges of rows, counted from the first that was decoded."""
 
     slots: RowRanges
     values: RowRanges

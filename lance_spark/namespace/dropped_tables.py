@@ -171,7 +171,7 @@ class DroppedTables:
         return self._users(item, self._bases_of_all())
 
     def _users(self, item: DroppedTable, bases: Mapping[str, set[str]]) -> list[str]:
-        """As `users`, with the base paths of all tables of the catalog by location."""
+        """Users of `item`, from the base paths of all tables of the catalog by location."""
         return sorted(other for other in bases if other != item.location and self._lead_to(bases[other], item.location))
 
     def _bases_of_all(self) -> dict[str, set[str]]:

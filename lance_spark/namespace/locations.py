@@ -78,7 +78,7 @@ def check_locations(locations: pa.Array | pa.ChunkedArray) -> None:
 
 
 def requested_location(root: str, location: UriOrPath) -> str:
-    """What to store for a location that the caller gives: a path relative to the root, or an absolute place.
+    """The location to store for one that the caller gives: a path relative to the root, or an absolute URI.
 
     Raises:
         InvalidInputError: it is invalid, or is above the root because of ``..``.

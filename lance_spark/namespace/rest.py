@@ -72,7 +72,8 @@ class RestNamespace:
         return f"RestNamespace({self.uri!r})"
 
     def spelling(self, identifier: Identifier, *, is_table: bool) -> Identifier | None:
-        """As `DirectoryNamespace.spelling`, from the server's listings; on a server without listings names are exact.
+        """The name as the server's listings spell it; None if it has no listings or no such name, so that only an exact
+        name matches.
 
         Raises:
             InvalidInputError: the name is ambiguous: several names differ from it only in case.

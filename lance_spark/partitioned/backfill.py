@@ -44,7 +44,7 @@ from lance_spark.table.writing.write import remove_job_files
 
 @dataclass(frozen=True, slots=True)
 class PartitionedBackfill:
-    """What tasks need to know; it can be pickled.
+    """Backfill plan for tasks; it can be pickled.
 
     Attributes:
         root, storage_options: the namespace.
@@ -98,7 +98,7 @@ class PartitionedBackfill:
         return commit_partitioned_backfill(self, written).version
 
     def remove_files(self) -> None:
-        """Removes the files of all tasks, those of killed ones too; no version may name them."""
+        """Removes the files of all tasks, also of killed ones; no version may name them."""
         table = self.table()
 
         def remove(location: TableLocation) -> None:

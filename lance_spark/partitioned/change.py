@@ -1,8 +1,8 @@
-"""What a write does to one partition. Each change makes one new version of the partition's table.
+"""Writes to one partition. Each change makes one new version of the partition's table.
 
-A change is committed to a table that shows the version which readers of the table see as its newest one
-(`TableLocation.pinned_at`). If that is a later one than the change was made for, the conflict rules of tables decide
-whether it may follow.
+A change is committed to the version that readers of the partitioned table see as the partition's newest one
+(`TableLocation.pinned_at`). If that version is later than the change's base, the conflict rules of tables decide
+whether the change may be rebased.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ Step = Callable[[TableLocation, Manifest], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class ChangeTable(PartitionChange):
-    """Whatever `step` makes of the partition's table. It must look for itself at what came after `base`."""
+    """Applies `step` to the partition's table. The step must check changes after `base` itself."""
 
     step: Step
 
@@ -146,7 +146,7 @@ class ChangeTable(PartitionChange):
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumns(PartitionChange):
-    """What `step` makes of whatever version readers see then; data files of an abandoned version are removed."""
+    """Applies `step` to the version that readers see at the time; data files of an abandoned version are removed."""
 
     step: Step
 

@@ -1,8 +1,8 @@
-"""What the versions of a partitioned table have changed, row by row.
+"""Row-level change feed of a partitioned table.
 
-A version of the table is compared with the one before it: for each partition the version that the one names with the
-version that the other names. ``_commit_version`` and ``_commit_timestamp`` are those of the table. A row that moves to
-another partition is a delete there and an insert here.
+A version of the table is compared with the one before it, partition by partition, by the partition versions that they
+name. ``_commit_version`` and ``_commit_timestamp`` are the table's, not the partition's. A row that moves to another
+partition is a delete in the old one and an insert in the new one.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class _Step:
         self._with_source = with_source
 
     def tasks(self, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[ChangeTask]:
-        """What the version has changed."""
+        """Tasks that read the changes of the version."""
         commit = Commit(self._after.version, _nanos(self._after))
         for old, new in _changed_partitions(self._before, self._after):
             recreated = _is_recreated(old, new)
@@ -265,7 +265,7 @@ def _nanos(table: PartitionedTable) -> int:
 def versions_between(
     before: PartitionedTable | None, after: PartitionedTable
 ) -> Iterator[tuple[PartitionVersion, VersionEffect]]:
-    """What a version of the table does to the rows of each partition that it changes, in the order of their object ids.
+    """Effects of a version on the rows of each changed partition, in the order of object ids.
 
     Args:
         before: the version before it; None if there was no table.

@@ -266,9 +266,9 @@ def _widened(
 
 
 def follower(schema: LanceSchema, options: CommitOptions | None = None) -> Step:
-    """What gives the table of a partition the columns `schema` of the namespace.
+    """Returns a step that gives a partition's table the columns `schema` of the namespace.
 
-    It raises `InvalidInputError` for a null where the column forbids it.
+    The step raises `InvalidInputError` for a null where the column forbids it.
     """
     target = partition_schema(schema)
 

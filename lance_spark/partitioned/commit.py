@@ -1,4 +1,7 @@
-"""Committing changes of many partitions as one version (docs/design/009, partitioning specification "Transaction").
+"""Commits of changes of many partitions as one version.
+
+The partitioning specification ("Transaction") has the rules; docs/design/025-commits-over-many-partitions.md
+has the reasons.
 
 1. Each partition gets a version of its own, made of what readers of the table see. Nobody reads it yet.
 2. One commit of `__manifest` names all of them; it is made only as the very next version after the one looked at.
@@ -111,7 +114,7 @@ def commit_changes(
         base: the version that the changes were made for.
         changes: at most one for each partition.
         check: asked for each newer version that the commit has to follow.
-        properties: of the namespace, which change too, whatever others have made of them.
+        properties: changes of the namespace's properties; they override concurrent changes.
 
     Raises:
         CommitConflictError: a change conflicts with what other writers have committed. Nothing is visible.
@@ -269,7 +272,7 @@ class _PartitionedCommit:
         """Decides which partitions of `current` change."""
 
     def _properties(self, current: PartitionedTable) -> Mapping[str, str | None] | None:
-        """What becomes of the properties of the namespace."""
+        """Changes of the namespace's properties; None if there are none."""
         return self._own_properties or None
 
     def _check_conflicts(self, current: PartitionedTable) -> None:
@@ -426,7 +429,7 @@ def _with_zone_maps(table: PartitionedTable, location: TableLocation, made: Mani
 
 
 def _named_version(partition: Partition | None) -> tuple[object, ...] | None:
-    """What a row of `__manifest` says."""
+    """The partition and its version as a row of `__manifest` names them, for comparison; None without a partition."""
     if partition is None:
         return None
     return partition.object_id, partition.location, partition.version, partition.branch, partition.tag

@@ -389,5 +389,5 @@ def create_partitioned_dataset(
 
 
 def _reopened(reopen: Any, arguments: tuple[Any, ...]) -> PartitionedDataset:
-    """What a pickled `PartitionedDataset` becomes where it is unpickled. Raises as `open_partitioned`."""
+    """Unpickles a `PartitionedDataset`. Raises as `open_partitioned`."""
     return PartitionedDataset.of(reopen(*arguments))

@@ -115,7 +115,10 @@ def _check_promotion(
 
 
 def _is_consistent(actual: pa.DataType, declared: pa.DataType) -> bool:
-    """Of one family: the specification's own `abs(murmur3(col0)) % N` is int64 in DataFusion, declared as int32."""
+    """Whether `actual` is null or of the same family as `declared`.
+
+    The specification's own `abs(murmur3(col0)) % N` is int64 in DataFusion and declared as int32.
+    """
     return pa.types.is_null(actual) or len({family_of(plain_type_of(type_)) for type_ in (actual, declared)}) == 1
 
 

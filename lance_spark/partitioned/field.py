@@ -72,7 +72,7 @@ class PartitionField:
 
     @property
     def definition(self) -> tuple[object, ...]:
-        """What makes two fields the same field: source columns and how the value follows from them."""
+        """The identity of the field: its source columns and how the value follows from them."""
         return self.source_ids, self.transform, self.expression
 
     def source_types(self, schema: LanceSchema) -> list[pa.DataType]:
@@ -122,7 +122,7 @@ class PartitionField:
         return self.values_of(columns)
 
     def values_of(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """As `values`, from the source columns themselves."""
+        """The partition value of each row, from the source columns themselves."""
         if self.expression is not None:
             return evaluate_expression(self.expression, columns, self.result_type)
         assert self.transform is not None

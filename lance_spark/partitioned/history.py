@@ -1,4 +1,4 @@
-"""Versions of a partitioned table: those of its `__manifest`. What made them, and restoring one."""
+"""Versions of a partitioned table, from its `__manifest`: their history, and restoring one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _Parts = dict[str, Measured]
 
 
 def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Parts]:
-    """What is in the partitions that some versions of the table name, newest first; each manifest is read once.
+    """Measured fragments of partitions by version of the table, newest first; each manifest is read once.
 
     Versions that a clean-up has taken are left out, and those that need more than `MAX_MANIFESTS` manifests with the
     newer ones.
@@ -122,7 +122,7 @@ def _partitions(table: PartitionedTable, number: int) -> dict[NamedVersion, Part
 def _measured_partitions(
     table: PartitionedTable, wanted: Mapping[NamedVersion, Partition], known: Mapping[NamedVersion, Measured | None]
 ) -> dict[NamedVersion, Measured | None]:
-    """What versions of partitions hold; None for one that a clean-up has taken."""
+    """Measured fragments of versions of partitions; None for a version that a clean-up has removed."""
 
     def fragments(item: Partition) -> tuple[bytes, ...] | None:
         try:

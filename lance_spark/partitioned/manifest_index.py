@@ -64,7 +64,7 @@ class Partition:
 
     @property
     def key(self) -> PartitionKey:
-        """What identifies it."""
+        """The identity of the partition: its spec and values."""
         if not self.spec.fields:
             # A batch without columns forgets on its way to another process that it has a row.
             return self.spec.id, ()
@@ -72,7 +72,7 @@ class Partition:
 
     @property
     def named_version(self) -> NamedVersion:
-        """What is to be read of the partition."""
+        """Location, version, branch and tag to read."""
         return self.location, self.version, self.branch, self.tag
 
 
@@ -220,7 +220,7 @@ class PartitionIndex:
         return _namespaces(self._manifest_rows, self._specs)
 
     def new_partition(self, spec: PartitionSpec, values: pa.RecordBatch, secret: str) -> Partition:
-        """A partition that is to be: the same one wherever it is asked for with the same secret of one write.
+        """A new partition. All tasks of a write get the same one for the same values, by the secret of the write.
 
         Its directory follows from the secret and the values alone; its id reuses the levels that are there.
         """

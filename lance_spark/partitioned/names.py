@@ -13,7 +13,7 @@ PARTITION_COLUMN_PREFIX = "partition_field_"
 SPEC_KEY_PREFIX = "partition_spec_v"
 SCHEMA_KEY = "schema"
 INDEX_PREFIX = "lance.index_definition."
-"""How the keys of the metadata of `__manifest` begin that say what indexes are over."""
+"""Prefix of the keys in the metadata of `__manifest` that hold index definitions."""
 
 _SPEC_NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z")
 MAX_SPEC_ID = 2**31 - 1

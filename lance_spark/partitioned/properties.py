@@ -26,7 +26,7 @@ _AT_CREATION = (FILE_VERSION, STABLE_ROW_IDS)
 
 
 def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of `properties` of a namespace that do not say what its columns and partitions are."""
+    """The properties of a namespace that do not define its columns and partitions."""
     return {name: value for name, value in properties.items() if not _is_reserved(name)}
 
 
@@ -70,7 +70,7 @@ def set_properties(
 
 
 def _follower(schema: LanceSchema, options: CommitOptions) -> Step:
-    """What gives the table of a partition the metadata of the columns, by which files of theirs are written."""
+    """Returns a step that gives a partition's table the column metadata by which its files are written."""
     target, others = partition_schema(schema), follower(schema, options)
 
     def step(table: TableLocation, manifest: Manifest) -> Manifest:

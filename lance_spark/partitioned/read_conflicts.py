@@ -12,7 +12,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.read_conflicts import ReadRows, VersionRows, conflict, touches
 
 COMPACTION = "rewrite"
-"""What `OPERATION` says of versions that only compact partitions."""
+"""Value of `OPERATION` in versions that only compact partitions."""
 
 
 class PartitionReadConflicts:

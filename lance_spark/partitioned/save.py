@@ -50,7 +50,7 @@ from lance_spark.table.writing.write_verbs import RowsToWrite
 
 
 class SaveMode(str, Enum):
-    """What becomes of the rows that are there."""
+    """Treatment of the existing rows."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -177,7 +177,7 @@ class RowDelta:
 
     @property
     def operation(self) -> str:
-        """What a history calls the change: "delete", "update", "append" or "overwrite"."""
+        """The operation in the table's history: "delete", "update", "append" or "overwrite"."""
         if self.mode is not SaveMode.APPEND:
             return "overwrite"
         if not self.added:
@@ -213,7 +213,7 @@ def commit_delta(
 
 
 def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:
-    """What becomes of each partition of `table` by `delta`."""
+    """Changes of the partitions of `table` that make up `delta`."""
     by_id = table.index.by_id
     new: dict[PartitionKey, tuple[NewFragment, ...]] = {}
     partitions = {item.partition.key: item.partition for item in delta.added}

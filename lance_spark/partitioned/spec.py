@@ -168,7 +168,7 @@ def check_field_ids(fields: Sequence[PartitionField]) -> None:
 
 
 def is_partitioned(metadata: Mapping[str, str]) -> bool:
-    """Whether metadata of `__manifest` is that of a partitioned namespace."""
+    """Whether metadata of `__manifest` belongs to a partitioned namespace."""
     return any(_spec_id(key) is not None for key in metadata)
 
 

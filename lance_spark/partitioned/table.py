@@ -137,7 +137,7 @@ class PartitionedTable(ReadVerbs):
 
     @property
     def file_version(self) -> FileVersion:
-        """Of the data files of new partitions."""
+        """The version of the data files of new partitions."""
         named = self.properties.get(FILE_VERSION)
         return DEFAULT_FILE_VERSION if named is None else FileVersion.parse(named)
 
@@ -158,7 +158,7 @@ class PartitionedTable(ReadVerbs):
 
     @cached_property
     def num_partitions(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         if "rows" in self.__dict__:
             return len(self.index)
         mine = any_of([starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}") for spec in self.specs.specs])
@@ -169,7 +169,7 @@ class PartitionedTable(ReadVerbs):
 
     @property
     def num_splits(self) -> int:
-        """How many partitions there are, each a split of its own."""
+        """The number of splits: each partition is one."""
         return self.num_partitions
 
     @property
@@ -228,7 +228,7 @@ class PartitionedTable(ReadVerbs):
         return [] if found is None else partitions_of(self.catalog_version.rows(found), self.specs)
 
     def location(self, partition: Partition) -> TableLocation:
-        """Where the table of a partition is."""
+        """The location of a partition's table."""
         return TableLocation(location_uri(self.root, partition.location), self.storage_options, branch=partition.branch)
 
     @property
@@ -270,7 +270,7 @@ class PartitionedTable(ReadVerbs):
         return PartitionVersion(table, manifest, partition.object_id, display_name, partition=partition)
 
     def summary(self, partition: Partition) -> ManifestSummary:
-        """What a history shows of the version of a partition that this version of the table names.
+        """Manifest summary of the partition version that this version of the table names.
 
         Raises:
             NotFoundError: the version was removed.
@@ -364,7 +364,7 @@ class PartitionedTable(ReadVerbs):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> Scan:
-        """What is asked for, checked, for when there is no partition."""
+        """Validates the arguments of a scan where there is no partition to bind it to."""
         dataset = self.catalog_version.dataset
         assert dataset is not None  # A namespace without `__manifest` has no specs.
         schema = with_blob_descriptors(self.specs.schema, self.file_version)
@@ -380,8 +380,7 @@ class PartitionedTable(ReadVerbs):
         )
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
-        """How a scan with this filter finds its rows: the partitions that it opens, and for each of them what
-        `Dataset.explain` says.
+        """Explains a scan with this filter: the partitions that it opens, and `Dataset.explain` of each.
 
         Raises:
             NotFoundError: no such column.
@@ -464,7 +463,7 @@ def open_partitioned(
 def _reopened(
     root: str, storage_options: Mapping[str, str] | None, version: int, committed: int | None
 ) -> PartitionedTable:
-    """What a pickled `PartitionedTable` becomes where it is unpickled.
+    """Unpickles a `PartitionedTable`.
 
     Raises:
         NotFoundError: the version was cleaned up since, or replaced by one of another table at the same place.

@@ -48,7 +48,7 @@ MAX_OPEN_FILES = 64
 
 @dataclass(frozen=True, slots=True)
 class PartitionedWrite:
-    """How rows of one schema go into a partitioned table. Travels to the tasks.
+    """Plan of a write of rows with one schema to a partitioned table. It is sent to the tasks.
 
     Attributes:
         root, storage_options: the namespace.
@@ -122,7 +122,7 @@ class WrittenPartition:
 
 @dataclass(frozen=True, slots=True)
 class RowOrigins:
-    """Where rows of a batch were.
+    """Original partitions and addresses of the rows of a batch.
 
     Attributes:
         partitions: object ids of their partitions, null for new rows.
@@ -133,7 +133,7 @@ class RowOrigins:
     addresses: UInt64Array
 
     def within(self, object_id: str, places: Int64Array) -> UInt64Array:
-        """Of the rows at `places`: a row that comes from another partition is a new one there."""
+        """Original addresses of the rows at `places`; a row from another partition is a new one here."""
         chosen = self.partitions.take(pa.array(places))
         stays = pc.fill_null(pc.equal(chosen, object_id), False).to_numpy(zero_copy_only=False)
         source_addresses: UInt64Array = np.where(stays, self.addresses[places], np.uint64(NO_ORIGIN))

@@ -203,7 +203,7 @@ def from_arrow_schema(schema: pa.Schema, *, first_id: int = 0) -> LanceSchema:
 
 
 def internal_schema(schema: pa.Schema) -> LanceSchema:
-    """As `from_arrow_schema` for files that are no table's data: names that a table reserves are allowed."""
+    """The Lance schema of a file that holds no table data: names that a table reserves are allowed."""
     ids = count(0)
     fields = tuple(_from_arrow_field(field, ids, field.name, 0) for field in schema)
     return LanceSchema(fields, text_metadata(schema.metadata, "the schema"))

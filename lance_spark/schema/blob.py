@@ -20,7 +20,6 @@ from lance_spark.file_version import FileVersion
 from lance_spark.schema.columns import BLOB_V2_EXTENSION, is_blob
 from lance_spark.schema.extension import EXTENSION_NAME
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.remembered import Remembered
 
 BLOB_KEY = "lance-encoding:blob"
 INLINE_SIZE = "lance-encoding:blob-inline-size-threshold"
@@ -32,7 +31,7 @@ _PLAIN, _VAR_BINARY = 1, 2  # lance.file.Encoding
 
 
 class BlobKind(IntEnum):
-    """Where the bytes of a value are."""
+    """Storage location of the bytes of a value."""
 
     INLINE = 0
     """In the data file."""
@@ -188,16 +187,12 @@ def as_blob_field(field: Field) -> Field:
 
 def has_blobs(field: Field) -> bool:
     """True if the field, or one below it, is a blob column."""
-    return any(is_blob(node) for node in field.walk())
+    return is_blob(field) or any(map(has_blobs, field.children))
 
 
 def blob_columns(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Those of top-level `fields` that are blob columns or have any below them."""
-    return _blob_columns((fields,), None, lambda: tuple(field for field in fields if has_blobs(field)))
-
-
-_blob_columns: Remembered[tuple[Field, ...]] = Remembered()
-"""Every data file of a table asks for them."""
+    """The top-level `fields` that are blob columns or have any below them."""
+    return tuple(filter(has_blobs, fields))
 
 
 def blob_field(

@@ -41,7 +41,7 @@ def can_be_analyzed(kind: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a column's property says.
+    """Statistics of a column, as its property stores them.
 
     Attributes:
         type: of the column when it was analyzed, as Spark's JSON.

@@ -1,4 +1,4 @@
-"""What the scalar indexes of the splits of a scan say of its filter, asked once by the planner."""
+"""Answers of scalar indexes to the filter of a scan, split by split; the planner queries them once."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class IndexAnswers:
 
 
 def _exact_rows(manifest: Manifest, scan: Scan, plan: Plan) -> int | None:
-    """How many rows of a version match; None if indexes do not know that."""
+    """Number of matching rows of a version; None if indexes do not know it exactly."""
     found = plan.matches
     if len(found) < len(manifest.fragments) or any(id_ in found.inexact for id_ in found.rows):
         return None

@@ -67,7 +67,7 @@ def file_version_value(value: str) -> str:
 
 
 def distribution_value(value: str) -> str:
-    """How the rows of a write are distributed. Raises `ValueError` saying what is expected."""
+    """A distribution of the rows of a write. Raises `ValueError` saying what is expected."""
     folded = value.strip().lower()
     if folded not in {"none", "hash", "range"}:
         raise ValueError("none, hash or range")
@@ -75,7 +75,7 @@ def distribution_value(value: str) -> str:
 
 
 def overwrite_mode_value(value: str) -> str:
-    """What an overwrite replaces. Raises `ValueError` saying what is expected."""
+    """A partition overwrite mode. Raises `ValueError` saying what is expected."""
     folded = value.strip().lower()
     if folded not in {STATIC, DYNAMIC}:
         raise ValueError(f"{STATIC} or {DYNAMIC}")

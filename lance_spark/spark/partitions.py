@@ -65,7 +65,7 @@ class SizedFragment(NamedTuple):
 
     @property
     def rows_to_read(self) -> int:
-        """How many rows are read, deleted ones included."""
+        """Number of rows to read, deleted ones included."""
         return self.physical_rows if self.num_candidates is None else self.num_candidates
 
     @property

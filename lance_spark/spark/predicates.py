@@ -22,8 +22,8 @@ from lance_spark.errors import LanceError
 from lance_spark.expr.array_match import is_list
 from lance_spark.expr.columns import field_at, resolve_path
 from lance_spark.expr.evaluate import check_filter
-from lance_spark.expr.geo.nodes import GEO_CALLS, GeometryConstant, intersects_call
-from lance_spark.expr.geo.relate import RELATIONS
+from lance_spark.expr.geo.geos import has_geos
+from lance_spark.expr.geo.nodes import GEO_CALLS, INTERSECTS, RELATIONS, GeometryConstant, related_call
 from lance_spark.expr.json_path.nodes import JSON_CALLS, JsonValue
 from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, JSON_TESTS
 from lance_spark.expr.json_path.values import JsonKind
@@ -62,8 +62,8 @@ _JSON_CALLS = JSON_CALLS | JSON_TESTS
 _JSON_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("json_get_bool", EXISTS, CONTAINS))
 
 _GEO_TEXT = FUNCTION_PREFIX + "st_geomfromtext"
-_GEO_PREDICATES = tuple(FUNCTION_PREFIX + name for name in ("st_intersects", "st_disjoint"))
-_MEETING = frozenset(FUNCTION_PREFIX + name for name in RELATIONS)
+_GEO_PREDICATES = tuple(FUNCTION_PREFIX + name for name in (INTERSECTS, "st_disjoint"))
+_MEETING = frozenset(FUNCTION_PREFIX + name for name in RELATIONS - {INTERSECTS})
 """The functions that only geometries with a common point fulfil, and that Spark alone evaluates."""
 
 _VARIANT_GET = "VARIANT_GET"
@@ -166,7 +166,7 @@ def _meeting(children: tuple[SparkExpression, ...], schema: pa.Schema) -> Expr |
     arguments = _geometries(children)
     if arguments is None:
         return None
-    met = intersects_call("st_intersects", arguments)
+    met = related_call(INTERSECTS, arguments)
     check_filter(met, schema)
     return met
 
@@ -228,15 +228,17 @@ def _json_predicate(name: str, children: tuple[SparkExpression, ...], _schema: p
 
 
 def _geo_predicate(name: str, children: tuple[SparkExpression, ...], _schema: pa.Schema) -> Expr | None:
-    arguments = _geometries(children)
-    return None if arguments is None else GEO_CALLS[name.removeprefix(FUNCTION_PREFIX)][1](name, arguments)
+    arguments, call = _geometries(children), name.removeprefix(FUNCTION_PREFIX)
+    return None if arguments is None else GEO_CALLS[call][1](call, arguments)
 
 
 def _geometries(children: tuple[SparkExpression, ...]) -> tuple[Expr, ...] | None:
-    """Columns and constant geometries; None if an argument is neither."""
-    found = [Column(child.column) if child.column is not None else _geometry(child) for child in children]
-    known = tuple(argument for argument in found if argument is not None)
-    return known if len(known) == len(found) else None
+    """Columns and constant geometries; None if an argument is neither, or where only Spark can compare them."""
+    if not has_geos():
+        return None
+    arguments = [Column(child.column) if child.column is not None else _geometry(child) for child in children]
+    known = tuple(argument for argument in arguments if argument is not None)
+    return known if len(known) == len(arguments) else None
 
 
 def _geometry(expression: SparkExpression) -> GeometryConstant | None:

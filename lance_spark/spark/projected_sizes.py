@@ -1,4 +1,4 @@
-"""How much of the files of fragments a read of some columns touches, estimated from the manifest."""
+"""Estimates the bytes of the files of fragments that a read of some columns touches, from the manifest."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _STRUCTURE_WIDTH = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _KindWidths:
-    """Of the values of a row in a file.
+    """Estimated width of a row in a file.
 
     Attributes:
-        read, whole: the width of those that are read, and of all.
-        has_blobs: whether blobs are among them.
+        read, whole: the width of the columns that are read, and of all.
+        has_blobs: whether there are blob columns.
     """
 
     read: float

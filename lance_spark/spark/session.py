@@ -138,7 +138,7 @@ def install(spark: Any, catalog: str = "lance", *, root: UriOrPath | None = None
 
 
 def _add_to_class_path(jvm: Any, jar: str) -> None:
-    """Puts the jar on the class path of a JVM whose driver has not started, such as that of spark-submit.
+    """Puts the jar on the class path of a JVM whose driver has not started, such as spark-submit's.
 
     Raises:
         UnsupportedFeatureError: the JVM was not started by Spark.

@@ -26,7 +26,7 @@ from lance_spark.table.versions.known_properties import BLOB_HANDLING, JSON_AS, 
 
 @dataclass(frozen=True, slots=True)
 class ShownAs:
-    """What columns of types that Spark does not have are in Spark.
+    """Display types in Spark of columns whose types Spark does not have.
 
     Attributes:
         blobs: blob columns, `descriptions` or `binary`.

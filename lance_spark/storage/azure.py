@@ -239,7 +239,7 @@ def _azure_client_class() -> Any:
             super().__init__(*args, **kwargs)
 
         async def _copy_status(self, path: str) -> str:
-            """What has become of the copy that made an object: "pending", "success", or how it failed."""
+            """Status of the copy that made an object: "pending", "success", or the kind of failure."""
             container, blob, _ = self.split_path(path, delimiter="/")
             async with self.service_client.get_blob_client(container, blob) as object_client:
                 return str((await object_client.get_blob_properties()).copy.status)

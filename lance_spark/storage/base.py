@@ -4,7 +4,7 @@ A store is rooted at one URI (a table's root, or one of its other base paths). P
 joined by ``/``; a path that would leave the root is an `InvalidInputError`, so that nothing read from a table
 can name an object outside the table's base paths.
 
-Commits need exactly one strong operation, `put_if_absent`; see ``docs/design/`` and section 4 of the design.
+Commits need exactly one strong operation, `put_if_absent`; see `docs/design/006-object-stores.md`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from lance_spark.storage.base import ByteRange
 
 @dataclass(frozen=True, slots=True)
 class ReadPolicy:
-    """How to coalesce and split reads on a kind of store.
+    """Limits for coalescing and splitting reads on a kind of store.
 
     Args:
         max_gap_bytes: the largest gap that is read and discarded rather than skipped with another request.

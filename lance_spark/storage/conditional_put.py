@@ -15,7 +15,7 @@ from lance_spark.storage.patience import Judge, Patience
 _MAX_ATTEMPTS = 5
 
 Outcome = Callable[[BaseException], "PutResult | None"]
-"""What the error of one attempt says: EXISTS, UNKNOWN, or None if this attempt certainly created nothing."""
+"""Outcome of an attempt that failed: EXISTS, UNKNOWN, or None if it certainly created nothing."""
 
 
 def create_if_absent(

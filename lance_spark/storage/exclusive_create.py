@@ -25,7 +25,7 @@ _trusted: set[Hashable] = set()
 
 
 class Creating(Protocol):
-    """What the trial needs of a store."""
+    """Store operations that the trial needs."""
 
     @property
     def uri(self) -> str: ...

@@ -252,7 +252,7 @@ def judge_failure(error: BaseException) -> Failure | None:
 
 @cache
 def http_errors() -> tuple[type[BaseException], ...]:
-    """What clients over aiohttp raise; nothing if it is not installed."""
+    """Exceptions of clients over aiohttp; none if it is not installed."""
     try:
         return (import_module("aiohttp").ClientError,)
     except ImportError:
@@ -261,7 +261,7 @@ def http_errors() -> tuple[type[BaseException], ...]:
 
 @cache
 def http_transport_errors() -> tuple[type[BaseException], ...]:
-    """Those of `http_errors` for a request that was not sent or got no complete reply."""
+    """The `http_errors` for a request that was not sent or got no complete reply."""
     if not http_errors():
         return ()
     http = import_module("aiohttp")

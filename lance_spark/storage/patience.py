@@ -24,7 +24,7 @@ from lance_spark.errors import StorageError
 _log = logging.getLogger(__name__)
 
 DEFAULT_SECONDS = 10.0
-"""How long requests without a reply are retried; the storage option `RETRY_SECONDS` sets it."""
+"""Seconds for which requests without a reply are retried; the storage option `RETRY_SECONDS` sets it."""
 
 RETRY_SECONDS = "client_retry_timeout"
 
@@ -166,7 +166,7 @@ class Patience:
         *,
         short: bool = False,
     ) -> Result:
-        """As `run`, for clients that send their requests on an event loop."""
+        """The result of `send` on an event loop. Arguments and errors are the same as for `run`."""
         request = self.request()
         while True:
             try:
@@ -255,7 +255,7 @@ class Request:
         _sleep(self._pause())
 
     async def wait_async(self) -> None:
-        """As `wait`, on an event loop."""
+        """Waits before the next attempt, on an event loop."""
         await _sleep_async(self._pause())
 
     def _pause(self) -> float:

@@ -133,7 +133,7 @@ class Bases:
         display_name: str | None,
         split_key: str | None = None,
     ) -> Bases:
-        """Those of a version of another table, which the same storage options open; arguments as of the class."""
+        """Bases of a version of another table, opened with the same storage options; same arguments as the class."""
         return Bases(
             open_store(uri, options_of(self._storage_options)),
             base_paths,
@@ -145,7 +145,7 @@ class Bases:
 
     @property
     def reads_at_once(self) -> int:
-        """How many files are read at once: several where a request waits for a network, otherwise one."""
+        """Number of files to read concurrently: several where a request waits for a network, otherwise one."""
         places = [base.path for base in self._base_paths.values()]
         is_remote = any("://" in place and not place.startswith("file:") for place in places)
         return REMOTE_READS if is_remote or not has_free_etags(self._root) else 1

@@ -127,7 +127,7 @@ class Dataset(
 
     @property
     def file_version(self) -> FileVersion | None:
-        """Of new data files; None in a table without files whose manifest does not say."""
+        """File version of new data files; None in a table without files whose manifest does not say."""
         return data_format(self.manifest)
 
     @property
@@ -283,8 +283,8 @@ class Dataset(
         return take
 
     def explain(self, filter: str | Expr, *, use_scalar_index: bool = True) -> str:
-        """How a scan with this filter finds its rows: for each index that answers, its kind, the condition, how many
-        segments answered and for which fragments; and the fragments that are scanned without an index.
+        """Describes how a scan with this filter finds its rows: for each index that answers, its kind, the condition,
+        the number of segments that answered and their fragments; and the fragments that are scanned without an index.
 
         Raises:
             NotFoundError: no such column.
@@ -343,7 +343,7 @@ class Dataset(
 def _reopened(
     uri: str, storage_options: Mapping[str, str] | None, branch: str | None, version: int, committed: int
 ) -> Dataset:
-    """What a pickled `Dataset` becomes where it is unpickled.
+    """Opens the version of a pickled `Dataset` again.
 
     Raises:
         NotFoundError: the version was cleaned up since, or replaced by one of another table at the same place.

@@ -1,4 +1,4 @@
-"""Where a table is: its main root, the root of the branch in question, and the versions there."""
+"""Location of a table: its main root, the root of the branch in question, and the versions there."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class TableLocation:
         return self._storage_options
 
     def on_branch(self, branch: str | None, *, must_exist: bool = True) -> TableLocation:
-        """The same table's other branch; arguments and errors as of the class."""
+        """Another branch of the same table; same arguments and errors as the class."""
         return TableLocation(
             self.uri, self._storage_options, branch=branch, must_exist=must_exist, after_commit=self._after_commit
         )

@@ -1,4 +1,4 @@
-"""What a version of a table, plain or partitioned, offers to everybody who plans reads and writes of it."""
+"""Interface of a table version, plain or partitioned, for planners of reads and writes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TableSource(Protocol):
 
     @property
     def file_version(self) -> FileVersion | None:
-        """Of new data files; None if the table does not say."""
+        """File version of new data files; None if the table does not say."""
 
     @property
     def version(self) -> int:
@@ -78,7 +78,7 @@ class TableSource(Protocol):
 
     @property
     def num_splits(self) -> int:
-        """How many splits there are, without opening one."""
+        """Number of splits; none is opened."""
 
     @property
     def split_columns(self) -> Sequence[tuple[str, ...]]:

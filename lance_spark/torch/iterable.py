@@ -52,7 +52,7 @@ class LanceRows(IterableDataset[Any]):  # type: ignore[misc]
         self._epoch[0] = epoch
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration of this process is: after the last batch that it gave out."""
+        """Position of this process in the iteration: after the last batch that it returned."""
         shard = self._shard()
         return {
             "version": self.table.version,

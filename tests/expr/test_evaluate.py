@@ -190,7 +190,7 @@ def test_reference_library_keeps_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_where_pylance_differs(tmp_path: Path) -> None:
-    """Written down in docs/design/002: literals are cast to the column's type there; here the column to the common type."""
+    """Literals are cast to the column's type there; here the column to the common type (docs/design/014-filter-semantics.md)."""
     rows = pa.table({"id": [0, 1], "f32": pa.array([0.1, 0.5], pa.float32()), "i64": [2**53, 2**53 + 1]})
     dataset = lance.write_dataset(rows, tmp_path / "rows.lance")
     assert dataset.to_table(filter="f32 = 0.1")["id"].to_pylist() == [0]

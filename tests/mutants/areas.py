@@ -123,8 +123,8 @@ AREAS = (
     ),
     Area(
         "pruning",
-        ("expr/prune.py", "table/reading/zone_maps.py"),
-        ("expr/test_prune.py", "table/reading/test_zone_maps.py", "table/reading/test_scan.py"),
+        ("expr/prune.py",),
+        ("expr/test_prune.py", "table/reading/test_scan.py"),
         10,
     ),
     Area("partition values", ("partitioned/values/*.py",), ("partitioned/test_*.py",), 14),

@@ -297,15 +297,6 @@ def test_errors_in_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path, h
 
 
 @pytest.mark.slow
-def test_zone_maps_option_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    uri = str(tmp_path / "table")
-    lance_spark.write(pa.table({"id": [1]}), uri)
-    for value in ("true", "false"):
-        with pytest.raises(PySparkException, match="option zone_maps is for the connector"):
-            spark.read.format("lance").option("zone_maps", value).load(uri).collect()
-
-
-@pytest.mark.slow
 def test_geometries_come_back(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     wkb = bytes.fromhex("0101000000000000000000F03F0000000000000040")

@@ -99,7 +99,7 @@ def test_a_frame_used_twice_gives_all_rows(spark: SparkSession, uri: str, switch
 
 @pytest.mark.slow
 def test_spark_still_shares_one_plan_among_the_queries_of_a_frame(pushdown: SparkSession, uri: str) -> None:
-    """A fact about Spark (design/004). When this fails, pushing can become the default."""
+    """A fact about Spark. When it changes, pushing can be the default (docs/design/028-filters-of-the-plug-in.md)."""
     frame = load(pushdown, uri)
     assert frame.where("id < 10").count() == 10
     assert frame.count() == 10, "Spark keeps the plans of several queries apart now"

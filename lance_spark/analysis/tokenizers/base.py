@@ -1,4 +1,4 @@
-"""What a tokenizer returns."""
+"""Tokens of a batch of texts, as tokenizers return them."""
 
 from __future__ import annotations
 

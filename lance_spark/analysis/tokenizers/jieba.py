@@ -62,7 +62,7 @@ class Dictionary:
         return self._logs.get(word) is not None
 
     def likeliest(self, block: str) -> list[int]:
-        """Where the words of the likeliest cut end."""
+        """Ends of the words in the most probable segmentation."""
         logs, log_total = self._logs, self._log_total
         num_characters = len(block)
         best = [(0.0, 0)] * (num_characters + 1)

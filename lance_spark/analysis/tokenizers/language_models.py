@@ -1,4 +1,4 @@
-"""Where the dictionaries of tokenizers are, as in the reference library."""
+"""Location of tokenizer dictionaries, the same as in the reference library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all scalar functions share: how one is declared, and constant arguments."""
+"""Base of all scalar functions: their declaration, and constant arguments."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _iso_day_of_week(value: Operand) -> Operand:
 
 
 def _milliseconds(value: Operand) -> Operand:
-    """Of the second and its fraction, as the reference library counts."""
+    """Milliseconds within the minute: the second and its fraction, as the reference library counts."""
     return pc.add(pc.multiply(pc.second(value), 1000), pc.millisecond(value))
 
 

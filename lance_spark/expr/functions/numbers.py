@@ -91,7 +91,7 @@ def _whole(function: Callable[[Operand], Operand]) -> FunctionBody:
 
 
 def _whole_floats(function: Callable[[Operand], Operand], value: Operand) -> Operand:
-    """As BIGINT, the type of Spark, where NaN is 0."""
+    """Rounds floats with `function`, to BIGINT, which is the result type of Spark; NaN becomes 0."""
     if isinstance(value, pa.Scalar):
         return _whole_floats(function, pa.repeat(value, 1))[0]
     whole = function(to_double(value))
@@ -103,9 +103,9 @@ def _whole_floats(function: Callable[[Operand], Operand], value: Operand) -> Ope
 
 
 def _whole_decimals(function: Callable[[Operand], Operand], value: Operand) -> Operand:
-    """As decimals without digits after the point, of one more before it than `value` has: the type of Spark.
+    """Rounds decimals with `function`, to scale 0 and one more digit before the point: the result type of Spark.
 
-    In the type of `value` Arrow makes 0 of what overflows, with no error if other values follow.
+    In the type of `value` Arrow returns 0 for an overflow, with no error if other values follow.
     """
     precision, scale = value.type.precision, value.type.scale
     if scale <= 0:

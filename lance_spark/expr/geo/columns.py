@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.geo.intersects import boxes_meet, intersects
-from lance_spark.expr.geo.relate import related
-from lance_spark.expr.geo.shape import NOWHERE, Shape
+from lance_spark.expr.geo.geos import related
+from lance_spark.expr.geo.shape import Shape
 from lance_spark.expr.geo.wkb import parse_wkb
 
 
@@ -26,44 +23,31 @@ def _is_points(dtype: pa.DataType) -> bool:
     return names == ["x", "y"] and all(pt.is_float64(dtype.field(index).type) for index in range(2))
 
 
-def intersecting(values: pa.Array, geometry: Shape) -> pa.Array:
-    """bool[n]: which geometries have a point in common with a constant one; null for null.
-
-    Raises:
-        InvalidInputError: the column has no geometries, or a value is none.
-    """
-    box = geometry.box()
-    return _tested(values, lambda shape: boxes_meet(shape.box(), box) and intersects(shape, geometry))
-
-
 def relating(name: str, values: pa.Array, geometry: Shape) -> pa.Array:
     """bool[n]: for which geometries a relation to a constant one holds, see `related`; null for null.
 
     Raises:
-        InvalidInputError: as `intersecting`.
+        InvalidInputError: the column has no geometries, or a value is none.
+        UnsupportedFeatureError: the package shapely is not installed.
     """
-    return _tested(values, lambda shape: related(name, shape, geometry))
-
-
-def _tested(values: pa.Array, test: Callable[[Shape], bool]) -> pa.Array:
-    _check(values.type)
-    return pa.array([None if value is None else test(_shape(value)) for value in values.to_pylist()], pa.bool_())
+    holds = related(name, _shapes(values), geometry)
+    return pa.array(holds, pa.bool_(), mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def boxes(values: pa.Array) -> npt.NDArray[np.float64]:
     """float64[n, 4]: least x and y, greatest x and y of geometries; of NULL as of a geometry without any place.
 
     Raises:
-        InvalidInputError: as `intersecting`.
+        InvalidInputError: as `relating`.
     """
-    _check(values.type)
-    found = [NOWHERE if value is None else _shape(value).box() for value in values.to_pylist()]
-    return np.array(found, np.float64).reshape(-1, 4)
+    return np.array([shape.box() for shape in _shapes(values)], np.float64).reshape(-1, 4)
 
 
-def _check(dtype: pa.DataType) -> None:
-    if not is_geometry(dtype):
-        raise InvalidInputError(f"geometries are well-known binary or structs of x and y, and this is {dtype}")
+def _shapes(values: pa.Array) -> list[Shape]:
+    """The geometries of a column; one without any place for NULL."""
+    if not is_geometry(values.type):
+        raise InvalidInputError(f"geometries are well-known binary or structs of x and y, and this is {values.type}")
+    return [Shape() if value is None else _shape(value) for value in values.to_pylist()]
 
 
 def _shape(value: bytes | dict[str, float | None]) -> Shape:

@@ -7,12 +7,29 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.geo.relate import RELATIONS, TURNED
+from lance_spark.expr.geo.geos import parse_wkt
 from lance_spark.expr.geo.shape import Shape
 from lance_spark.expr.geo.wkb import parse_wkb
-from lance_spark.expr.geo.wkt import parse_wkt
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, Not, quote_string
+
+INTERSECTS = "st_intersects"
+"""Holds between two geometries that have a point in common."""
+
+RELATIONS = frozenset(
+    {INTERSECTS}
+    | {f"st_{name}" for name in ("contains", "within", "covers", "coveredby")}
+    | {f"st_{name}" for name in ("touches", "crosses", "overlaps", "equals")}
+)
+"""The relations that hold only between geometries that have a point in common; `st_disjoint` is the opposite of one."""
+
+TURNED = {
+    "st_contains": "st_within",
+    "st_within": "st_contains",
+    "st_covers": "st_coveredby",
+    "st_coveredby": "st_covers",
+}
+"""The names of relations whose arguments are exchanged; others are symmetric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +60,6 @@ def _parsed(source: str | bytes) -> Shape:
     return parse_wkb(source) if isinstance(source, bytes) else parse_wkt(source)
 
 
-@dataclass(frozen=True, slots=True)
-class Intersects(Expr):
-    """Whether a geometry and a constant one have a point in common; NULL for NULL."""
-
-    value: Expr
-    geometry: GeometryConstant
-
-    def children(self) -> tuple[Expr, ...]:
-        return (self.value,)
-
-    def is_term(self) -> bool:
-        return True
-
-    def to_sql(self) -> str:
-        return f"st_intersects({self.value.to_sql()}, {self.geometry.to_sql()})"
-
-
 def _constant(name: str, values: tuple[Expr, ...]) -> Expr:
     (value,) = values
     kind = str if name == "st_geomfromtext" else bytes
@@ -70,7 +70,7 @@ def _constant(name: str, values: tuple[Expr, ...]) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Related(Expr):
-    """Whether another relation than `Intersects` holds between a geometry and a constant one; NULL for NULL.
+    """Whether a relation holds between a geometry and a constant one; NULL for NULL.
 
     Attributes:
         name: of `RELATIONS`.
@@ -90,13 +90,8 @@ class Related(Expr):
         return f"{self.name}({self.value.to_sql()}, {self.geometry.to_sql()})"
 
 
-def intersects_call(name: str, values: tuple[Expr, ...]) -> Intersects:
+def related_call(name: str, values: tuple[Expr, ...]) -> Related:
     """The node for a column and a constant geometry, in any order; raises InvalidInputError for other arguments."""
-    value, geometry, _ = _column_first(name, values)
-    return Intersects(value, geometry)
-
-
-def _related_call(name: str, values: tuple[Expr, ...]) -> Related:
     value, geometry, is_turned = _column_first(name, values)
     return Related(TURNED.get(name, name) if is_turned else name, value, geometry)
 
@@ -117,8 +112,7 @@ def _column_first(name: str, values: tuple[Expr, ...]) -> tuple[Expr, GeometryCo
 GEO_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
     "st_geomfromtext": (1, _constant),
     "st_geomfromwkb": (1, _constant),
-    "st_intersects": (2, intersects_call),
-    "st_disjoint": (2, lambda name, values: Not(intersects_call(name, values))),
-    **dict.fromkeys(RELATIONS, (2, _related_call)),
+    "st_disjoint": (2, lambda _name, values: Not(related_call(INTERSECTS, values))),
+    **dict.fromkeys(RELATIONS, (2, related_call)),
 }
 """The number of arguments, and what makes the node of name and arguments."""

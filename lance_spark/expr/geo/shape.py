@@ -38,20 +38,12 @@ class Shape:
         finite: npt.NDArray[np.float64] = joined[np.isfinite(joined).all(axis=1)]
         return finite
 
-    def bounded_areas(self) -> list[list[Coordinates]]:
-        """The areas whose coordinates are all finite, as closed rings."""
-        return [
-            [closed(ring) for ring in rings if len(ring)]
-            for rings in self.areas
-            if rings and all(np.isfinite(ring).all() for ring in rings)
-        ]
-
     def box(self) -> tuple[float, float, float, float]:
         """(least x, least y, greatest x, greatest y)."""
-        found = self.segments()
-        if not len(found):
+        segments = self.segments()
+        if not len(segments):
             return NOWHERE
-        xs, ys = found[:, [0, 2]], found[:, [1, 3]]
+        xs, ys = segments[:, [0, 2]], segments[:, [1, 3]]
         return float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())
 
 

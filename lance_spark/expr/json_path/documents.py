@@ -71,7 +71,7 @@ def _dumped(item: JsonItem) -> str:
 
 
 def json_part(data: bytes, steps: tuple[jsonb.Step, ...]) -> str | None:
-    """What is at a path as JSON text, as the reference library (14.0.2) writes it; None if there is nothing.
+    """JSON text of the value at a path, as the reference library (14.0.2) writes it; None if there is no value.
 
     >>> json_part(bytes.fromhex("40000001 10000001 20000002 61 5005"), ("a",))
     '5'
@@ -156,7 +156,7 @@ def _item(data: bytes, kind: int, start: int, size: int) -> JsonItem:
 
 
 def _part(data: bytes, member: jsonb.Member, tree: PathTree) -> JsonItem:
-    """What the paths of `tree` find in a member; None if it has no members itself."""
+    """Items at the paths of `tree` in a member; None if it has no members itself."""
     kind, start, size = member
     if not tree:
         return _item(data, kind, start, size)

@@ -102,7 +102,7 @@ Member = tuple[int, int, int]
 
 
 def root(data: bytes) -> Member:
-    """What the whole document is.
+    """The whole document as a member: its kind, start and size.
 
     Raises:
         IndexError: its value does not fit into it.

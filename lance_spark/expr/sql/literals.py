@@ -25,13 +25,13 @@ from lance_spark.expr.literals import (
     timestamp_literal,
 )
 
-STRING = re.compile(
-    r"""[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" """, re.VERBOSE | re.DOTALL
-)
+STRING = re.compile(r"""(?:[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")""", re.DOTALL)
 """A string literal with its quotes."""
 
-NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:BD|[LSYFD])?", re.IGNORECASE)
+NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[LSYFDlsyfd])?")
 """A number literal without sign."""
+
+_BIGINT = pa.int64()
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
@@ -45,8 +45,10 @@ def read_string(text: str) -> str:
     """
     if text[0] in "rR":
         return text[2:-1]
-    quote = text[0]
-    pieces = re.split(r"(\\.)", text[1:-1], flags=re.DOTALL)
+    quote, inner = text[0], text[1:-1]
+    if "\\" not in inner and quote not in inner:
+        return inner
+    pieces = re.split(r"(\\.)", inner, flags=re.DOTALL)
     # A doubled quote is one quote, unless the first of the two is escaped by a backslash.
     doubled = "".join(piece if index % 2 else piece.replace(quote * 2, quote) for index, piece in enumerate(pieces))
     return _ESCAPE.sub(_escaped_character, doubled)
@@ -66,6 +68,8 @@ def _escaped_character(match: re.Match[str]) -> str:
 
 def read_number(text: str) -> Literal | None:
     """The literal of a number with its sign and suffix; None if it does not fit the type of the suffix."""
+    if len(text) <= 18 and (text.isdecimal() or text.removeprefix("-").isdecimal()):
+        return Literal(int(text), _BIGINT)  # Most numbers are.
     digits = text.upper()
     for suffix, make in _NUMBER_SUFFIXES.items():
         if digits.endswith(suffix):

@@ -15,7 +15,6 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.arrow_filter import from_arrow
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.nodes import MAX_TREE_DEPTH, Expr, depth
-from lance_spark.expr.sql.simple import parse_simple
 from lance_spark.text import check_text
 
 _MAX_KEPT = 16 * 1024
@@ -49,11 +48,8 @@ def parse(sql: str, *, time_zone: str = "UTC") -> Expr:
 def _parsed(sql: str, time_zone: str) -> Expr:
     check_text(sql, "the filter")
     check_time_zone(time_zone)
-    simple = parse_simple(sql)
-    if simple is not None:
-        return simple
-    # Imported here: sqlglot takes 0.2 s, and most tables are read without SQL text.
-    from lance_spark.expr.sql.reader import Reader
+    # Imported here: most tables are read without SQL text.
+    from lance_spark.expr.sql.grammar import Reader
 
     too_deep = f"the filter chains or nests more than {MAX_TREE_DEPTH} operators in one another"
     try:

@@ -1,4 +1,4 @@
-"""How the words of a full-text search match: options of `lance_match` and the like, and of the function `search`."""
+"""Match options of full-text searches: of `lance_match` and similar functions, and of the function `search`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_FUZZINESS = 10
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How the words of a search match.
+    """Match options of a full-text search.
 
     Attributes:
         operator: OR: any word; AND: all words.

@@ -1,4 +1,4 @@
-"""What every kind of index needs to build and to merge segments."""
+"""Base of index builders, which build and merge segments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class IndexedRows:
 
 
 class IdMapping(Protocol):
-    """What becomes of the row ids of an old segment in a new one."""
+    """Maps the row ids of an old segment to those of a new one."""
 
     def __call__(self, ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
         """(bool[n]: which ids are kept, uint64[k]: the new ids of those)."""
@@ -168,7 +168,7 @@ class IndexBuilder(ABC):
         return cls
 
     def sample_rows(self, num_rows: int) -> int:
-        """How many rows of a table of `num_rows` rows are needed to train one model for several segments; 0 for none.
+        """Number of rows to sample, of `num_rows` of a table, to train one model for several segments; 0 for none.
 
         Only kinds of index whose segments depend on more than their own rows are trained.
         """
@@ -208,7 +208,7 @@ class IndexBuilder(ABC):
         """
 
     def train_batches(self, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
-        """As `train`, for rows that are read piece by piece."""
+        """Writes a segment over rows that are read batch by batch; see `train`."""
         self.train(IndexedRows.joined(list(batches), self.dtype), output)
 
     @abstractmethod
@@ -220,7 +220,7 @@ class IndexBuilder(ABC):
         """
 
     def merge_batches(self, old: Sequence[OldSegment], batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
-        """As `merge`, for rows that are read piece by piece."""
+        """Writes a segment over the rows of old segments, and new ones that are read batch by batch; see `merge`."""
         self.merge(old, IndexedRows.joined(list(batches), self.dtype), output)
 
     def remap(self, old: OldSegment, batches: Iterator[IndexedRows], output: SegmentOutput) -> None:
@@ -242,17 +242,17 @@ class IndexBuilder(ABC):
 
     @classmethod
     def described_parameters(cls, details: bytes) -> dict[str, object]:
-        """What the details of a segment say about its parameters, for one whose files cannot be read."""
+        """Parameters in the details of a segment, for one whose files cannot be read."""
         return {}
 
     @classmethod
     def name_suffix(cls, parameters: Parameters) -> str:
-        """What the default name of an index has after the path of its column."""
+        """Suffix of the default name of an index, after the path of its column."""
         return "_idx"
 
     @classmethod
     def statistics(cls, files: IndexFiles, dtype: pa.DataType) -> dict[str, object]:
-        """What a segment's files say about it, by name.
+        """Statistics of a segment from its files, by name.
 
         Raises:
             LanceError: they are missing or broken.

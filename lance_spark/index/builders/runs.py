@@ -79,7 +79,7 @@ class SortedRows:
 
 
 def _rows_of_part(num_rows: int, num_bytes: int) -> int:
-    """How many of some rows are a part."""
+    """Number of rows of a part, for rows of which `num_rows` have `num_bytes` bytes."""
     return max(1, min(_RUN_ROWS, num_rows * _RUN_BYTES // max(num_bytes, 1)))
 
 

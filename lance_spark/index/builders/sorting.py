@@ -54,7 +54,7 @@ def comparable(values: pa.Array, place: int) -> Any:
 
 
 def num_before(values: pa.Array, bound: Any, *, and_equal: bool) -> int:
-    """How many of some values in index order, none of them null, are less than a `comparable`, or equal to it."""
+    """Number of values, in index order and without nulls, that are less than a `comparable`, or equal to it."""
     keys = _keys(values)
     if keys is not None:
         return int(np.searchsorted(keys, bound, "right" if and_equal else "left"))

@@ -69,7 +69,7 @@ class SpilledParts:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Where a part lies in the file: it begins and ends there."""
+    """Start and end of a part in the file."""
 
     start: int
     stop: int

@@ -106,7 +106,7 @@ def fold(text: str) -> str:
 
 
 class _FoldedCharacters(dict[int, str]):
-    """What each character becomes, by code point; found out when it is met."""
+    """Folded characters by code point, computed at the first use."""
 
     def __missing__(self, code: int) -> str:
         folded = "".join(_fold_character(lowered) for lowered in chr(code).lower())

@@ -27,7 +27,7 @@ _MANY_MORE = 8
 
 @dataclass(frozen=True, slots=True)
 class DocRows:
-    """Where the documents of a part are in the table.
+    """Rows of the documents of a part in the table.
 
     Attributes:
         addresses: uint64[n], of their rows; None if they are the row ids of the part.
@@ -141,7 +141,7 @@ class _Run:
         self._table[:, kernel.RANK] = np.argsort(np.array(self._highest), kind="stable")
 
     def _rows(self) -> list[list[int]]:
-        """What the kernel knows of each term."""
+        """Rows of the kernel's table, one for each term."""
         block = self._part.block
         room = self._address(np.empty(2 * block * len(self._terms), np.int32))
         rows = []

@@ -48,7 +48,7 @@ _NUMBERS = {
 
 
 class Output(Protocol):
-    """Where the files of a segment are written."""
+    """Destination of the files of a segment."""
 
     def write(self, name: str, table: pa.Table, metadata: Mapping[str, str]) -> None:
         """Writes one file; `metadata` are entries of its schema."""
@@ -56,7 +56,7 @@ class Output(Protocol):
 
 @dataclass(frozen=True)
 class TextIndexParameters:
-    """How a text index is built.
+    """Parameters of a text index.
 
     Attributes:
         text: the analysis.

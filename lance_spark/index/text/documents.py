@@ -1,4 +1,4 @@
-"""What the documents of a text index are: texts, or JSON."""
+"""Kinds of documents of a text index: texts, or JSON."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def query_tokens(parameters: TextParameters, text: str) -> tuple[Token, ...]:
 
 
 def fixed_prefix(parameters: TextParameters, term: str) -> int:
-    """How many characters at the start of a fuzzy term are compared as they are: path and type of JSON documents."""
+    """Number of characters at the start of a fuzzy term that must match exactly: path and type of JSON documents."""
     return value_start(term) if parameters.lance_tokenizer == JSON else 0

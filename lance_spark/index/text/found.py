@@ -1,4 +1,4 @@
-"""What a search with known terms needs of documents that were analyzed elsewhere."""
+"""Documents that were analyzed elsewhere, reduced to the terms of a search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FoundPart(TextPart):
 
     @classmethod
     def of(cls, part: AnalyzedPart, terms: Collection[str]) -> FoundPart:
-        """What `part` has of these terms."""
+        """The documents of `part` that have any of these terms."""
         numbers = {term: part.find(term) for term in terms}
         known = sorted((number, term) for term, number in numbers.items() if number is not None)
         postings = {term: part.postings(number) for number, term in known}

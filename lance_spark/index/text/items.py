@@ -21,7 +21,7 @@ UInt64Array = npt.NDArray[np.uint64]
 
 
 class Granularity(str, Enum):
-    """What a document of a text index is."""
+    """Unit that is a document of a text index: a row, or an item of a list."""
 
     ROW = "ROW"
     LIST_ELEMENT = "LIST_ELEMENT"
@@ -62,7 +62,7 @@ def items_of(lists: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64], UInt32Ar
 
 
 def levels_of(dtype: pa.DataType) -> int:
-    """How many numbers an item of values of a type has: one for each level of lists.
+    """Number of positions that identify an item of values of a type: one for each level of lists.
 
     Raises:
         InvalidInputError: the values are not lists.

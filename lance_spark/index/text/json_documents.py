@@ -86,7 +86,7 @@ class JsonAnalyzer(Analyzer):
 
 
 def value_start(term: str) -> int:
-    """Where the value of a triple starts.
+    """Start of the value of a triple.
 
     >>> value_start("a,str,dog")
     6

@@ -99,7 +99,7 @@ class TextPart(ABC):
 
     @property
     def item_levels(self) -> int:
-        """How many numbers documents have that are items of lists; 0 for rows."""
+        """Number of positions that identify documents that are items of lists; 0 for rows."""
         return 0 if self.items is None else int(self.items.shape[1])
 
 

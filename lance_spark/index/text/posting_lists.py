@@ -112,8 +112,8 @@ class PostingLists:
         return best.astype(np.float32), blocks
 
     def _impacts(self, codes: npt.NDArray[np.int64], blocks: npt.NDArray[np.int64]) -> pa.Array:
-        """What the reference library skips blocks by: the most frequent and shortest documents of each block, and of
-        each group of 32 blocks.
+        """Impacts, by which the reference library skips blocks: the most frequent and shortest documents of each block,
+        and of each group of 32 blocks.
         """
         groups = -(-blocks // _BLOCKS_OF_GROUP)
         num_blobs = int(blocks.sum() + groups.sum())

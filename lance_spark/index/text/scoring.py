@@ -1,4 +1,4 @@
-"""What scores depend on besides the document: how many documents have a term, and how long documents are."""
+"""Collection statistics of BM25 scores: how many documents have a term, and how long documents are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HALF = np.float32(0.5)
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the score of a document depends on besides the document.
+    """Collection statistics that scores depend on.
 
     Attributes:
         num_docs: all documents.
@@ -35,7 +35,7 @@ class Statistics:
         return cls(sum(part.all_docs for part in known), sum(part.total_tokens for part in known), known)
 
     def idf(self, term: str) -> np.float32:
-        """How much a term counts: the more, the fewer documents have it."""
+        """Inverse document frequency: the weight of a term, larger the fewer documents have it."""
         weight: np.float32 = self.idfs([term])[0]
         return weight
 
@@ -56,6 +56,6 @@ class Statistics:
 
     @property
     def average(self) -> np.float32:
-        """How many terms a document has on average."""
+        """Average number of terms of a document."""
         average: np.float32 = np.float32(self.total_tokens) / np.float32(max(self.num_docs, 1))
         return average

@@ -63,7 +63,7 @@ class RowScores:
 
     @property
     def keys(self) -> Keys:
-        """What tells rows, or items, apart; ascending."""
+        """Keys of the rows, or items, ascending."""
         return keys_of(self.addresses, self.items)
 
     def at(self, keys: Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -95,7 +95,7 @@ class Source:
     locate: Locate
 
     def rows(self) -> DocRows:
-        """Where all documents are."""
+        """Rows of all documents in the table."""
 
         def make() -> tuple[DocRows, int]:
             row_ids = self.part.row_ids

@@ -53,7 +53,7 @@ class TextSegment:
 
 @functools.lru_cache(maxsize=256)
 def granularity_of(details: bytes) -> Granularity:
-    """What the documents of a segment are, by its details.
+    """Granularity of the documents of a segment, from its details.
 
     Raises:
         CorruptFileError: the details are no message of this kind.

@@ -41,15 +41,15 @@ class StoredList:
 
 @dataclass(frozen=True, slots=True)
 class SearchedTerm:
-    """What searches for the best documents know of a term.
+    """Posting list of a term with the bounds for top-k searches.
 
     Attributes:
         stored: its posting list.
-        bounds: what tells whether a search needs the blocks of the list, as the kernel `measure_blocks` writes it.
+        bounds: decide whether a search needs the blocks of the list, as the kernel `measure_blocks` writes them.
         most_positions: the largest sum of the frequencies of a block.
-        members: uint8, a bit for each document of the partition, set for those of the term, lowest bits first; None
-            for rare terms, whose blocks tell enough.
-        fields: what is the same in all queries of the row that the kernel `best_documents` reads.
+        members: uint8, a bit for each document of the partition, set for documents of the term, lowest bits first; None
+            for rare terms, whose blocks suffice.
+        fields: the row that the kernel `best_documents` reads, with the entries that are the same in all queries.
     """
 
     stored: StoredList

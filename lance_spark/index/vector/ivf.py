@@ -37,11 +37,11 @@ _TENSOR_TYPES: dict[int, Any] = {
 
 @dataclass(frozen=True)
 class IvfModel:
-    """What chooses the partitions.
+    """Centroids and metric that choose the partitions.
 
     Attributes:
         kind: of the index, such as ``IVF_PQ``.
-        metric: that of the index.
+        metric: of the index.
         centroids: [p, d].
     """
 
@@ -87,7 +87,7 @@ class IvfModel:
 
 @dataclass(frozen=True)
 class Partitions:
-    """Where the rows of each partition lie in the storage file.
+    """Ranges of the partitions' rows in the storage file.
 
     Attributes:
         offsets: int64[p], the first row.
@@ -169,7 +169,7 @@ def json_object(file: IndexFile, key: str) -> dict[str, Any]:
 
 
 def storage_metadata(file: IndexFile) -> dict[str, Any]:
-    """What a storage file says of its codes: JSON in a list of strings.
+    """Description of the codes of a storage file: JSON in a list of strings.
 
     Raises:
         CorruptFileError: it is not that.

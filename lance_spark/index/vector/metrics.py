@@ -28,7 +28,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 class Metric(str, Enum):
-    """How far two vectors are from each other."""
+    """Distance metric of vectors."""
 
     L2 = "l2"
     COSINE = "cosine"
@@ -50,7 +50,7 @@ class Metric(str, Enum):
 
     @classmethod
     def of_name(cls, name: str) -> Metric | None:
-        """As `named`; None if there is no such metric."""
+        """The metric of a name, see `named`; None if there is no such metric."""
         folded = name.lower() if isinstance(name, str) else name
         return cls.L2 if folded == "euclidean" else next((metric for metric in cls if metric.value == folded), None)
 
@@ -79,7 +79,7 @@ def block_of(vectors: Vectors) -> Block:
 
 
 def distances_of_block(metric: Metric, block: Block, query: Vectors) -> Float32Array:
-    """As `distances`."""
+    """Distances of the vectors of a block to `query`; see `distances`."""
     rows, address, number = block
     return distances_of_parts(metric, address, number, query.astype(rows.dtype, copy=False))
 
@@ -91,7 +91,7 @@ def computed_type(dtype: npt.DTypeLike) -> npt.DTypeLike:
 
 
 def distances_of_parts(metric: Metric, parts: Int64Array, lengths: Int64Array, query: Vectors) -> Float32Array:
-    """As `distances`, of vectors in several blocks, one after the other.
+    """Distances of the vectors of several blocks, one after the other, to `query`; see `distances`.
 
     Args:
         parts: int64[p]: the address of each block, of vectors of the type of `query`.
@@ -106,7 +106,7 @@ def distances_of_parts(metric: Metric, parts: Int64Array, lengths: Int64Array, q
 
 
 def distances_to_each(metric: Metric, vectors: Vectors, counts: Int64Array, queries: Vectors) -> Float32Array:
-    """As `distances`, of the first vectors to the first query, the following ones to the second, and so on.
+    """Distances of the first vectors to the first query, the following ones to the second, and so on; see `distances`.
 
     Args:
         counts: int64[m]: how many of the vectors belong to each query.

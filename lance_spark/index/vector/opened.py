@@ -28,11 +28,11 @@ _STORAGES: dict[str, type[VectorStorage]] = {
 
 @dataclass(frozen=True)
 class OpenedSegment:
-    """What a search needs of the files of a segment.
+    """Opened files of a segment, for searches.
 
     Attributes:
         storage: vectors or codes, with the centroids.
-        graphs: those of an HNSW index, else None.
+        graphs: of an HNSW index, else None.
     """
 
     storage: VectorStorage

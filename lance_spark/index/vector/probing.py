@@ -44,7 +44,7 @@ The numbers are those of the reference library, so that searches have its recall
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """How many partitions of each segment are searched.
+    """Limits of the number of partitions that are searched in each segment.
 
     Attributes:
         minimum: the least number; None for as many as the distances of the centroids suggest.

@@ -51,7 +51,7 @@ class LiveRows(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How thoroughly an index is searched.
+    """Search effort: numbers of candidates, partitions and graph nodes.
 
     Attributes:
         k: rows that the user wants; decides how many partitions are searched.
@@ -73,7 +73,7 @@ class Effort:
 
 @dataclass
 class Probed:
-    """What a search has read, for plans.
+    """Work of a search, in counts, for plans.
 
     Attributes:
         indexes: the names of the indexes that it used.

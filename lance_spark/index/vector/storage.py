@@ -50,17 +50,17 @@ class Partition:
 
     @cached_property
     def address(self) -> int:
-        """Of its payload."""
+        """Address of the payload."""
         return address_of(self.payload)
 
     @cached_property
     def ids_address(self) -> int:
-        """Of its row ids."""
+        """Address of the row ids."""
         return address_of(self.row_ids)
 
     @cached_property
     def addresses_of_factors(self) -> tuple[int, ...]:
-        """Of its factors."""
+        """Addresses of the factors."""
         return tuple(address_of(array) for array in self.factors)
 
     def owned(self) -> Partition:
@@ -170,7 +170,7 @@ class VectorStorage(ABC):
 
     @abstractmethod
     def scorer(self, query: Vectors) -> Scorer:
-        """What compares `query` ([d], normalized for cosine) with the rows."""
+        """Scorer that compares `query` ([d], normalized for cosine) with the rows."""
 
     @abstractmethod
     def column_types(self) -> dict[str, pa.DataType]:

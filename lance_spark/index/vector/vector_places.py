@@ -28,7 +28,7 @@ from lance_spark.storage.meter import READS
 
 @dataclass(frozen=True)
 class VectorPlaces:
-    """Where a data file has the vectors of a column.
+    """Locations of the vectors of a column in a data file.
 
     Attributes:
         ends: int64[p]: rows up to the end of each page.
@@ -132,7 +132,7 @@ class VectorPlaces:
 
     @cached_property
     def _alignment(self) -> int:
-        """What the addresses of all vectors are multiples of; 0 if they are no arrays in memory."""
+        """Greatest common divisor of the addresses of all vectors; 0 if they are no arrays in memory."""
         if self.mapped is None or self.control.any():
             return 0
         return int(np.gcd.reduce(self._origins, initial=self.width))

@@ -48,7 +48,7 @@ def _content_size(frame, size):
 
 @kernel("void(int64, int64, int64, int64, int64, int64, int64)")
 def find_frames(data, starts, sizes, num_slices, frames, claims, contents):
-    """Where the frame of each slice begins, and what it decompresses to.
+    """Finds the start of each slice's frame, and its decompressed size.
 
     Args:
         starts, sizes: int64[num_slices], the slices in `data`.

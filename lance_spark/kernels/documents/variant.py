@@ -217,7 +217,7 @@ def _measure(value, nodes, num_nodes, start, size, key_id, new_size, payload, me
 
 @inlined
 def _of_nodes(scratch, num_nodes):
-    """What is known of each node in a row: start, size, key, new size, bytes, number and highest key of its members."""
+    """Arrays with an entry for each node: start, size, key, new size, bytes, number and highest key of its members."""
     room = 8 * num_nodes
     return (
         pointer_i64(scratch),

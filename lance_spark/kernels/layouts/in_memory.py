@@ -11,20 +11,13 @@ import numpy as np
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block
 from lance_spark.kernels.bits import append_bits
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64
-from lance_spark.kernels.layouts.mini_block import chunk_of_word
+from lance_spark.kernels.layouts.mini_block import chunk_of_word, part_of_chunk, parts_begin
 from lance_spark.kernels.words import read_word
 
 
 @inlined
 def _is_outside(start, size, data_size):
     return start < 0 or size < 0 or start > data_size - size
-
-
-@inlined
-def _part(chunk, size, size_at, size_bytes, position):
-    """Bytes of a part of a chunk that begins at `position`; -1 if it leaves the chunk."""
-    num_bytes = np.int64(read_word(chunk + size_at, size_bytes))
-    return num_bytes if position + num_bytes <= size else np.int64(-1)
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
@@ -43,7 +36,6 @@ def decode_mini_blocks(data, data_size, pages, num_pages, size_bytes, num_wanted
     """
     of_page = pointer_i64(pages)
     word_bytes = bits >> 3
-    header = 2 + size_bytes
     taken = np.int64(0)
     num_read = np.int64(0)
     for page in range(num_pages):
@@ -61,12 +53,13 @@ def decode_mini_blocks(data, data_size, pages, num_pages, size_bytes, num_wanted
         num_read += chunks_size
         for i in range(count):
             size, num_values = chunk_of_word(data + words + i * size_bytes, size_bytes, left, i == count - 1)
-            if num_values > left or chunk + size > chunks_end or size < header:
+            begin = parts_begin(size, 0, 1, size_bytes)
+            if num_values > left or chunk + size > chunks_end or begin < 0:
                 return -1
-            values_size = _part(chunk, size, 2, size_bytes, 8)
+            values_size, _ = part_of_chunk(chunk, size, 0, 0, size_bytes, begin)
             if values_size < 0:
                 return -1
-            source = chunk + 8
+            source = chunk + begin
             if is_packed:
                 if values_size < word_bytes or num_values > BLOCK_VALUES:
                     return -1

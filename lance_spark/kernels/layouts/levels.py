@@ -125,7 +125,7 @@ def list_starts(repetition, num_items, offsets):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def list_starts_visible(repetition, definition, num_items, max_visible, offsets):
-    """As `list_starts`, if only slots up to `max_visible` have a value; returns the number of values.
+    """Writes int32 offsets of lists of which only slots up to `max_visible` have a value; returns the number of values.
 
     A placeholder also begins a list, an empty one.
     """
@@ -191,7 +191,7 @@ def count_visible(definition, num_items, max_visible):
 
 @inlined
 def count_equal(levels, level):
-    """How many of a block of levels are `level`."""
+    """Number of levels in a block that equal `level`."""
     count = np.uint16(0)
     for k in range(BLOCK):
         count += np.uint16(levels[k] == level)
@@ -200,7 +200,7 @@ def count_equal(levels, level):
 
 @inlined
 def count_up_to(levels, bound):
-    """How many of a block of levels are at most `bound`."""
+    """Number of levels in a block that are at most `bound`."""
     count = np.uint16(0)
     for k in range(BLOCK):
         count += np.uint16(levels[k] <= bound)

@@ -9,17 +9,46 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import inlined, kernel, pointer_i64, pointer_u8
+from lance_spark.kernels.jit import inlined, kernel, pointer_i64
 from lance_spark.kernels.words import read_word
 
 
 @inlined
-def _number(address, num_bytes):
-    bytes_ = pointer_u8(address)
-    value = np.int64(0)
-    for i in range(num_bytes):
-        value |= np.int64(bytes_[i]) << (8 * i)
-    return value
+def parts_begin(size, num_level_parts, num_value_parts, size_bytes):
+    """Offset of the first part in a chunk of `size` bytes; -1 if the chunk ends within its header.
+
+    Args:
+        num_level_parts: 0 to 2 parts of levels, whose sizes have 2 bytes.
+        num_value_parts: parts of values, whose sizes have `size_bytes` bytes.
+    """
+    header = 2 + 2 * num_level_parts + size_bytes * num_value_parts
+    return np.int64((header + 7) // 8 * 8) if header <= size else np.int64(-1)
+
+
+@inlined
+def part_of_chunk(chunk, size, part, num_level_parts, size_bytes, begin):
+    """(bytes of a part, offset of the next one), by the sizes in the header of a chunk.
+
+    Args:
+        chunk, size: the address of the chunk and its bytes, which contain the header.
+        part: the number of the part; parts of levels come first.
+        begin: offset of the part in the chunk.
+
+    Returns:
+        The bytes are -1 if the part does not end within the chunk.
+    """
+    num_levels = min(part, num_level_parts)
+    sizes = chunk + 2 + 2 * num_levels + size_bytes * (part - num_levels)
+    num_bytes = np.int64(read_word(sizes, 2 if part < num_level_parts else size_bytes))
+    if begin + num_bytes > size:
+        return np.int64(-1), begin
+    return num_bytes, begin + (num_bytes + 7) // 8 * 8
+
+
+@inlined
+def num_levels_of_chunk(chunk):
+    """The number of levels of a chunk with levels."""
+    return np.int64(read_word(chunk, 2))
 
 
 @inlined
@@ -348,8 +377,7 @@ def locate_parts(
         data_size: bytes at `data`.
         bases, owners, offsets: chunk i begins at ``bases[owners[i]] + offsets[i]``; int64, the last two of num_chunks.
         sizes: int64[num_chunks], bytes of each chunk.
-        num_level_parts: 0 to 2 parts of levels, whose sizes have 2 bytes.
-        num_value_parts: parts of values, whose sizes have `size_bytes` bytes.
+        num_level_parts, num_value_parts, size_bytes: as for `parts_begin`.
         table: ``int64[1 + 2 * parts, num_chunks]``: the number of levels, then start and size of each part.
 
     Returns:
@@ -361,22 +389,19 @@ def locate_parts(
     size_of = pointer_i64(sizes)
     out = pointer_i64(table)
     num_parts = num_level_parts + num_value_parts
-    header = 2 + 2 * num_level_parts + size_bytes * num_value_parts
     for i in range(num_chunks):
         start = base[owner[i]] + offset[i]
         size = size_of[i]
-        if start < 0 or size < header or start + size > data_size:
+        begin = parts_begin(size, num_level_parts, num_value_parts, size_bytes)
+        if start < 0 or begin < 0 or start + size > data_size:
             return ~np.int64(i)
-        out[i] = _number(data + start, 2)
-        at = data + start + 2
-        position = (header + 7) // 8 * 8
+        chunk = data + start
+        out[i] = num_levels_of_chunk(chunk)
         for part in range(num_parts):
-            width = 2 if part < num_level_parts else size_bytes
-            num_bytes = _number(at, width)
-            at += width
-            if position + num_bytes > size:
+            num_bytes, end = part_of_chunk(chunk, size, part, num_level_parts, size_bytes, begin)
+            if num_bytes < 0:
                 return ~np.int64(i)
-            out[(1 + 2 * part) * num_chunks + i] = start + position
+            out[(1 + 2 * part) * num_chunks + i] = start + begin
             out[(2 + 2 * part) * num_chunks + i] = num_bytes
-            position += (num_bytes + 7) // 8 * 8
+            begin = end
     return 0

@@ -81,7 +81,7 @@ def unpack_levels(source, size, count, width, scratch):
 
 @inlined
 def place_of_row(scratch, count, ordinal, has_definition, row, bound, block, begun, visible):
-    """Where the row begins before which `ordinal` rows begin in a chunk, whose levels are unpacked into `scratch`.
+    """Finds the row before which `ordinal` rows begin in a chunk, whose levels are unpacked into `scratch`.
 
     Args:
         count: slots of the chunk.

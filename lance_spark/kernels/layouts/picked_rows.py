@@ -11,6 +11,7 @@ import numpy as np
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
 from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u16, prefetch
+from lance_spark.kernels.layouts.mini_block import num_levels_of_chunk, part_of_chunk, parts_begin
 from lance_spark.kernels.layouts.picked_levels import SCRATCH_LEVELS, keep_levels, place_of_row, unpack_levels
 from lance_spark.kernels.layouts.single_rows import (
     BITS,
@@ -19,7 +20,6 @@ from lance_spark.kernels.layouts.single_rows import (
     chunk_of,
     chunk_values,
     copy_bit,
-    size_of_values,
 )
 from lance_spark.kernels.takes import packed_value
 from lance_spark.kernels.words import read_word, write_word
@@ -37,13 +37,6 @@ FORM_NUMBERS = 8
 """Numbers of a form: bytes of the sizes in a chunk; bits of a repetition and a definition level, as for
 `single_rows.copy_values`; the kind of the values; their bytes, 0 for bits, of strings those of an offset; the highest
 repetition level, and the highest definition level of a value; where the symbols of strings are in memory, or 0."""
-
-
-@inlined
-def _values_of_chunk(chunk, size, position, at, size_bytes):
-    """(where the values of a chunk are, their bytes); the bytes are -1 if they leave the chunk."""
-    num_bytes = size_of_values(at, size_bytes)
-    return chunk + position, num_bytes if position + num_bytes <= size else np.int64(-1)
 
 
 @inlined
@@ -156,11 +149,11 @@ def pick_rows(data, bases, chunks, num_chunks, form, rows, num_rows, defs, value
         page, size, held = of_chunk[chunk], of_chunk[2 * num_chunks + chunk], of_chunk[3 * num_chunks + chunk]
         start = data + base[page] + of_chunk[num_chunks + chunk]
         place = row - (ends[chunk] - held)
-        level, at, position = chunk_values(start, size, held, place, 1, size_bytes, def_bits)
+        level, part, position = chunk_values(start, size, held, place, 1, size_bytes, def_bits)
         if level < 0:
             return ~np.int64(i)
-        source, num_bytes = _values_of_chunk(start, size, position, at, size_bytes)
-        bound = _take_values(source, num_bytes, held, place, np.int64(1), form, np.int64(i), num_rows, values)
+        num_bytes, _ = part_of_chunk(start, size, part, part, size_bytes, position)
+        bound = _take_values(start + position, num_bytes, held, place, np.int64(1), form, np.int64(i), num_rows, values)
         if bound < 0:
             return ~np.int64(i)
         most += bound
@@ -175,28 +168,23 @@ def pick_rows(data, bases, chunks, num_chunks, form, rows, num_rows, defs, value
 
 @inlined
 def _unpack_chunk(chunk, size, size_bytes, rep_bits, def_bits, scratch):
-    """Unpacks the levels of a chunk of lists; (slots, where the sizes of values are, where they begin in the chunk).
+    """Unpacks the levels of a chunk of lists.
 
-    There are -1 slots if the chunk contradicts itself.
+    Returns:
+        (slots, number of parts of levels, offset of the values); -1 slots if the chunk contradicts itself.
     """
-    has_definition = def_bits != NO_LEVELS
-    header = 4 + (2 if has_definition else 0) + size_bytes
-    if size < header:
-        return np.int64(-1), chunk, np.int64(0)
-    count = np.int64(read_word(chunk, 2))
-    position = (header + 7) // 8 * 8
-    num_bytes = np.int64(read_word(chunk + 2, 2))
-    if position + num_bytes > size or not unpack_levels(chunk + position, num_bytes, count, rep_bits, scratch):
-        return np.int64(-1), chunk, np.int64(0)
-    position += (num_bytes + 7) // 8 * 8
-    if has_definition:
-        num_bytes = np.int64(read_word(chunk + 4, 2))
-        if position + num_bytes > size:
-            return np.int64(-1), chunk, np.int64(0)
-        if not unpack_levels(chunk + position, num_bytes, count, def_bits, scratch + 2 * SCRATCH_LEVELS):
-            return np.int64(-1), chunk, np.int64(0)
-        position += (num_bytes + 7) // 8 * 8
-    return count, chunk + header - size_bytes, position
+    num_level_parts = np.int64(2 if def_bits != NO_LEVELS else 1)
+    position = parts_begin(size, num_level_parts, 1, size_bytes)
+    if position < 0:
+        return np.int64(-1), num_level_parts, np.int64(0)
+    count = num_levels_of_chunk(chunk)
+    for part in range(num_level_parts):
+        num_bytes, end = part_of_chunk(chunk, size, part, num_level_parts, size_bytes, position)
+        bits, levels = (def_bits, scratch + 2 * SCRATCH_LEVELS) if part else (rep_bits, scratch)
+        if num_bytes < 0 or not unpack_levels(chunk + position, num_bytes, count, bits, levels):
+            return np.int64(-1), num_level_parts, np.int64(0)
+        position = end
+    return count, num_level_parts, position
 
 
 @inlined
@@ -247,7 +235,8 @@ def pick_list_rows(
     top, bound = np.uint16(of_form[5]), np.uint16(of_form[6])
     opened = np.int64(-1)
     near = picked = taken = most = count = position = block = seen = visible = page = size = held = np.int64(0)
-    start = at = data
+    start = data
+    num_level_parts = np.int64(0)
     for i in range(num_rows):
         row = wanted[i]
         if row < 0 or num_chunks == 0 or row >= finished_to[num_chunks - 1]:
@@ -260,7 +249,7 @@ def pick_list_rows(
             if chunk != opened:
                 page, size, held = of_chunk[chunk], of_chunk[2 * num_chunks + chunk], of_chunk[3 * num_chunks + chunk]
                 start = data + base[page] + of_chunk[num_chunks + chunk]
-                count, at, position = _unpack_chunk(start, size, size_bytes, rep_bits, def_bits, scratch)
+                count, num_level_parts, position = _unpack_chunk(start, size, size_bytes, rep_bits, def_bits, scratch)
                 if count < 0:
                     return ~np.int64(i)
             if chunk != opened or row - before < seen:
@@ -281,7 +270,8 @@ def pick_list_rows(
                 return ~np.int64(i)
             if picked + stop - slot <= room:
                 keep_levels(scratch, slot, stop, has_defs, reps, defs, picked)
-                source, num_bytes = _values_of_chunk(start, size, position, at, size_bytes)
+                num_bytes, _ = part_of_chunk(start, size, num_level_parts, num_level_parts, size_bytes, position)
+                source = start + position
                 most_here = _take_values(source, num_bytes, held, first, last - first, form, taken, room, values)
                 if most_here < 0:
                     return ~np.int64(i)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8
-from lance_spark.kernels.layouts.mini_block import chunk_of_word
+from lance_spark.kernels.layouts.mini_block import chunk_of_word, num_levels_of_chunk, part_of_chunk, parts_begin
 from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS
 from lance_spark.kernels.takes import out_of_line_value, packed_value
 from lance_spark.kernels.words import read_word, write_word
@@ -171,26 +171,24 @@ def _level_of_run(source, num_bytes, place):
 
 @inlined
 def chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits):
-    """The level of value `place` of `count` in a mini-block chunk, and where its values are.
+    """The level of value `place` of `count` in a mini-block chunk, and where its values begin.
 
     Args:
-        num_sizes: how many buffers of values the chunk has; it begins with their sizes.
+        num_sizes: the number of parts of values.
 
     Returns:
-        (level, where the sizes are, where the first buffer begins in the chunk); the level is -1 if the chunk
-        contradicts itself. Whether the buffers end in the chunk is not checked.
+        (level, number of parts of levels, offset of the first part of values); the level is -1 if the chunk contradicts
+        itself. Whether the parts of values end in the chunk is not checked.
     """
-    has_levels = level_bits != NO_LEVELS
-    header = 2 + (2 if has_levels else 0) + num_sizes * size_bytes
-    if size < header:
-        return np.int64(-1), chunk, np.int64(0)
-    at = chunk + 2
-    position = (header + 7) // 8 * 8
+    num_level_parts = np.int64(level_bits != NO_LEVELS)
+    position = parts_begin(size, num_level_parts, num_sizes, size_bytes)
+    if position < 0:
+        return np.int64(-1), num_level_parts, np.int64(0)
     level = np.uint64(0)
-    if has_levels:
-        num_bytes = np.int64(read_word(at, 2))
-        if np.int64(read_word(chunk, 2)) != count or position + num_bytes > size:
-            return np.int64(-1), chunk, np.int64(0)
+    if num_level_parts:
+        num_bytes, end = part_of_chunk(chunk, size, 0, 1, size_bytes, position)
+        if num_levels_of_chunk(chunk) != count or num_bytes < 0:
+            return np.int64(-1), num_level_parts, np.int64(0)
         if level_bits == PACKED_LEVELS:
             level, is_valid = _packed(chunk + position, num_bytes, place, LEVEL_BITS // 8)
         elif level_bits == RUN_LEVELS:
@@ -198,16 +196,9 @@ def chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits):
         else:
             level, is_valid = out_of_line_value(chunk + position, num_bytes, count, place, LEVEL_BITS, level_bits)
         if not is_valid:
-            return np.int64(-1), chunk, np.int64(0)
-        at += 2
-        position += (num_bytes + 7) // 8 * 8
-    return np.int64(level), at, position
-
-
-@inlined
-def size_of_values(at, size_bytes):
-    """The size of the first buffer of values of a chunk, which is at `at`."""
-    return np.int64(read_word(at, 2)) if size_bytes == 2 else np.int64(read_word(at, 4))
+            return np.int64(-1), num_level_parts, np.int64(0)
+        position = end
+    return np.int64(level), num_level_parts, position
 
 
 @inlined
@@ -217,13 +208,13 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
     A bit goes to bit `target` of `values`, any other value to the address `target`.
     """
     num_sizes = 2 if kind == RUNS else 1
-    level, at, position = chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits)
+    level, part, position = chunk_values(chunk, size, count, place, num_sizes, size_bytes, level_bits)
     if level < 0:
         return level
-    num_bytes = size_of_values(at, size_bytes)
-    source = chunk + position
-    if position + num_bytes > size:
+    num_bytes, lengths = part_of_chunk(chunk, size, part, part, size_bytes, position)
+    if num_bytes < 0:
         return np.int64(-1)
+    source = chunk + position
     if kind == BITS:
         if count > num_bytes * 8:
             return np.int64(-1)
@@ -233,9 +224,8 @@ def _chunk_value(chunk, size, count, place, kind, width, size_bytes, level_bits,
             return np.int64(-1)
         copy_bytes(target, source + place * width, width)
     elif kind == RUNS:
-        lengths = position + (num_bytes + 7) // 8 * 8
-        num_runs = np.int64(read_word(at + 2, 2)) if size_bytes == 2 else np.int64(read_word(at + 4, 4))
-        if lengths + num_runs > size or num_bytes < num_runs * width:
+        num_runs, _ = part_of_chunk(chunk, size, part + 1, part, size_bytes, lengths)
+        if num_runs < 0 or num_bytes < num_runs * width:
             return np.int64(-1)
         run = _run_at(chunk + lengths, num_runs, place)
         if run == num_runs:
@@ -318,10 +308,11 @@ def copy_values(data, pages, num_pages, chunks, num_chunks, rows, targets, num_r
 @inlined
 def values_of_chunk(chunk, size, count, size_bytes):
     """(where the values begin, their bytes) in a mini-block chunk without levels; (0, -1) if it contradicts itself."""
-    if size < 2 + size_bytes:
+    begin = parts_begin(size, 0, 1, size_bytes)
+    if begin < 0:
         return np.int64(0), np.int64(-1)
-    num_bytes = np.int64(read_word(chunk + 2, 2)) if size_bytes == 2 else np.int64(read_word(chunk + 2, 4))
-    return (chunk + 8, num_bytes) if 8 + num_bytes <= size else (np.int64(0), np.int64(-1))
+    num_bytes, _ = part_of_chunk(chunk, size, 0, 0, size_bytes, begin)
+    return (chunk + begin, num_bytes) if num_bytes >= 0 else (np.int64(0), np.int64(-1))
 
 
 @inlined
@@ -338,14 +329,14 @@ def _unpacked_range(source, num_bytes, place, wanted, width, target, block):
 @inlined
 def _runs_of_range(chunk, size, size_bytes, place, wanted, width, target):
     """Copies `wanted` values of a chunk of runs from number `place` on; 0, -1 if the chunk contradicts itself."""
-    header = 2 + 2 * size_bytes
-    position = (header + 7) // 8 * 8
-    if size < header:
+    position = parts_begin(size, 0, 2, size_bytes)
+    if position < 0:
         return np.int64(-1)
-    num_bytes = size_of_values(chunk + 2, size_bytes)
-    num_runs = size_of_values(chunk + 2 + size_bytes, size_bytes)
-    lengths = position + (num_bytes + 7) // 8 * 8
-    if lengths + num_runs > size or num_bytes < num_runs * width:
+    num_bytes, lengths = part_of_chunk(chunk, size, 0, 0, size_bytes, position)
+    if num_bytes < 0:
+        return np.int64(-1)
+    num_runs, _ = part_of_chunk(chunk, size, 1, 0, size_bytes, lengths)
+    if num_runs < 0 or num_bytes < num_runs * width:
         return np.int64(-1)
     length = pointer_u8(chunk + lengths)
     stop = place + wanted

@@ -9,6 +9,7 @@ import numpy as np
 
 from lance_spark.kernels.compression.fsst import ESCAPE, MAX_SYMBOL_BYTES, decode_value
 from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u64
+from lance_spark.kernels.layouts.mini_block import part_of_chunk
 from lance_spark.kernels.layouts.single_rows import (
     BARE,
     NO_LEVELS,
@@ -16,7 +17,6 @@ from lance_spark.kernels.layouts.single_rows import (
     ZIPPED,
     chunk_of,
     chunk_values,
-    size_of_values,
     values_of_chunk,
 )
 from lance_spark.kernels.words import read_word, write_offset
@@ -28,11 +28,11 @@ SYMBOLS_BYTES = 256 * (MAX_SYMBOL_BYTES + 1)
 @inlined
 def _string_at(chunk, size, count, place, size_bytes, level_bits, offset_bytes):
     """(level, start in the chunk, length) of string `place` of `count`; the level is -1 if the chunk is broken."""
-    level, at, position = chunk_values(chunk, size, count, place, 1, size_bytes, level_bits)
+    level, part, position = chunk_values(chunk, size, count, place, 1, size_bytes, level_bits)
     if level < 0:
         return level, np.int64(0), np.int64(0)
-    num_bytes = size_of_values(at, size_bytes)
-    if position + num_bytes > size or (place + 2) * offset_bytes > num_bytes:
+    num_bytes, _ = part_of_chunk(chunk, size, part, part, size_bytes, position)
+    if num_bytes < 0 or (place + 2) * offset_bytes > num_bytes:
         return np.int64(-1), np.int64(0), np.int64(0)
     entry = chunk + position + place * offset_bytes
     low = np.int64(read_word(entry, offset_bytes))
@@ -44,7 +44,7 @@ def _string_at(chunk, size, count, place, size_bytes, level_bits, offset_bytes):
 
 @inlined
 def _zipped_string_at(slots, size, place, control, index, index_bytes, length_bytes):
-    """As `_string_at`, of a full-zip page: (level, start in the page, length)."""
+    """(level, start in the page, length) of a string of a full-zip page; the level is -1 if its bytes are broken."""
     low = np.int64(read_word(index + place * index_bytes, index_bytes))
     high = np.int64(read_word(index + (place + 1) * index_bytes, index_bytes))
     if low < 0 or high < low or high > size or high - low < control:
@@ -61,7 +61,10 @@ def _zipped_string_at(slots, size, place, control, index, index_bytes, length_by
 
 @inlined
 def _bare_string_at(ends, place, num_bytes, adjustment):
-    """As `_string_at`, of version 2.0: (level, start in the bytes, length); `adjustment` is added to ends of nulls."""
+    """(level, start in the bytes, length) of a string of version 2.0; the level is -1 if its ends are broken.
+
+    `adjustment` is added to ends of nulls.
+    """
     low = np.int64(read_word(ends + 8 * (place - 1), 8)) if place > 0 else np.int64(0)
     high = np.int64(read_word(ends + 8 * place, 8))
     level = np.int64(high >= adjustment)

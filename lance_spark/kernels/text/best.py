@@ -313,7 +313,7 @@ def _only_leading(table, num_terms):
 
 @inlined
 def _low_freq(table, num_terms, term, weights, scores, boost, found, limit, floor, docs, best, order, has_order):
-    """How often the only leading term can be in documents of the range whose scores cannot enter; 0 if `term` is -1.
+    """Highest frequency of the only leading term at which no document of the range can enter; 0 if `term` is -1.
 
     Weights shrink with growing norms in 32-bit floating point too. `scores` has the highest ones of the range.
     """

@@ -36,7 +36,7 @@ def _end_of_word(data, classes, place, stop):
 
 @inlined
 def _end_of_part(data, classes, place, stop, numerics):
-    """Where the part ends that starts at `place`, which is no underscore."""
+    """End of the part that starts at `place`, which is no underscore."""
     code, size = decode_character(data, place, stop)
     before = np.int64(classes[code])
     place += size

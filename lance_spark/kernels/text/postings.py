@@ -20,7 +20,7 @@ from lance_spark.kernels.text.blocks import (
 
 @inlined
 def weight_of(freq, norm):
-    """How much `freq` occurrences of a term in a document count; `norm` grows with the length of the document.
+    """BM25 term frequency weight of `freq` occurrences in a document; `norm` grows with the length of the document.
 
     In 32-bit floating point and in this order, as `index.text.scoring` says.
     """

@@ -124,7 +124,7 @@ def distances_f32(kind, parts, lengths, num_parts, dimension, query, out):
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
 def distances_f64(kind, parts, lengths, num_parts, dimension, query, out):
-    """As `distances_f32`."""
+    """Same as `distances_f32`, of float64."""
     block, length = pointer_i64(parts), pointer_i64(lengths)
     wanted, zero, done = pointer_f64(query), np.float64(0), 0
     for part in range(num_parts):

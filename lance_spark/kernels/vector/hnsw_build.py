@@ -171,10 +171,10 @@ def _search(rows, node, entry, ef, level, lift, first_row, found, seen, visited)
 
 @inlined
 def _select(rows, ids, dists, settled, size, limit, chosen, others):
-    """Of nodes sorted by distance at most `limit`: first those that are nearer to the node than to all chosen before,
-    then the nearest of the others. Returns how many there are, and how many of them are of the first sort.
+    """Chooses at most `limit` of the nodes, which are sorted by distance: first nodes that are nearer to the given one
+    than to all chosen before, then the nearest others. Returns the number chosen, and how many are of the first sort.
 
-    Of equal nodes one is chosen: else they would leave no room for links to others.
+    Only one of equal nodes is chosen: else they would leave no room for links to others.
 
     Two nodes that are both `settled` were chosen together before, so they need no comparison.
     """

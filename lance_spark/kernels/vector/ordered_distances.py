@@ -114,7 +114,7 @@ def ordered_l2_f32(vectors, num_rows, dimension, query, out):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def ordered_l2_f64(vectors, num_rows, dimension, query, out):
-    """As `ordered_l2_f32`."""
+    """Same as `ordered_l2_f32`, of float64."""
     values, wanted, results = pointer_f64(vectors), pointer_f64(query), pointer_f64(out)
     return _all_squared_l2(values, num_rows, dimension, wanted, results, np.float64(0))
 
@@ -128,7 +128,7 @@ def ordered_dot_f32(vectors, num_rows, dimension, query, out):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def ordered_dot_f64(vectors, num_rows, dimension, query, out):
-    """As `ordered_dot_f32`."""
+    """Same as `ordered_dot_f32`, of float64."""
     values, wanted, results = pointer_f64(vectors), pointer_f64(query), pointer_f64(out)
     return _all_dot(values, num_rows, dimension, wanted, results, np.float64(0))
 
@@ -142,6 +142,6 @@ def ordered_cosine_f32(vectors, num_rows, dimension, query, out):
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def ordered_cosine_f64(vectors, num_rows, dimension, query, out):
-    """As `ordered_cosine_f32`."""
+    """Same as `ordered_cosine_f32`, of float64."""
     values, wanted, results = pointer_f64(vectors), pointer_f64(query), pointer_f64(out)
     return _all_cosine(values, num_rows, dimension, wanted, results, np.float64(0))

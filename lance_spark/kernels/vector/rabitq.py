@@ -91,7 +91,7 @@ def rotate(vectors, num_vectors, dimension, flips):
 
 @inlined_sum
 def _scale_of(shares, dimension, num_bits, limit):
-    """Of some scales the one whose codes have the least angle to the shares; 0 if there are only zeros."""
+    """Scale, among some candidates, whose codes have the least angle to the shares; 0 if there are only zeros."""
     largest = np.float32(0)
     for j in range(dimension):
         largest = max(largest, shares[j])

@@ -76,17 +76,17 @@ class DictionaryRows:
 
     @property
     def num_bytes(self) -> int:
-        """What tables and dictionaries take in memory."""
+        """Memory of the tables and the dictionary, in bytes."""
         return self.indices.num_bytes + int(self.dictionary.values.nbytes)
 
     @property
     def value_bits(self) -> int:
-        """The bits of what is copied for a value."""
+        """Bits of an index, which is copied for a value."""
         return self.indices.value_bits
 
     @property
     def values(self) -> FixedWidth:
-        """What is copied for a value."""
+        """Type of the indices, which are copied for values."""
         return self.indices.values
 
     def of_rows(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:

@@ -66,7 +66,7 @@ class FieldRows:
 
     @property
     def num_bytes(self) -> int:
-        """What tables and dictionaries take in memory."""
+        """Memory of the tables and dictionaries, in bytes."""
         return sum([leaf.num_bytes for leaf in self.leaves])
 
     @cached_property

@@ -36,7 +36,7 @@ SMALL_SIZES, LARGE_SIZES = 2, 4
 
 
 class Tables(NamedTuple):
-    """What the kernels read of a column: int64[n, pages] and int64[4, chunks]."""
+    """Tables of a column for the kernels: int64[n, pages] and int64[4, chunks]."""
 
     pages: Int64Array
     chunks: Int64Array
@@ -109,7 +109,7 @@ def are_inside(pages: Sequence[EncodedPage], size: int) -> bool:
 
 
 def level_bits(encoding: BlockEncoding | None) -> int | None:
-    """How the kernels find levels, see `kernels.layouts.single_rows.copy_values`; None if they do not."""
+    """Level bits in the table of pages, see `kernels.layouts.single_rows.copy_values`; None for other encodings."""
     if encoding is None:
         return NO_LEVELS
     if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:

@@ -115,7 +115,11 @@ class SingleRows:
     def of_forms(
         cls, values: FixedWidth, pages: Sequence[EncodedPage], forms: Sequence[Form], data: pa.Buffer
     ) -> SingleRows | None:
-        """As `of_mini_blocks`, for pages whose `forms_of_pages` are known."""
+        """A column of pages with these forms, see `forms_of_pages`; None if one is not inside of the file `data`.
+
+        Raises:
+            CorruptFileError: a page contradicts the format.
+        """
         tables = tables_of(pages, forms, data)
         return None if tables is None else cls(values, data.size, *tables)
 
@@ -139,7 +143,7 @@ class SingleRows:
 
     @property
     def num_bytes(self) -> int:
-        """What the tables take in memory."""
+        """Memory of the tables, in bytes."""
         return self.pages.nbytes + self.chunks.nbytes
 
     @property
@@ -323,7 +327,7 @@ def forms_of_pages(
 
 
 def form_of(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> Form | None:
-    """As `forms_of_pages`, of one page."""
+    """The form of one page, see `forms_of_pages`; None if the page is of another kind."""
     if type(layout) is MiniBlockLayout:
         return form_of_page(page, layout, kind_of_values(layout.value_compression, values))
     return _constant_form(values, page, layout)
@@ -332,7 +336,7 @@ def form_of(values: FixedWidth, page: EncodedPage, layout: PageLayout) -> Form |
 def _zipped_forms(
     values: FixedWidth, pages: Sequence[EncodedPage], layouts: Sequence[PageLayout]
 ) -> Sequence[Form] | None:
-    """As `forms_of_pages`, of full-zip pages of vectors."""
+    """The forms of full-zip pages of vectors, see `forms_of_pages`; None if one is of another kind."""
     controls = [control_bytes(page, values.items, values.value_bits // 8) for page in pages]
     known = [control for control in controls if control is not None]
     # Of the levels of a vector alone, 1 is a null; a struct around it has others.

@@ -122,7 +122,7 @@ class StringRows:
 
     @property
     def num_bytes(self) -> int:
-        """What the tables take in memory."""
+        """Memory of the tables and symbols, in bytes."""
         return self.pages.nbytes + self.chunks.nbytes + sum([table.nbytes for table in self.symbols])
 
     @cached_property
@@ -167,9 +167,9 @@ class StringRows:
             return None
 
     def located(self, data: pa.Buffer, rows: Int64Array) -> tuple[Int64Array, pa.Buffer | None, int]:
-        """Where the strings of `rows` are, their validity, and the most bytes that they can have.
+        """Locations of the strings of `rows`, their validity, and the most bytes that they can have.
 
-        The first is ``int64[3, n]``, see `locate_strings`; the most bytes are negative if a row is not found.
+        The locations are ``int64[3, n]``, see `locate_strings`; the most bytes are negative if a row is not found.
         """
         num_rows = len(rows)
         found = np.empty((3, num_rows), np.int64)
@@ -301,7 +301,7 @@ def _nulls_of(page: EncodedPage, layout: PageLayout) -> Form | None:
 
 
 def _width_of_index(page: EncodedPage, layout: FullZipLayout, data: pa.Buffer) -> int:
-    """As `index_bytes`, of a page without lists; 0 also for others."""
+    """Bytes of an index entry, see `index_bytes`, of a page without lists; 0 for pages of other kinds."""
     may_be_null = layout.layers[0] is RepDefLayer.NULLABLE_ITEM
     if len(layout.layers) != 1 or layout.layers[0].is_list or layout.bits_rep or layout.bits_def > int(may_be_null):
         return 0
@@ -326,7 +326,7 @@ def _kind(encoding: MiniBlockEncoding) -> int | None:
 
 
 def address_of_symbols(table: bytes, symbols: dict[bytes, _Bytes]) -> int:
-    """Where the symbols of an FSST table are in memory, 0 if it has none; they are kept in `symbols`."""
+    """Address of the symbols of an FSST table, which are kept in `symbols`; 0 if it has none."""
     parsed = symbols_of(table)
     if parsed is None:
         return 0

@@ -87,12 +87,12 @@ class ZippedLists:
 
     @property
     def num_bytes(self) -> int:
-        """What the table takes in memory."""
+        """Memory of the table, in bytes."""
         return self.pages.nbytes
 
     @property
     def num_rows(self) -> int:
-        """Of the column."""
+        """Rows of the column."""
         return int(self.pages[NUM_FIELDS - 1, -1])
 
     @cached_property

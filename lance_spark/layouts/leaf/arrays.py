@@ -120,7 +120,7 @@ class PageDictionary:
         return build
 
     def encoded_leaf(self, indices: Block) -> Leaf:
-        """As `leaf`, but an Arrow dictionary array."""
+        """The values of dictionary indices as an Arrow dictionary array; see `leaf`."""
 
         def build(validity: pa.Buffer | None, num_values: int) -> pa.Array:
             check_count(indices.num_values, num_values)

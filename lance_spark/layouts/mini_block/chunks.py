@@ -81,7 +81,7 @@ class ChunkTable:
 
     @property
     def address(self) -> int:
-        """Where the tables are, one behind the other, as `parse` makes them."""
+        """Address of the tables, which lie one behind the other, as `parse` makes them."""
         return address_of(self.pages)
 
     @property
@@ -94,7 +94,7 @@ class ChunkTable:
 
 
 class ChunksOfRows(NamedTuple):
-    """Where ranges of rows begin and end.
+    """Chunks of some ranges of rows, and the bounds of the ranges in them.
 
     Attributes:
         chosen: int64[m], the chunks with any slot of them, ascending.
@@ -186,7 +186,7 @@ class ValuesInChunks(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where single values of pages without lists are.
+    """Chunks and positions of single values in pages without lists.
 
     Attributes:
         total_values: the number of values of the chunks found.
@@ -258,7 +258,7 @@ def _page_table(words: BufferOfPages, data_sizes: Sequence[int], num_items: Sequ
 
 
 class ChunkStarts(NamedTuple):
-    """Where chunks begin: each `offsets[i]` bytes after `bases[owners[i]]` in `data`.
+    """Starts of chunks in `data`: chunk i begins `offsets[i]` bytes after `bases[owners[i]]`.
 
     Attributes:
         data: a buffer around all chunks.

@@ -284,7 +284,10 @@ def _buffers(pages: Sequence[Page], numbers: Sequence[int], *, keep: bool) -> Re
 
 
 def _together(pages: Sequence[Page], numbers: Sequence[int]) -> Reads[list[BufferOfPages]]:
-    """As `_buffers`, with one request for each number: an object for each page is most of the work of small ones."""
+    """For each of these numbers, that buffer of every page, see `_buffers`, with one request for each number.
+
+    For small pages, one object for each would be most of the work.
+    """
     owners, starts = np.arange(len(pages)), np.zeros(len(pages), np.int64)
     sizes = [[page.size_of(number) for page in pages] for number in numbers]
     answers = yield [

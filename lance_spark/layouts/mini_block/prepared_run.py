@@ -92,7 +92,7 @@ class PreparedRun:
 
     @property
     def num_bytes(self) -> int:
-        """What the tables take in memory."""
+        """Memory of the tables and dictionaries, in bytes."""
         num_tables = 5 if self.index is None else 7
         dictionary = self.decoder.dictionary
         return num_tables * 8 * len(self.decoder.table) + (0 if dictionary is None else int(dictionary.values.nbytes))
@@ -163,7 +163,7 @@ class PreparedLeaf:
 
     @property
     def num_bytes(self) -> int:
-        """What the tables take in memory."""
+        """Memory of the tables and dictionaries, in bytes."""
         return sum([run.num_bytes for run in self.runs])
 
     @property
@@ -216,7 +216,7 @@ class PreparedLeaf:
 
 
 def _bounds_of_runs(path: LeafPath, layouts: Sequence[MiniBlockLayout]) -> list[int] | None:
-    """Where runs of pages that can be decoded together begin, and where the last one ends; None if they are many."""
+    """Starts of the runs of pages that can be decoded together, and the end of the last; None if they are many."""
     if len(layouts) == 1:
         return [0, 1]
     keys = [layout.join_key(0, 1) for layout in layouts]

@@ -136,7 +136,7 @@ class RowPicker:
 
     @cached_property
     def _slots_per_row(self) -> float:
-        """Those of rows of average length, and a quarter more."""
+        """Room for each row: the slots of a row of average length, and a quarter more."""
         return 1 + 1.25 * int(self.decoder.table.ends[-1]) / self.decoder.num_rows
 
     @cached_property
@@ -196,7 +196,7 @@ class RowPicker:
 
 
 class _Picked(NamedTuple):
-    """What a kernel has picked; see `kernels.layouts.picked_rows`."""
+    """Result of a kernel that picks rows; see `kernels.layouts.picked_rows`."""
 
     num_slots: int
     levels: list[npt.NDArray[np.uint16]]

@@ -202,7 +202,7 @@ class ArrayEncoding(ABC):
         selection: PagesSelection,
         arrow_type: pa.DataType,
     ) -> FileReads[pa.Array]:
-        """As `read`, the values of several pages as one array. `encodings` begins with this one; all have its key."""
+        """The selected values of several pages as one array. `encodings` begins with this one; all have its key."""
         raise NotImplementedError(self.wire_name)
 
 
@@ -234,7 +234,7 @@ def read_bytes(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> 
 
 
 def read_located(buffer: EncodedBuffer, starts: Int64Array, stops: Int64Array) -> FileReads[Located]:
-    """As `read_bytes`, left where they are; what is found of an empty range has no meaning."""
+    """Locations of the bytes [starts[i], stops[i]), see `read_bytes`; those of empty ranges are undefined."""
     if len(starts) == 1 and starts[0] < stops[0]:
         start, stop = int(starts[0]), int(stops[0])
         [piece] = yield [buffer.slice(start, stop - start)]

@@ -75,7 +75,9 @@ def rebase(ends: pa.UInt64Array, selection: Selection, adjustment: int, num_item
 
 
 def rebase_pages(ends: pa.UInt64Array, selection: PagesSelection, adjustments: list[int], wide: bool) -> Rebased:
-    """As `rebase`, of several pages; the items of each are one less than its adjustment.
+    """Offsets, validity and item ranges of the selected values of several pages; see `rebase`.
+
+    The items of each page are one less than its adjustment.
 
     Args:
         ends: the entries of `preceded_in_pages(selection)`.

@@ -85,7 +85,7 @@ class StructRows:
 
     @property
     def num_bytes(self) -> int:
-        """What the tables take in memory."""
+        """Memory of the tables, in bytes."""
         return sum([member.num_bytes for member in self.members])
 
     @cached_property
@@ -137,7 +137,7 @@ class ListRows:
 
     @property
     def num_bytes(self) -> int:
-        """What the tables take in memory."""
+        """Memory of the tables, in bytes."""
         return self.ends.num_bytes + self.items.num_bytes
 
     @property
@@ -186,7 +186,7 @@ def string_rows(data_type: pa.DataType, column: Column, data: pa.Buffer) -> Stri
 
 
 def _pages(column: Column, page_of: Callable[[ArrayEncoding, PageBuffers, int], PageT | None]) -> list[PageT] | None:
-    """What `page_of` makes of each page of a column; None if one is of another kind."""
+    """The pages of a column as `page_of` returns them; None if one is of another kind or corrupt, or they are many."""
     numbers = range(len(column.encoded.pages))
     if not 1 <= len(numbers) <= MAX_PAGES:
         return None
@@ -218,7 +218,7 @@ def _strings(encoding: ArrayEncoding, buffers: PageBuffers, num_rows: int) -> Ba
 
 
 def _without_nulls(encoding: ArrayEncoding) -> ArrayEncoding:
-    """What is below an encoding that says that there are no nulls; any other one as it is."""
+    """The encoding of the values below one that declares no nulls; any other encoding as it is."""
     if isinstance(encoding, Nullable) and isinstance(encoding.nullability, NoNull):
         return encoding.nullability.values
     return encoding

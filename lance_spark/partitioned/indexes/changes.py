@@ -297,7 +297,7 @@ def _needs(item: PartitionVersion, optimize: OptimizeOptions, wanted: Mapping[st
 
 
 def _definitions(opened: Sequence[PartitionVersion]) -> dict[str, IndexDefinition]:
-    """What the indexes are over that this release can build, by name, as the first partition that has them says."""
+    """Definitions of the indexes that this release can build, by name, from the first partition that has each."""
     found: dict[str, IndexDefinition] = {}
     for item in opened:
         found |= _definitions_of(item, [index for index in _indexes(item) if index.name not in found])
@@ -305,7 +305,7 @@ def _definitions(opened: Sequence[PartitionVersion]) -> dict[str, IndexDefinitio
 
 
 def _definitions_of(item: PartitionVersion, segments: Sequence[IndexMetadata]) -> dict[str, IndexDefinition]:
-    """What segments of a partition's table are over, by the name of the index."""
+    """Definitions of the indexes that segments of a partition's table belong to, by name."""
     by_name: dict[str, list[IndexMetadata]] = {}
     for index in segments:
         by_name.setdefault(index.name, []).append(index)

@@ -1,6 +1,6 @@
-"""What the indexes of a partitioned table are over, in the metadata of `__manifest`.
+"""Index definitions of a partitioned table, in the metadata of `__manifest`.
 
-It outlives the partitions that have the indexes: those that come after the last of these was removed get them too.
+They outlive the partitions that have the indexes: partitions created after the last of these was removed get them too.
 """
 
 from __future__ import annotations

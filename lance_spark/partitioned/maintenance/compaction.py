@@ -51,7 +51,7 @@ class PartitionTask:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What a task has written; no version has it yet."""
+    """Result of one compaction task, not committed yet."""
 
     object_id: str
     result: RewriteResult
@@ -94,8 +94,8 @@ def plan_partition_compaction(
 def estimate_partition_compaction(
     table: PartitionedTable, filter: Expr | str | None = None, options: CompactionOptions | None = None
 ) -> CompactionEstimate:
-    """What a compaction of the partitions that may hold rows which match `filter` would do; arguments and errors as
-    `plan_partition_compaction`.
+    """Estimates a compaction of the partitions that may hold rows which match `filter`. Arguments and errors are the
+    same as for `plan_partition_compaction`.
     """
     options = options or CompactionOptions.of(table.properties)
     opened = table.open_all(table.partitions(filter))

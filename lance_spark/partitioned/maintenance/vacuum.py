@@ -59,19 +59,19 @@ _KINDS = {
     TRANSACTIONS: FileKind.TRANSACTION,
 }
 _Named = dict[str, set[int | None]]
-"""By location the versions of the main branch that are named; None for whatever is the newest one."""
+"""Named versions of the main branch by location; None for the newest one at the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class VacuumStats:
-    """What was removed, or would be.
+    """Statistics of removed files, or in a dry run of files that would be removed.
 
     Attributes:
         versions: of the table.
-        catalog: what went of `__manifest`.
-        partitions: by location what went of partitions that are left, where anything did.
+        catalog: files of `__manifest`.
+        partitions: files of remaining partitions by location, where there are any.
         directories: locations of partitions that were removed.
-        of_directories: what was in them.
+        of_directories: the files in them.
     """
 
     versions: tuple[int, ...] = ()
@@ -82,7 +82,7 @@ class VacuumStats:
 
     @property
     def total(self) -> CleanupStats:
-        """Everything together; `versions` are those of the table."""
+        """Sums of all parts; `versions` are the table's."""
         parts = [self.catalog, *self.partitions.values(), self.of_directories]
         return CleanupStats(
             self.versions,
@@ -98,7 +98,7 @@ class VacuumStats:
 def vacuum(table: PartitionedTable, policy: CleanupPolicy, keep_from: int | None = None) -> VacuumStats:
     """Removes old versions of the table and what only they need; what was removed.
 
-    The newest version, that of `table` and those after it stay, and those that have a tag.
+    The newest version, the version of `table`, later versions and tagged versions stay.
 
     Args:
         keep_from: this version stays too, and those after it.
@@ -133,7 +133,7 @@ class _Vacuum:
     """One clean-up.
 
     Args:
-        window: what no version ever named goes if it is older; None: whatever its age.
+        window: files that no version ever named are removed if they are older; None: at any age.
     """
 
     def __init__(self, table: PartitionedTable, policy: CleanupPolicy, window: timedelta | None) -> None:
@@ -145,7 +145,7 @@ class _Vacuum:
         self._store: ObjectStore = open_store(table.root, table.storage_options)
 
     def run(self, keep_from: int | None) -> VacuumStats:
-        """What went. Versions of the table go if they are older than `keep_from`; None: none go."""
+        """Removes files, or counts them in a dry run. Versions before `keep_from` are removed; None: none are."""
         catalog, deleted = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
         kept = self._kept(catalog.versions if self._policy.dry_run else ())
         inside = [location for location in sorted(kept) if not is_external(location)]
@@ -181,7 +181,7 @@ class _Vacuum:
         return old, deleted
 
     def _refuses_tags(self) -> bool:
-        """Whether tags are to be heeded; those of restores that were killed go when they are old."""
+        """Whether tags are protected; old tags of restores that were killed are removed."""
         refs = self._catalog.table.refs
         if not self._policy.dry_run:
             remove_old_guards(refs, None if self._window is None else ago(self._now, self._window))
@@ -204,7 +204,7 @@ class _Vacuum:
         return kept
 
     def _named_by(self, manifest: Manifest) -> _Named:
-        """What a version of `__manifest` names."""
+        """Versions of partitions that a version of `__manifest` names, by location."""
         version = self._catalog.at(manifest)
         if not is_partitioned(version.properties):
             return {}
@@ -253,9 +253,9 @@ class _PartitionRun(CleanupRun):
     """The clean-up of one partition. Here a higher version need not be younger.
 
     Args:
-        before: versions that nobody ever named go if they are from before this; None: whatever their age.
+        before: versions that were never named are removed if they are older than this; None: at any age.
         kept: the versions that `__manifest` names.
-        deleted: those that removed versions of `__manifest` named.
+        deleted: the versions that removed versions of `__manifest` named.
     """
 
     ages_ascend = False
@@ -292,7 +292,7 @@ class _PartitionRun(CleanupRun):
 
 
 def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
-    """What files in directories of partitions were."""
+    """Statistics of files in directories of partitions."""
     files = [
         OrphanFile(_KINDS[folder], entry.path, entry.size)
         for entry in entries
@@ -302,7 +302,7 @@ def _counted(entries: Sequence[ObjectInfo]) -> CleanupStats:
 
 
 def _main_versions(partition: Partition) -> set[int | None]:
-    """What is named of the main branch; the clean-up does not touch what is on others or has a tag."""
+    """The named version on the main branch; empty for a branch or tag, whose versions the clean-up does not touch."""
     return set() if partition.tag is not None or partition.branch is not None else {partition.version}
 
 

@@ -130,5 +130,5 @@ def field_values(level: Level, values: pa.Array) -> pa.Int32Array:
 
 
 def ticks_per_day_of(type_: pa.DataType) -> int:
-    """As `ticks_per_day`, and 1 for days as integers."""
+    """Ticks of a day in a date, timestamp or integer type; integers count days."""
     return 1 if pa.types.is_integer(type_) else ticks_per_day(type_)

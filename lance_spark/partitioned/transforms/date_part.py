@@ -93,7 +93,7 @@ class DatePart(Transform):
 
 
 def project_fields(fields: Mapping[Level, Column], source: Source) -> Expr | None:
-    """As `Transform.project`, for several fields of one source column together."""
+    """A condition on several partition fields of one source column, like `Transform.project`; None: no restriction."""
     values = source.values
     if values.is_all:
         return None

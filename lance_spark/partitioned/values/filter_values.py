@@ -149,7 +149,7 @@ def _(expr: In, scope: _Scope) -> PredicateDomain | None:
     if column is None or len(known) < len(options):
         return None
     if any(family_of(option.type) is Family.FLOAT for option in known) and family_of(column.space.type) in NUMBERS:
-        # One floating-point option makes the whole list floating-point (docs/design/002-filter-semantics.md).
+        # One floating-point option makes the whole list floating-point (docs/design/014-filter-semantics.md).
         known = [_as_double(option) for option in known]
     cuts = [_cuts(column, option, scope) for option in known if option.is_valid]
     certain = [cut for cut in cuts if cut is not None]

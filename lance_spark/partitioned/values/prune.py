@@ -201,7 +201,7 @@ class _Projection:
         return self._all([(expr, wanted)])
 
     def _all(self, terms: Sequence[tuple[Expr, _Wanted]]) -> Expr | None:
-        """As `project`, for one row that satisfies all terms; terms on the same column are intersected."""
+        """The condition on partitions for a row that satisfies all terms; terms on the same column are intersected."""
         box: dict[Path, ValueSet] = {}
         others: list[Expr | None] = []
         for expr, wanted in _conjuncts(terms):

@@ -46,7 +46,7 @@ _NUMBERS = {"position": "int64", "size": "int64", "blob_id": "int64"}
 
 
 parse_blob_handling = word_value("blob_handling", DESCRIPTIONS, BINARY)
-"""What reads of blob columns return. Raises `InvalidInputError` for another word."""
+"""Parses the form in which reads return blob columns. Raises `InvalidInputError` for another word."""
 
 
 def blobs_viewed(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> LanceSchema:
@@ -60,7 +60,7 @@ def metadata_columns(
 ) -> Iterator[tuple[str, st.DataType, str]]:
     """(name, type, comment) of the metadata columns with the bytes, and those with where they are, of blob columns.
 
-    The latter are those of other connectors for files of 2.0 and 2.1.
+    Other connectors have the latter for files of 2.0 and 2.1.
     """
     fields = {field.name: field for field in schema.fields}
     for name, (column, suffix) in _derived_columns(

@@ -27,7 +27,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
 
 _HEADER = struct.Struct(">Bqq")
-"""As `LanceBlobUri.java` writes it: whether to copy, offset, length or -1."""
+"""Header that `LanceBlobUri.java` writes: whether to copy, offset, length or -1."""
 
 _ROWS = 64
 """Rows with references that are written together: the writer looks at the size of its file after them."""
@@ -45,7 +45,7 @@ _TYPE = pa.struct(
 
 @dataclass(frozen=True)
 class BlobInputs:
-    """What the tasks of a write need for blobs that rows name.
+    """Secrets and storage options by which the tasks of a write resolve blobs that rows name.
 
     Attributes:
         mark: begins the values that `blob_uri` and `blob_ingest` have made; without one there are none.

@@ -46,7 +46,7 @@ def plan_values(table: AnyTable, columns: Sequence[str]) -> Backfill:
 
 @dataclass(frozen=True)
 class BackfillJob:
-    """What driver and tasks share; small, because every task gets it.
+    """Backfill job that driver and tasks share; small, because every task gets it.
 
     Attributes:
         backfill: the plan.

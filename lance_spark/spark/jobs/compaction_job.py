@@ -50,7 +50,7 @@ class CompactionWork:
 
 @dataclass(frozen=True)
 class CompactionJob:
-    """What the driver keeps while the tasks run.
+    """State of a compaction on the driver while the tasks run.
 
     Attributes:
         table: the version that the tasks read.
@@ -119,7 +119,7 @@ def _splits(table: AnyDataset, keys: set[str | None]) -> dict[str | None, Split]
 def _replaced(
     result: RewriteResult, before: Manifest, sizes: Mapping[int, Size], after: Manifest
 ) -> CompactionEstimate:
-    """What the result of a task has replaced; nothing if another writer has changed its fragments."""
+    """Statistics of a task's rewrite; empty if another writer has changed its fragments."""
     kept = {message.id for message in after.fragments.messages}
     if not kept.isdisjoint(result.fragment_ids):
         return CompactionEstimate()

@@ -18,7 +18,7 @@ from lance_spark.table.writing.save import CommitOptions
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """What driver and tasks share; small, because every task gets it.
+    """Write job that driver and tasks share; small, because every task gets it.
 
     Attributes:
         target: the version of the table that the job builds on.
@@ -50,7 +50,7 @@ class Job(ABC):
             self.target.abandon(list(new_files(results)))
 
     def others_commits(self, made: Version | None) -> int:
-        """How many versions of other writers came between the one that the job builds on and `made`."""
+        """Number of versions of other writers between the base version of the job and `made`."""
         return 0 if made is None else max(0, made.version - (self.target.base_version or 0) - 1)
 
     def _with_identity(self, options: CommitOptions, results: Sequence[TaskResult]) -> CommitOptions:
@@ -64,7 +64,7 @@ class Job(ABC):
         commit: Callable[[Sequence[NewFiles]], Version],
         reads: Sequence[ReadRows] = (),
     ) -> Version | None:
-        """What `commit` makes of the new files; None if that changes nothing. No file is left that it does not name.
+        """The version with the new files; None if the commit changes nothing. Files that it does not name are removed.
 
         Args:
             reads: rows of the table that the statement has looked at.

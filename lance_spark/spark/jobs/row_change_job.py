@@ -118,7 +118,7 @@ class _DeletedRows:
 
 
 def properties_of(statement: str, counts: Mapping[str, int]) -> dict[str, str]:
-    """What a transaction remembers of a statement: its kind, and what Spark has counted.
+    """Transaction properties of a statement: its kind, and the counts that Spark has.
 
     >>> properties_of("UPDATE", {"numUpdatedRows": 3, "numCopiedRows": -1})
     {'spark.operation': 'UPDATE', 'spark.numUpdatedRows': '3'}

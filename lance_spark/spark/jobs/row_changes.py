@@ -18,7 +18,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class ChangeKind(IntEnum):
-    """What a change does; the numbers are those that the connector's jar puts into the first column."""
+    """Kind of a row change; the connector's jar puts these numbers into the first column."""
 
     DELETE = 0
     UPDATE = 1
@@ -38,12 +38,12 @@ class RowIds:
     addresses: UInt64Array
 
     def where(self, chosen: BoolArray) -> RowIds:
-        """Those at which `chosen` is true."""
+        """The ids of the rows for which `chosen` is true."""
         keys = None if self.keys is None else self.keys.filter(pa.array(chosen))
         return RowIds(keys, self.addresses[chosen])
 
     def slice(self, start: int, length: int) -> RowIds:
-        """Those of some rows."""
+        """The ids of `length` rows from `start` on."""
         keys = None if self.keys is None else self.keys.slice(start, length)
         return RowIds(keys, self.addresses[start : start + length])
 

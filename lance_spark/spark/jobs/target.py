@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lance_spark.partitioned.table import PartitionedTable
 
 _LATE_LOOKS = 6
-"""How often the files of an aborted job are listed again, for those of tasks that were still running."""
+"""Repeated listings of an aborted job's files, to find files of tasks that were still running."""
 _LATE_WAIT = 0.5
 """Seconds between two listings."""
 
@@ -51,7 +51,7 @@ Rows = tuple[pa.RecordBatch, RowIds | None]
 
 
 class WriteMode(str, Enum):
-    """What becomes of the rows that a table has."""
+    """Treatment of the existing rows of a table."""
 
     CREATE = "create"
     APPEND = "append"
@@ -60,9 +60,9 @@ class WriteMode(str, Enum):
     TRUNCATE = "truncate"
     """All are replaced, and the table keeps its columns."""
     REPLACE_WHERE = "replace_where"
-    """Those for which a filter is true are replaced."""
+    """Rows for which a filter is true are replaced."""
     OVERWRITE_PARTITIONS = "overwrite_partitions"
-    """Those of the partitions that get new rows are replaced."""
+    """Rows of the partitions that get new rows are replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a task of a write, of a row-level statement or of a search returns to the driver."""
+"""Results that tasks of a write, of a row-level statement or of a search return to the driver."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NewFiles:
         return cls(fragments, tuple(map(PackedAddresses.of, known)), partition)
 
     def unpack(self) -> tuple[NewFragment, ...]:
-        """As a commit takes it."""
+        """The new fragments, in the form that a commit takes."""
         fragments = map(DataFragment.from_bytes, self.fragments)
         if not self.source_addresses:
             return tuple(map(NewFragment, fragments))
@@ -66,7 +66,7 @@ class NewFiles:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(WriterCommitMessage):
-    """What one task did.
+    """Result of one task.
 
     Attributes:
         written: new files, split by split.
@@ -87,7 +87,7 @@ class TaskResult(WriterCommitMessage):
 
 
 def attempt_number() -> int:
-    """How often the running task was tried before; 0 on the driver."""
+    """Number of earlier attempts of the running task; 0 on the driver."""
     task = TaskContext.get()
     return 0 if task is None else int(task.attemptNumber())
 
@@ -121,7 +121,7 @@ def new_files(results: Iterable[TaskResult]) -> Iterator[NewFiles]:
 
 
 def deleted_rows(results: Iterable[TaskResult]) -> dict[str | None, UInt64Array]:
-    """By key of the split, the addresses of the rows that the tasks delete or rewrite; some maybe more than once."""
+    """Addresses of the rows that the tasks delete or rewrite, by key of the split; some maybe more than once."""
     parts: dict[str | None, list[UInt64Array]] = {}
     for result in results:
         for key, packed in result.deleted.items():

@@ -18,7 +18,7 @@ from lance_spark.table.writing.save import CommitOptions
 
 @dataclass(frozen=True)
 class UpgradeJob:
-    """What the driver keeps while the tasks run.
+    """State of an upgrade on the driver while the tasks run.
 
     Attributes:
         table: the version that the tasks read.

@@ -22,7 +22,7 @@ from lance_spark.table.row_level.key_index import KeyIndex
 
 @dataclass(frozen=True, slots=True)
 class UpsertResult(TaskResult):
-    """What one task did.
+    """Result of one task of an upsert.
 
     Attributes:
         written_keys, deleted_keys: the key columns of its new rows, and of those that only delete, as Arrow streams.

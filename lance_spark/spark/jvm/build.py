@@ -70,7 +70,7 @@ def digest() -> str:
 
 
 def is_current(jar: Path | None = None) -> bool:
-    """Whether `jar` (that of the package if None) is there, complete, and made of these sources."""
+    """Whether `jar` (the package's if None) exists, is complete and was made of these sources."""
     try:
         with zipfile.ZipFile(jar or JAR) as archive:
             return _manifest() == archive.read(_MANIFEST)
@@ -79,7 +79,7 @@ def is_current(jar: Path | None = None) -> bool:
 
 
 def build(jar: Path | None = None) -> Path:
-    """Compiles the sources into `jar` (that of the package if None), which others see complete or not at all.
+    """Compiles the sources into `jar` (the package's if None), which is published atomically.
 
     Raises:
         JarBuildError: no JDK, no pyspark, no sources, or a folder that cannot be written.
@@ -106,7 +106,7 @@ def build(jar: Path | None = None) -> Path:
 
 
 def spark_jars() -> Path:
-    """The folder with the jars of the Spark that sessions start: that of SPARK_HOME, or else that of pyspark.
+    """The folder with the jars of the Spark that sessions start: SPARK_HOME's, or else pyspark's.
 
     Raises:
         JarBuildError: there is none.

@@ -1,4 +1,4 @@
-"""Where the connector's jar is: in the package, or compiled from the package's Java sources when it is first needed.
+"""Location of the connector's jar: in the package, or compiled from its Java sources when it is first needed.
 
 A wheel that was built beside a Spark and a JDK has the jar. One that pip built by itself, from a source tree, an sdist
 or a git URL, has the sources alone: pip builds in an environment of its own, where no Spark is. The jar is compiled

@@ -51,7 +51,6 @@ READ = _COMMON | {
     "uuid_as": Option("uuid_as", parse_uuid_as),
     "pushdownfilters": Option("push_down_filters", boolean_value),
     "topn_push_down": Option("push_down_top_n", boolean_value),
-    "zone_maps": Option("zone_maps", boolean_value),
     "use_scalar_index": Option("use_scalar_index", boolean_value),
     "target_partition_bytes": Option("target_partition_bytes", integer_value(1)),
     **OF_SPARK,

@@ -65,7 +65,6 @@ class ReadOptions:
     uuid_as: str | None = None
     push_down_filters: bool = False
     push_down_top_n: bool = True
-    zone_maps: bool | None = None
     use_scalar_index: bool | None = None
     target_partition_bytes: int = DEFAULT_PARTITION_BYTES
     storage_options: Mapping[str, str] = field(default_factory=dict)
@@ -215,7 +214,7 @@ class ColumnOptions:
         return cls(**{name: value for name, value in parsed.items() if name in names})
 
     def shown_as(self, properties: Mapping[str, str]) -> ShownAs:
-        """What columns are in Spark: as the options say, or else the properties of the table."""
+        """Display types of columns in Spark: from the options, or else from the properties of the table."""
         return ShownAs.of(properties, blob_handling=self.blob_handling, json_as=self.json_as, uuid_as=self.uuid_as)
 
 
@@ -276,16 +275,6 @@ def refuse_time_travel_of_spark(options: Mapping[str, str]) -> None:
         if name.lower() in OF_SPARK:
             own = "timestamp" if name.lower().startswith("timestamp") else "version or tag"
             raise InvalidInputError(f"option {name} is for the connector; use the option {own}")
-
-
-def refuse_options_of_connector(options: ReadOptions) -> None:
-    """Refuses what only the connector's planner does.
-
-    Raises:
-        InvalidInputError: there is such an option.
-    """
-    if options.zone_maps is not None:
-        raise InvalidInputError("option zone_maps is for the connector, whose planner computes them; leave it out")
 
 
 def _check_one_version(options: ReadOptions | StateOptions) -> None:

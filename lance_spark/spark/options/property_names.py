@@ -67,7 +67,7 @@ def check_properties(properties: Mapping[str, str], present: Container[str] = ()
 
 
 def check_set_properties(properties: Mapping[str, str], present: Container[str] = ()) -> None:
-    """As `check_properties`, for an existing table.
+    """Checks properties that are set on an existing table, as `check_properties` does for a new one.
 
     Raises:
         InvalidInputError: also for a property that can only be set when a table is created.

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lance_spark.spark.connector.streaming.change_columns import columns_of_changes
-from lance_spark.spark.options.options import ReadOptions, refuse_options_of_connector, refuse_time_travel_of_spark
+from lance_spark.spark.options.options import ReadOptions, refuse_time_travel_of_spark
 from lance_spark.spark.plugin.reader import LanceReader, PushdownReader, Snapshot
 from lance_spark.spark.plugin.stream_reader import LanceStreamReader
 from lance_spark.spark.plugin.stream_writer import LanceStreamWriter
@@ -71,5 +71,4 @@ class LanceDataSource(DataSource):
     def _snapshot(self, asked: Mapping[str, str]) -> Snapshot:
         options = ReadOptions.parse(asked)
         refuse_time_travel_of_spark(asked)
-        refuse_options_of_connector(options)
         return Snapshot.open(options, self._version)

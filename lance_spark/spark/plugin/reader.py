@@ -96,7 +96,7 @@ class Snapshot:
 
     @property
     def spark_schema(self) -> StructType:
-        """What Spark sees: the columns that the options ask for, then system columns."""
+        """Schema in Spark: the columns that the options select, then system columns."""
         schema = self.shown_schema
         chosen = schema if self.options.columns is None else project(schema, self.options.columns)
         columns = to_spark_schema(to_arrow_schema(chosen))
@@ -148,7 +148,7 @@ class LanceReader(DataSourceReader):
         return [LanceInputPartition(part.slices()) for part in plan_partitions(rows, target)]
 
     def _rows(self, snapshot: Snapshot, sizes: ProjectedSizes) -> SizedRows:
-        """What indexes leave of the fragments."""
+        """Rows of the fragments that can match the filter, as far as indexes know."""
         asks = asked_scalar_index(snapshot.options.use_scalar_index, None)
         answers = IndexAnswers.of([(snapshot.manifest, self._scan)]) if asks else IndexAnswers()
         fragments = snapshot.manifest.fragments
@@ -192,7 +192,7 @@ class PushdownReader(LanceReader):
 
     Spark 4.3 keeps one plan for all queries over one DataFrame and replaces it whenever a filter is pushed. A later
     query without filters, or another branch of the same query, then reads with the filter of somebody else. So pushing
-    is off unless the user says that this DataFrame serves one query (docs/design/004).
+    is off unless the user says that this DataFrame serves one query (docs/design/028-filters-of-the-plug-in.md).
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:

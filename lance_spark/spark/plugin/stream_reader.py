@@ -41,7 +41,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         snapshot: the version that the DataFrame was made of.
-        options: those of the query.
+        options: the query's options.
         schema: the columns that the stream returns.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`df.writeStream.format("lance")` by Spark's Python data source interface (docs/design/030).
+"""`df.writeStream.format("lance")` by Spark's Python data source interface (docs/design/036-streaming.md).
 
 Spark makes a new writer for the tasks and for the commit of each epoch, and says neither of them which query they are
 of. So the results of the tasks carry the job and the query's id, which tasks know.
@@ -35,7 +35,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass
 class EpochResult(WriterCommitMessage):
-    """What one task of an epoch has written.
+    """Result of one task of an epoch.
 
     Attributes:
         job: the job of all tasks of the epoch.
@@ -53,7 +53,7 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
     An epoch that the table has already is not committed again, and the files that its tasks have written are removed.
 
     Args:
-        options: those of the query.
+        options: the query's options.
         overwrite: whether the rows replace all others (output mode complete).
 
     Raises:

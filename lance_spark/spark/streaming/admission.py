@@ -1,4 +1,4 @@
-"""How far the next batch of a stream goes: which versions it passes, which it reads, and where its limits end it."""
+"""Admission of versions to the next batch of a stream: which it skips, which it reads, and where its limits end it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StreamReader:
     planned_at: int
 
     def initial(self) -> Offset:
-        """Where a new query begins.
+        """The offset where a new query begins.
 
         Raises:
             InvalidInputError: there is no such version.

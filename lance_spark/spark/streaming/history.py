@@ -81,7 +81,7 @@ class StreamHistory(ABC):
     """The versions of a table."""
 
     location: TableLocation
-    """Where the versions are whose numbers a stream counts."""
+    """The location of the versions that a stream counts."""
 
     def newest(self) -> VersionStamp | None:
         """The newest version; None if there is no table."""
@@ -118,7 +118,7 @@ class StreamHistory(ABC):
 
     @abstractmethod
     def step(self, version: int) -> Step:
-        """What a version changed.
+        """The changes of a version.
 
         Raises:
             NotFoundError: it, or one that it has to be compared with, was cleaned up.
@@ -247,7 +247,7 @@ _kept_columns: OrderedDict[object, dict[int, LanceSchema]] = OrderedDict()
 
 @dataclass(slots=True)
 class OlderColumns:
-    """The columns of a stream as versions before that of its DataFrame have them.
+    """The columns of a stream in versions before the one of its DataFrame.
 
     Versions are compared step by step, as a column that was dropped is not the one that has its name or id later.
 
@@ -264,7 +264,7 @@ class OlderColumns:
         """The names of the stream's columns with the ids and types that they have in data files of a version.
 
         Returns:
-            None if they are those of the stream: only columns that may be NULL came since.
+            None if they equal the stream's: only columns that may be NULL were added since.
 
         Raises:
             NotFoundError: a version between was cleaned up.
@@ -294,9 +294,9 @@ class OlderColumns:
             self._known[number - 1], here = wanted, there
 
     def _kept(self) -> dict[int, LanceSchema]:
-        """What earlier batches of the stream found: a batch would read all versions between again.
+        """Schemas that earlier batches of the stream have read, so that a batch need not read all versions again.
 
-        Versions keep their columns, and the commit time tells the table from another one at its place.
+        Versions keep their columns, and the commit time distinguishes the table from another one at its location.
         """
         table = self.history.location
         made = self.history.stamp(self.planned_at).timestamp_nanos

@@ -76,4 +76,4 @@ class Offset:
 
 
 BEGINNING = Offset(0, snapshot=True)
-"""Where a stream begins that reads the whole table first."""
+"""Start offset of a stream that reads the whole table first."""

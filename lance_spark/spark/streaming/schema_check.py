@@ -6,7 +6,7 @@ from lance_spark.schema.field import Field, LanceSchema
 
 
 def difference(known: LanceSchema, now: LanceSchema) -> str | None:
-    """How the columns of a version differ from those that the stream was planned with; None if they do not.
+    """Description of a difference between the columns of a version and of the planned stream; None if they are equal.
 
     Columns are compared by field id: order, comments and other metadata do not matter. Added columns are found by
     `added_columns`.

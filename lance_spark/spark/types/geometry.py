@@ -1,4 +1,4 @@
-"""GEOMETRY and GEOGRAPHY: columns of well-known binary with the extension `geoarrow.wkb` (docs/design/032-geometry.md).
+"""GEOMETRY and GEOGRAPHY: columns of well-known binary with the extension `geoarrow.wkb` (docs/design/019-geometry.md).
 
 Spark and its workers exchange such values as structs of an SRID and the binary; the table keeps the binary, and the
 coordinate reference system in the metadata of the field.

@@ -24,7 +24,7 @@ VARIANT, STRING = "variant", "string"
 
 
 parse_json_as = word_value("json_as", VARIANT, STRING)
-"""What JSON columns are in Spark. Raises `InvalidInputError` for another word."""
+"""Parses the type of JSON columns in Spark. Raises `InvalidInputError` for another word."""
 
 
 def shown_json(field: Field, json_as: str) -> Field:

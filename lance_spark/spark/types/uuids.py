@@ -28,7 +28,7 @@ _TEXT = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 
 parse_uuid_as = word_value("uuid_as", BINARY, STRING)
-"""What columns of UUIDs are in Spark. Raises `InvalidInputError` for another word."""
+"""Parses the type of UUID columns in Spark. Raises `InvalidInputError` for another word."""
 
 
 def is_uuid_field(field: pa.Field) -> bool:

@@ -1,4 +1,4 @@
-"""Variants with only the members at the paths that a query uses (docs/design/039-types-and-constraints.md).
+"""Variants with only the members at the paths that a query uses (docs/design/037-types-and-constraints.md).
 
 A path is a tuple of steps, as Spark's planner names them: `.key` or `[position]`.
 """

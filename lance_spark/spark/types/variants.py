@@ -1,4 +1,4 @@
-"""VARIANT: columns of structs with the extension `arrow.parquet.variant` (docs/design/039-types-and-constraints.md).
+"""VARIANT: columns of structs with the extension `arrow.parquet.variant` (docs/design/037-types-and-constraints.md).
 
 Spark and its workers exchange such values as structs of `value` and `metadata`; the table keeps the same two binaries
 in the order of the Parquet format. A struct with a third member is a shredded variant, which Spark reads as a struct.

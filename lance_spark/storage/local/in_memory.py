@@ -51,7 +51,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class _Map:
-    """What keeps a map as long as a buffer of it exists."""
+    """Owner of a memory map: unmaps it when no buffer of it exists any more."""
 
     __slots__ = ("_address", "_size", "_unmap")
 

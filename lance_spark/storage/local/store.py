@@ -345,7 +345,7 @@ class LocalStore:
         return kept.data if kept.identity == _identity(status) else None
 
     def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
-        """All of an open file, which is kept; None as of `in_memory`."""
+        """All of an open file, which is kept; None if `in_memory` returns None."""
         try:
             data = in_memory(descriptor, status.st_size)
         except OSError:

@@ -161,7 +161,7 @@ def judge_failure(error: BaseException) -> Failure | None:
 
 @cache
 def _transport_errors() -> tuple[type[BaseException], ...]:
-    """What s3fs and botocore raise when a request is not sent, or gets no valid reply."""
+    """Exceptions of s3fs and botocore for a request that was not sent or got no valid reply."""
     from aiohttp import ClientError as HttpError
     from botocore import exceptions
     from botocore.parsers import ResponseParserError

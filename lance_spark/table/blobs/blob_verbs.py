@@ -1,4 +1,4 @@
-"""What a `Dataset` answers about blobs."""
+"""`Dataset` methods that read blobs."""
 
 from __future__ import annotations
 

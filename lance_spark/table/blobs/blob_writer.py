@@ -40,7 +40,7 @@ class BlobWriter(io.RawIOBase):
 
     @property
     def uri(self) -> str:
-        """Of the value, for ``blob_ingest``.
+        """URI of the value, for ``blob_ingest``.
 
         Raises:
             InvalidInputError: the file is not closed, or it was discarded.

@@ -141,7 +141,7 @@ class FeedColumns:
 
     @classmethod
     def of(cls, schema: LanceSchema) -> FeedColumns:
-        """Those of the last version."""
+        """Columns of a feed whose last version has `schema`."""
         fields = LanceSchema(tuple(nullable(top) for top in schema.fields), schema.metadata)
         return cls(fields, fields)
 

@@ -1,4 +1,4 @@
-"""What one version of a table is to a stream of its rows: new rows only, deletions, changes, or nothing.
+"""Effect of one version of a table on a stream of its rows: new rows only, deletions, changes, or nothing.
 
 Manifests are compared, not messages: a merge without matches is an Update that only adds rows. Nothing but metadata is
 read.
@@ -18,7 +18,7 @@ from lance_spark.table.rows.fragment import DataFragment
 
 
 class Effect(Enum):
-    """What a version does to the rows of a table."""
+    """Effect of a version on the rows of a table."""
 
     NOTHING = "changes no rows"
     NEW_ROWS = "adds rows"
@@ -65,11 +65,11 @@ def needs_predecessor(transaction: Transaction | None) -> bool:
 
 
 def version_effect(before: Manifest | None, after: Manifest, transaction: Transaction | None) -> VersionEffect:
-    """What the version `after` does to the rows of the table.
+    """Effect of the version `after` on the rows of the table.
 
     Args:
         before: the version before it; None for the first one, and where `needs_predecessor` is false.
-        transaction: what made it; None if that is not known.
+        transaction: the one that made `after`; None if it is unknown.
     """
     if transaction is None or transaction.operation.kind in _UNKNOWN:
         name = "an operation that is not known" if transaction is None else transaction.operation.kind.value
@@ -120,7 +120,7 @@ def _compared(name: str, before: Manifest, after: Manifest) -> VersionEffect:
 
 
 def _holders(fragment: DataFragment, columns: set[FieldId]) -> dict[FieldId, tuple[object, ...]]:
-    """Where the values of each of `columns` are."""
+    """Location of the values of each of `columns`: path and base of the file, and the column in it."""
     return {
         field_id: (file.path, file.base_id, index)
         for file in fragment.files

@@ -59,7 +59,7 @@ def clean_up_after(table: TableLocation, made: Manifest, kind: OperationKind) ->
 
 
 def policy_after(version: int, config: Mapping[str, str]) -> CleanupPolicy | None:
-    """How to clean up after a version; None if it is not its turn, or nobody has asked.
+    """Clean-up policy after a version; None if the config sets no interval, or the version is no multiple of it.
 
     Raises:
         InvalidInputError: an entry of the config is invalid.

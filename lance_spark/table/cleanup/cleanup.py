@@ -98,11 +98,11 @@ def ago(now: datetime, age: timedelta) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class CleanupStats:
-    """What a clean-up has removed, or would.
+    """Numbers of versions, files and bytes that a clean-up has removed, or would remove.
 
     Attributes:
         versions: the numbers of the versions.
-        staged_files: what killed writers never published.
+        staged_files: files that killed writers never published.
         bytes_removed: of manifests and files together, as far as sizes are known.
     """
 

@@ -26,7 +26,7 @@ _STAGED_MANIFEST = re.compile(r"\.tmp.*|.*\.manifest#[0-9]+")
 
 
 class FileKind(Enum):
-    """What a file is for."""
+    """Kind of a file of a table."""
 
     DATA = "data files"
     DELETION = "deletion files"
@@ -79,7 +79,7 @@ def find_orphan_files(
 
 
 def kind_of(path: str) -> FileKind | None:
-    """What the file at `path` is for; None for files that no writer of the format leaves there."""
+    """Kind of the file at `path`; None for files that no writer of the format leaves there."""
     folder, _, name = path.partition("/")
     if folder == DATA:
         return FileKind.DATA if name.endswith(".lance") or _BLOB.fullmatch(name) else None

@@ -1,4 +1,4 @@
-"""Where else versions are that may name files of a branch: the table's other branches, and detached versions."""
+"""Versions on other branches, and detached versions, that may reference files of a branch."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FOREVER = "forever"
 
 
 def parse_retention(text: str) -> timedelta | None:
-    """How long the files of dropped tables are kept; None: until somebody removes them.
+    """Parses the retention of dropped tables' files; None: they are kept until somebody removes them.
 
     Raises:
         InvalidInputError: it is neither a length of time nor `forever`.

@@ -249,7 +249,7 @@ class AddedColumns:
 
     @classmethod
     def of(cls, schema: LanceSchema, source: ColumnSource, first_id: int, batch_size: int | None) -> AddedColumns:
-        """Of a table with the columns `schema`, whose first free field id is `first_id`.
+        """Columns to add to a table with the columns `schema`, whose first free field id is `first_id`.
 
         Raises:
             InvalidInputError: a column exists, or values cannot be assigned to rows at its place.
@@ -259,7 +259,7 @@ class AddedColumns:
         return cls(addition.schema, addition.added, source, wanted, batch_size)
 
     def evolution(self, base: Manifest, recomputed: Recomputed = Recomputed.ALWAYS) -> Evolution:
-        """What adds the columns to a version of the table, or of a partition's table."""
+        """Schema evolution that adds the columns to a version of the table, or of a partition's table."""
         return Evolution(
             self.schema, _Computed(base, self.source, self.read_columns, self.added, self.batch_size), recomputed
         )
@@ -288,7 +288,7 @@ class _Computed:
 
 
 def readable(schema: LanceSchema, file_version: FileVersion | None) -> pa.Schema:
-    """What expressions and keys may name."""
+    """Schema of the columns that expressions and keys may name."""
     data = to_arrow_schema(with_blob_descriptors(schema, file_version))
     return pa.schema([*data, *(field for name, field in SYSTEM_FIELDS.items() if name not in data.names)])
 

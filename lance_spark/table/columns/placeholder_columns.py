@@ -28,7 +28,7 @@ from lance_spark.table.writing.whole_maps import held_fields, incomplete_maps
 
 
 class PlaceholderColumns:
-    """What fragments need after columns were dropped, or parts of maps were added.
+    """Placeholder columns that fragments need after columns were dropped, or parts of maps were added.
 
     Args:
         before, after: the schemas.

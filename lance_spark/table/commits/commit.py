@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a commit goes on against other writers and a store that does not answer.
+    """Limits and delays of a commit's retries, on conflicts and on a store that does not answer.
 
     Attributes:
         max_attempts: versions to try for, without waits: whoever waits has to follow the versions that others commit
@@ -75,7 +75,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """What a commit decides if it creates the table.
+    """Settings that apply if a commit creates the table.
 
     Attributes:
         file_version: `data_format` of the table; also of one that is overwritten.

@@ -1,4 +1,4 @@
-"""What the cells of the conflict table say: each rule looks at ours and theirs, and raises or lets ours follow.
+"""Rules of the conflict table: each compares our operation with a committed one; it raises or allows the rebase.
 
 Most rules compare the version that ours has read with the one that theirs has made, rather than the two messages: what
 a message leaves out, or what a writer puts into it wrongly, does not count then.

@@ -25,7 +25,7 @@ def same_fields(context: ConflictContext) -> None:
 
 
 def same_fields_and_nulls(context: ConflictContext) -> None:
-    """As `same_fields`; and if a column of ours forbids nulls now, theirs must not have brought any values.
+    """Same rule as `same_fields`; and if a column of ours forbids nulls now, theirs must not have brought any values.
 
     The reference library lets a Project that forbids nulls follow a Delete or Rewrite, and so does this.
     """
@@ -55,7 +55,7 @@ def recomputed(context: ConflictContext) -> None:
 
 
 def recomputed_from_rows(context: ConflictContext) -> None:
-    """As `recomputed`, after an operation that moves rows: values that are known by place cannot follow."""
+    """Same rule as `recomputed`, after an operation that rewrites rows: values assigned by place cannot be rebased."""
     recomputed(context)
     assert isinstance(context.own, Merge)
     if context.own.recomputed is Recomputed.BY_PLACE:
@@ -122,7 +122,9 @@ def replaced_values_stay(context: ConflictContext) -> None:
 
 
 def replaced_rows_stay(context: ConflictContext) -> None:
-    """As `replaced_values_stay`, and no row may have left: moved, it would keep the value that ours replaces."""
+    """Same rule as `replaced_values_stay`, and no row may have been deleted: a rewritten copy of it would keep the
+    value that ours replaces.
+    """
     replaced_values_stay(context)
     _check_same_deletions(context)
 

@@ -1,4 +1,4 @@
-"""What an index is over: a column of a version, the kind of index, and its parameters."""
+"""Definition of an index: a column of a version, the kind of index, and its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users see of the indexes of a version: a list, and statistics."""
+"""List and statistics of the indexes of a version, for users."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def list_indices(manifest: Manifest, bases: Bases) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """What the metadata of a version say about a segment of an index.
+    """Metadata of a segment of an index.
 
     Attributes:
         num_indexed_rows: rows that are not deleted in the fragments that the segment covers; None for a system index.
-        num_unindexed_rows: those in fragments that no segment of the index covers; None for a system index.
+        num_unindexed_rows: such rows in fragments that no segment of the index covers; None for a system index.
         size_bytes: of its files; None if the metadata do not have the sizes.
     """
 
@@ -104,7 +104,7 @@ def type_name(index: IndexMetadata) -> str:
 
 
 def kind_name(url: str, details: bytes) -> str:
-    """As `type_name`, of details of this type."""
+    """Kind of an index by the type and the bytes of its details, spelled as by `type_name`."""
     vector_kind = kind_in_details(details) if url.endswith("VectorIndexDetails") else None
     if vector_kind is not None:
         return vector_kind
@@ -172,7 +172,7 @@ def size_bytes(index: IndexMetadata) -> int | None:
 
 
 def _details(segment: IndexMetadata, schema: LanceSchema, bases: Bases) -> dict[str, Any]:
-    """What a kind of index says about a segment; nothing for one that cannot be read."""
+    """Statistics of a segment that its kind of index reports; empty for a segment that cannot be read."""
     if segment.name == MEM_WAL:
         return mem_wal_state(segment)
     builder_type = builder_of(segment.message.index_details.type_url)

@@ -38,7 +38,7 @@ _MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
-    """How far indexes are optimized.
+    """Options of an optimization of indexes.
 
     Attributes:
         names: of the indexes; None for all that this release builds. Of these, one whose column has come to hold values
@@ -162,10 +162,10 @@ def commit_optimized(
 
 
 def definition_of(schema: LanceSchema, segments: Sequence[IndexMetadata], bases: Bases) -> IndexDefinition | None:
-    """What an index that exists is over; None if this release cannot build it.
+    """Definition of an existing index; None if this release cannot build it.
 
     Args:
-        segments: those of the index; the last one that can be read has its parameters.
+        segments: all segments of the index; the last readable one has its parameters.
     """
     message = segments[-1].message
     builder_type = builder_of(message.index_details.type_url)

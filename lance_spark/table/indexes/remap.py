@@ -49,7 +49,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Remapped:
-    """What a compaction commits.
+    """Rewritten fragments and remapped indexes of a compaction, ready to commit.
 
     Attributes:
         groups: the rewritten fragments; new ones have ids if there are remapped indexes.
@@ -67,7 +67,7 @@ class Remapped:
 
     @property
     def operation(self) -> Rewrite:
-        """What commits it."""
+        """The operation that commits the compaction."""
         return Rewrite(
             self.groups, self.indices, fragment_reuse=self.fragment_reuse, extended_reuse=self.extended_reuse
         )
@@ -222,7 +222,7 @@ def _rewritten(old: IndexMetadata, new: IndexMetadata) -> RewrittenIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the rows of an old fragment went.
+    """Map from the rows of an old fragment to their new addresses.
 
     Attributes:
         deleted: int64[n]: offsets of deleted rows, ascending.

@@ -43,7 +43,7 @@ class UnknownIndexes:
 
     @classmethod
     def of(cls, manifest: Manifest, bases: Bases) -> UnknownIndexes:
-        """Those of a version. Files are read only of a vector index whose metadata does not tell its kind.
+        """Unknown indexes of a version. Files are read only of a vector index whose metadata does not tell its kind.
 
         Raises:
             CorruptFileError: the metadata of an index is broken.

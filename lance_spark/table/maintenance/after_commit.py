@@ -1,4 +1,4 @@
-"""What follows each commit to a table."""
+"""After-commit hooks of a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def zoned(table: TableLocation, zone_maps: str | None) -> TableLocation:
 
 
 def maintain_after(table: TableLocation, made: Manifest, kind: OperationKind, *, zone_maps: str | None = None) -> None:
-    """What a table's config asks for after the commit of version `made`: zone maps, a compaction, then a clean-up.
+    """Maintains a table after the commit of version `made`, by its config: zone maps, a compaction, then a clean-up.
 
     Args:
         zone_maps: the columns that get zone maps instead of those in the config.

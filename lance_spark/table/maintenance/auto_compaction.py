@@ -52,7 +52,7 @@ class AutoCompaction:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> AutoCompaction | None:
-        """What a table's config asks for; None if it does not ask for compaction.
+        """Auto-compaction settings of a table's config; None if the config does not enable it.
 
         Raises:
             InvalidInputError: an entry of the config is invalid.
@@ -111,7 +111,7 @@ def bounded_tasks(
 
 
 class Budget:
-    """How much one run may still read.
+    """Rows and bytes that one run may still read.
 
     >>> sizes = {number: Size(10, 10, 100) for number in range(6)}
     >>> tasks = [CompactionTask(1, ids, CompactionOptions()) for ids in ((0, 1), (2, 3, 4, 5))]
@@ -127,7 +127,7 @@ class Budget:
 
     @classmethod
     def of(cls, options: CompactionOptions) -> Budget:
-        """That of a new run: one task always fits by its rows."""
+        """Budget of a new run: one task always fits by its rows."""
         return cls(2 * options.target_rows_per_fragment)
 
     def take(self, tasks: Sequence[CompactionTask], sizes: Mapping[int, Size]) -> list[CompactionTask]:

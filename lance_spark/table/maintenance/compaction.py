@@ -66,7 +66,7 @@ _Rewrite = tuple[Manifest, list[RewriteGroup]]
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
-    """What a task has written; no version has it yet.
+    """Result of a compaction task: new fragments that no version has yet.
 
     Attributes:
         read_version: the version that was read.

@@ -1,4 +1,4 @@
-"""What a compaction would rewrite and gain, from manifests alone."""
+"""Estimated work and gain of a compaction, from manifests alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lance_spark.table.manifests.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class CompactionEstimate:
-    """What a compaction replaces, and by what.
+    """Fragments, files and rows that a compaction replaces, and their replacements.
 
     Attributes:
         small_fragments: the fragments of the version with fewer rows than a compaction aims at; alone between large
@@ -56,7 +56,7 @@ class CompactionEstimate:
 def estimate_compaction(
     table: TableLocation, base: Manifest, options: CompactionOptions | None = None
 ) -> CompactionEstimate:
-    """What a compaction of `base` would do. Raises as `plan_compaction`."""
+    """Estimates a compaction of `base`. Raises as `plan_compaction`."""
     options = options or CompactionOptions()
     return estimate_plan(table, base, options, plan_compaction(table, base, options))
 
@@ -64,7 +64,7 @@ def estimate_compaction(
 def estimate_plan(
     table: TableLocation, base: Manifest, options: CompactionOptions, plan: CompactionPlan
 ) -> CompactionEstimate:
-    """What a plan for `base` would do. Raises as `fragment_sizes`."""
+    """Estimates the effect of a plan for `base`. Raises as `fragment_sizes`."""
     sizes = sizes_by_id(table, base)
     num_files = {message.id: len(message.files) for message in base.fragments.messages}
     whole = CompactionEstimate(
@@ -80,7 +80,7 @@ def sizes_by_id(table: TableLocation, base: Manifest) -> dict[int, Size]:
 
 
 def count_small(sizes: Iterable[Size], options: CompactionOptions) -> int:
-    """How many fragments are smaller than a compaction would make them."""
+    """Number of fragments that are smaller than a compaction would make them."""
     return sum(not is_full(size, options) for size in sizes)
 
 

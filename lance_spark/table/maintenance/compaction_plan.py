@@ -170,7 +170,7 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a fragment is; `physical_rows` counts the deleted ones, `num_bytes` is 0 if it is not known."""
+    """Size of a fragment; `physical_rows` counts the deleted ones, `num_bytes` is 0 if it is not known."""
 
     physical_rows: int
     live_rows: int

@@ -1,4 +1,4 @@
-"""What a `Dataset` does to keep a table in good order: compaction and clean-up. No row changes."""
+"""`Dataset` methods that keep a table in good order: compaction and clean-up. No row changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CleanupVerbs(ABC):
 
     @abstractmethod
     def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
-        """As `cleanup`.
+        """Removes old versions and unreferenced files, as `cleanup`.
 
         Args:
             keep_from: this version and those after it stay; None: the newest one.
@@ -168,17 +168,17 @@ class MaintenanceVerbs(CleanupVerbs):
         return plan_compaction(self.location, self.manifest, options or CompactionOptions.of(self.manifest.config))
 
     def estimate_compaction(self, options: CompactionOptions | None = None) -> CompactionEstimate:
-        """What `compact` would do to this version: how many small fragments there are, what it would rewrite, and how
-        many fragments would be left of that. Reads no rows, changes nothing. Raises as `plan_compaction`.
+        """Estimates what `compact` would do to this version: the number of small fragments, what it would rewrite, and
+        the number of fragments that would be left of that. Reads no rows, changes nothing. Raises as `plan_compaction`.
 
         Args:
-            options: None is what the table's config says, else the defaults.
+            options: None: those of the table's config, else the defaults.
         """
         options = options or CompactionOptions.of(self.manifest.config)
         return estimate_compaction(self.location, self.manifest, options)
 
     def run_compaction_task(self, task: CompactionTask) -> RewriteResult:
-        """What a task of a plan for this version has written; no version has it before `commit_compaction`.
+        """Runs a task of a plan for this version; no version has its result before `commit_compaction`.
 
         Raises:
             InvalidInputError: the task is for another version.

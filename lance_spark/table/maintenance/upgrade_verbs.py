@@ -1,4 +1,4 @@
-"""What a `Dataset` does to change the file version of a table."""
+"""`Dataset` methods that change the file version of a table."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ DEFAULT_RETENTION_DAYS = 30
 
 
 class Verdict(str, Enum):
-    """What a table says of an epoch."""
+    """Verdict of a table on an epoch of a streaming query."""
 
     GO = "go"
     """The epoch is newer than any that the table has of the query."""
@@ -72,7 +72,7 @@ class EpochMark:
             raise InvalidInputError(f"a streaming query cannot be called {self.app!r}; choose another name")
 
     def verdict(self, config: Mapping[str, str]) -> Verdict:
-        """What a table with `config` says of the epoch.
+        """Verdict of a table with `config` on the epoch.
 
         Raises:
             InvalidInputError: the entry of the query is not one that this library writes.

@@ -71,7 +71,7 @@ class ExternalManifests:
         return replace(location, size=self._store.size(location.path))
 
     def read(self, location: ManifestLocation) -> pa.Buffer:
-        """As the protocol says; one request if the manifest has its final name."""
+        """The manifest file of a version; one request if the manifest has its final name."""
         try:
             return self._store.read(location.path)
         except NotFoundError:

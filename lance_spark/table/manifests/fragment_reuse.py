@@ -46,7 +46,7 @@ def fragment_reuse_content(index: IndexMetadata, bases: Bases) -> bytes:
 
 
 def covered_fragments(indexes: Sequence[IndexMetadata], bases: Bases) -> Callable[[IndexMetadata], pyroaring.BitMap]:
-    """What gives the fragments that an index covers now, for the indexes of a version.
+    """Returns a function from an index of a version to the fragments that it covers now.
 
     Bitmaps can name the fragments from before deferred compactions. An index covers nothing if the fragment reuse index
     is broken.

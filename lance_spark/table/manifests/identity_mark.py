@@ -20,7 +20,7 @@ PREFIX = "lance-spark:identity:"
 
 @dataclass(frozen=True, slots=True)
 class UsedValues:
-    """What a writer has used of one identity column.
+    """Numbers of used values of one identity column, before and after a write.
 
     Attributes:
         column: its name, for messages.
@@ -70,7 +70,7 @@ class IdentityMark:
 
 
 def used_values(config: Mapping[str, str], key: str) -> int | None:
-    """How many values of an identity column a table with `config` has used; None if it does not say.
+    """Number of values of an identity column that a table with `config` has used; None if it does not say.
 
     Raises:
         InvalidInputError: the entry is not a count.

@@ -160,7 +160,7 @@ def with_fragment_reuse(section: bytes | None, reuse: IndexMetadata) -> bytes | 
 
 
 def _current_fragments(section: bytes | None) -> Callable[[IndexMetadata], pyroaring.BitMap]:
-    """What gives the fragments that an index covers now, for each index of a section."""
+    """Returns a function from an index of a section to the fragments that it covers now."""
     found = [index for index in parse_indices(section) if index.name == FRAGMENT_REUSE]
     if not found:
         return IndexMetadata.fragment_ids

@@ -139,7 +139,9 @@ class Manifest:
         return message
 
     def to_proto_without_fragments(self) -> table_pb2.Manifest:
-        """As `to_proto`, for a writer that appends the fragments as bytes (`FragmentList.to_manifest_bytes`)."""
+        """The message without its fragments, for a writer that appends them as bytes
+        (`FragmentList.to_manifest_bytes`).
+        """
         message = table_pb2.Manifest(
             fields=fields_to_proto(self.schema.fields),
             schema_metadata=dict(self.schema.metadata),

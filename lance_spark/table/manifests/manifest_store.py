@@ -194,7 +194,7 @@ class ObjectManifests:
         return _enough(self.locations(), count)
 
     def _first_names(self) -> list[ManifestLocation]:
-        """As `_first`; only versions and namings where the store has names for less."""
+        """Same versions as `_first`, with number and naming only where the store lists names at lower cost."""
         if not _has_names(self._store):
             return self._first()
         return _enough(filter(None, map(_named, self._store.names(VERSIONS))), _ENOUGH_NAMES)

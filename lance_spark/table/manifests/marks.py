@@ -13,7 +13,7 @@ from lance_spark.table.manifests.manifest import Manifest
 
 
 class CommitMark(Protocol):
-    """What a version says of the writer that made it, in its config."""
+    """Config entries of a version that record the writer that made it."""
 
     def check(self, config: Mapping[str, str], uri: str) -> None:
         """Passes if a version may follow one with `config`. Raises a `LanceError` otherwise."""

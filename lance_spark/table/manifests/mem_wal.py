@@ -25,7 +25,7 @@ MEM_WAL = "__lance_mem_wal"
 
 
 def mem_wal_state(index: IndexMetadata) -> dict[str, Any]:
-    """What a MemWAL index says, in the words of the reference library.
+    """State of a MemWAL index, in the terms of the reference library.
 
     A dict: `num_shards`, `maintained_indexes` (names), `maintain_all_indexes`, `sharding_specs` (dicts), and two lists
     of pairs (shard, generation): `merged_generations`, and by index name `index_catchup`.

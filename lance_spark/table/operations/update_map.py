@@ -38,7 +38,7 @@ class UpdateMap:
         return MappingProxyType({key: value for key, value in changed.items() if value is not None})
 
     def applied_to_bytes(self, before: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """As `applied`, for metadata of schemas and fields, whose values are bytes."""
+        """The map after the change, for metadata of schemas and fields, whose values are bytes."""
         changed = {
             key: None if value is None else check_text(value, f"the value of {key!r}").encode()
             for key, value in self.entries.items()

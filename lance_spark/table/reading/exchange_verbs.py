@@ -222,7 +222,7 @@ class Scanner:
         return frame
 
     def count_rows(self) -> int:
-        """How many rows are returned."""
+        """Number of rows of the result."""
         if not self.is_search and self.arguments["limit"] is None and self.arguments["offset"] is None:
             return self.table.count_rows(self.arguments["filter"])
         return sum(batch.num_rows for batch in self.to_batches())

@@ -103,7 +103,7 @@ class FirstRows:
         return np.concatenate([np.zeros(0, np.uint64), *(item.column(ROW_ADDRESS).to_numpy() for item in kept)])
 
     def _not_worse(self, rows: pa.RecordBatch, worst: pa.Table | None) -> pa.RecordBatch:
-        """Those of `rows` that are before the only row of `worst` by the first key, or equal to it."""
+        """The `rows` that are before the only row of `worst` by the first key, or equal to it."""
         if worst is None or not worst.num_rows:
             return rows
         key, values = self.keys[0], rows.column("value0")

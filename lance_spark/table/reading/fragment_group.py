@@ -101,7 +101,7 @@ class FragmentGroup:
         return np.concatenate(offsets) + np.repeat(self.starts, [len(part) for part in offsets])
 
     def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
-        """As `FragmentReader.columns`.
+        """Top-level `fields` of the table, read of all fragments at once; same arguments as `FragmentReader.columns`.
 
         Raises:
             CorruptFileError: a file's row count differs from its fragment's, or it is not a Lance file.

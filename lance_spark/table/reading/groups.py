@@ -143,7 +143,7 @@ class _Window:
         return self.rows()
 
     def _rows_within(self, limits: list[int]) -> int:
-        """How many values of every sum add up to no more than its limit."""
+        """Number of rows whose values certainly add up to no more than the limit of any sum."""
         found: int = self._batch.num_rows
         for number, limit in zip(self._summed, limits, strict=True):
             found = min(found, limit // max(1, self._numbers[number].largest))

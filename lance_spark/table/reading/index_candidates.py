@@ -25,7 +25,7 @@ from lance_spark.index.planner import IndexQuery, Plan, candidates
 from lance_spark.index.registry import index_type_of
 from lance_spark.index.row_set import RowSet
 from lance_spark.index.segments import Segment, warn_unused
-from lance_spark.schema.remembered import Remembered
+from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.cache import cached_part
 from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.fragment_reuse import fragment_reuse
@@ -54,14 +54,8 @@ _MAX_TRUSTED = 1 << 22
 
 _NO_ROWS = pyroaring.BitMap()
 
-_OUTLINE_BYTES = 1 << 20
-"""Of the outlines of filters that a version keeps."""
-
 _BYTES_PER_FRAGMENT = 512
 """About what is kept of each."""
-
-_columns: Remembered[TableColumns] = Remembered()
-"""The columns that a filter can name, by the schema."""
 
 _BLOCK_ROWS = 1024
 """About this many values of a number column are decoded to read one of them."""
@@ -78,7 +72,7 @@ def is_selective(offsets: pyroaring.BitMap, num_rows: int) -> bool:
 
 
 def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
-    """Those of some rows of a fragment that are not deleted."""
+    """The `offsets` of a fragment whose rows are not deleted."""
     if fragment.deletion_file is None or not offsets:
         return offsets
     with bases.reading():
@@ -178,7 +172,7 @@ class Candidates:
         )
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
-        """Those of some fragments that can have a row, in order."""
+        """The fragments that can have a row, in order."""
         if not self._matches:
             return fragments
         if isinstance(fragments, FragmentList):
@@ -201,10 +195,10 @@ class Candidates:
 
 
 def index_plan(scan: Scan, manifest: Manifest) -> Plan:
-    """What the indexes of a version say of a scan's filter; nothing if there is no filter or no usable index.
+    """Plan of a scan's filter by the indexes of a version; empty if there is no filter or no usable index.
 
-    A filter that names rows by their ids or addresses is answered without an index. Indexes are never needed, so
-    whatever is wrong with one is logged and its rows are scanned.
+    A filter that names rows by their ids or addresses is answered without an index. Indexes are never needed: a
+    damaged one is logged, and its rows are scanned.
     """
     if scan.filter is None:
         return Plan()
@@ -233,7 +227,7 @@ def _found_rows(named: NamedRows, scan: Scan, manifest: Manifest) -> Answer | No
 
 
 def _row_id_places(manifest: Manifest, bases: Bases) -> RowIdPlaces | None:
-    """Where the rows of a version are by their stable ids; None if its manifest does not say it in full."""
+    """Lookup of the rows of a version by stable id; None if its manifest does not have all of it."""
 
     def make() -> tuple[tuple[RowIdPlaces | None], int]:
         try:
@@ -247,8 +241,8 @@ def _row_id_places(manifest: Manifest, bases: Bases) -> RowIdPlaces | None:
 
 
 def _rows_at(addresses: UInt64Array, fragments: FragmentList) -> dict[int, pyroaring.BitMap] | None:
-    """By fragment the offsets of the rows at some addresses, which ascend; None if not all fragments of them say how
-    many rows they have.
+    """Maps fragment ids to the offsets of the rows at `addresses`, which ascend; None if a fragment does not say how
+    many rows it has.
     """
     ids, offsets = split_addresses(addresses)
     touched = list(fragments.with_ids(pyroaring.BitMap(ids.astype(np.uint32)) & fragments.ids))
@@ -350,26 +344,25 @@ class _VersionIndexes:
         self._manifest = manifest
         self._bases = bases
         self._rows: TableRows | None = None
-        self._outlines: Remembered[Outline] = Remembered(
-            most_bytes=_OUTLINE_BYTES, size_of=lambda outline: outline.num_bytes
-        )
+        self._columns: TableColumns | None = None
 
     def outline(self, scan: Scan, condition: Expr) -> Outline | None:
-        """How a scan's filter is answered; None if there is no usable index on its columns, or the moves of the rows
-        cannot be followed.
+        """Outline of the indexes that answer a scan's filter; None if there is no usable index on its columns, or
+        rewritten rows cannot be followed.
         """
-        key = (scan.schema,), scan.shape
-        kept = None if scan.shape is None else self._outlines.get(*key)
-        if kept is not None:
-            return kept
-        columns = _columns((scan.schema,), None, lambda: TableColumns(scan.schema))
+        columns = self._columns_of(scan.schema)
         found = [columns.find(path) for path in referenced_columns(condition)]
         segments = [self.segments.on(column.field_id) for column in found if column is not None]
         table = self.rows() if any(segments) else None
         if table is None:
             return None
-        outline = Outline(condition, table, columns)
-        return outline if scan.shape is None else self._outlines(*key, lambda: outline)
+        return Outline(condition, table, columns)
+
+    def _columns_of(self, schema: LanceSchema) -> TableColumns:
+        # Nearly all scans of a version have its schema, the same object.
+        if self._columns is None or self._columns.schema is not schema:
+            self._columns = TableColumns(schema)
+        return self._columns
 
     def rows(self) -> TableRows | None:
         """The version as the planner sees it; None if this release cannot follow the moves of its rows."""

@@ -43,7 +43,7 @@ def limited(
 def limited_splits(
     parts: Iterable[tuple[Candidates, FragmentList]], *, limit: int | None = None, offset: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """As `limited`, of the rows of several tables after each other: each with what reads its fragments."""
+    """The rows of several tables after each other, with the limits of `limited`; each with the reader of its rows."""
     _check_range(limit, offset)
     return _of_splits(parts, offset or 0, limit)
 

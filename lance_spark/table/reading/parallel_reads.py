@@ -59,7 +59,7 @@ def read_parts(parts: Iterable[Part], *, at_once: int, window_bytes: int) -> Ite
 
 
 def read_ahead(read: Callable[[Window], Result], windows: Iterable[Window], *, is_remote: bool) -> Iterator[Result]:
-    """What `read` returns for each window, in order; on a remote store two are read at once.
+    """Yields the result of `read` for each window, in order; on a remote store two are read at once.
 
     The first window is read alone, because many readers stop after it. `windows` is advanced on the caller's thread,
     when a window is started. An error comes after the results before it.

@@ -64,12 +64,12 @@ def _sort_key(item: Any, schema: pa.Schema) -> SortKey:
 
 @dataclass(frozen=True)
 class ReadShape:
-    """What becomes of the rows that a scan reads.
+    """Columns, expressions and order by which the rows of a scan become the result.
 
     Attributes:
-        read: the columns to read: those of the result, of expressions and of the order; None for all.
+        read: the columns to read, for the result, for expressions and for the order; None for all.
         computed: the columns of the result and their expressions; None if they are read as they are.
-        keys: the order of the rows; empty for that of the table.
+        keys: the order of the rows; empty for the order of the table.
         dropped: columns that are read for the order alone.
         system: system columns that the caller adds to computed ones.
     """

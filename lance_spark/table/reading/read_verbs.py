@@ -46,7 +46,7 @@ class ReadVerbs(ABC):
         with_row_id: bool = False,
         with_row_address: bool = False,
     ) -> tuple[Scan, list[tuple[Scan, Manifest]]]:
-        """What is read, for its schema; and for each split that may have such rows what reads it, and its version."""
+        """The scan, for its schema; and scan and version of each split that may have matching rows."""
 
     def plan_parts(
         self, columns: Sequence[str] | None, filter: str | Expr | None = None, *, with_blob_bytes: bool = False
@@ -112,7 +112,7 @@ class ReadVerbs(ABC):
     @property
     @abstractmethod
     def file_version(self) -> FileVersion | None:
-        """Of new data files; None if the table does not say."""
+        """File version of new data files; None if the table does not say."""
 
     @property
     @abstractmethod
@@ -302,7 +302,7 @@ class ReadVerbs(ABC):
         return shown_table(take.rows(indices)) if take.shows_other_types else take.rows(indices)
 
     def _take(self, columns: Sequence[str] | None, blobs: BlobOptions) -> Take:
-        """What takes rows of these columns."""
+        """Reader of these columns by the positions of rows."""
         plan, parts = self._planned(columns)
         plan, parts, form = self._in_form(plan, parts, blobs, in_memory=True)
         return Take(plan, [(scan, manifest.fragments) for scan, manifest in parts], form)

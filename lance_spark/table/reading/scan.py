@@ -8,7 +8,7 @@ in the order in which they were written; deleted ones are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
@@ -23,7 +23,6 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.evaluate import check_filter
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.shape import ByShape, Shape, copy_with, shape_of
 from lance_spark.expr.sql.parse import to_expr
 from lance_spark.expr.text.members import without_members
 from lance_spark.layouts.base import RowRanges
@@ -95,7 +94,7 @@ _readers: Remembered[FragmentReader] = Remembered(most_bytes=_OPEN_BYTES, size_o
 
 @dataclass(frozen=True)
 class Scan:
-    """What to read.
+    """A plan of a read: its columns, its filter and the sizes of its batches.
 
     Attributes:
         schema: the table's schema.
@@ -183,46 +182,25 @@ class Scan:
         return {name: self.__dict__[name] for name in _FIELDS}
 
     def filtered(self, condition: Expr) -> Scan:
-        """Those rows of a scan without a filter for which a condition is true. Scans of the last short ones are kept.
+        """A copy of this scan with a filter in place of its own.
 
         Raises:
             NotFoundError: no such column.
             InvalidInputError: the condition is invalid.
         """
-
-        def make(shape: Shape | None) -> tuple[Scan, bool]:
-            known = self._columns.filterable
-            fits = check_filter(condition, known, time_zone=self.time_zone)
-            return copy_with(self, _FIELDS, filter=condition, shape=shape), fits
-
-        return self._filtered(condition, make, lambda like: like._with_constants(condition))
-
-    @cached_property
-    def shape(self) -> Shape | None:
-        """That of the filter."""
-        return None if self.filter is None else shape_of(self.filter)
-
-    @cached_property
-    def _filtered(self) -> ByShape[Scan]:
-        return ByShape()
-
-    def _with_constants(self, condition: Expr) -> Scan:
-        """The scan for a condition of the same shape as its filter, with what is known of it but the constants."""
-        return copy_with(self, _SHARED, filter=condition, _like=self)
+        check_filter(condition, self._columns.filterable, time_zone=self.time_zone)
+        return replace(self, filter=condition)
 
     @cached_property
     def without_filter(self) -> Scan:
         """All rows, for a reader that knows those which the filter keeps; the same plan for all filters."""
         key = (self.schema, self.projection, self.bases), _settings_of(self.__dict__)
-        return _unfiltered(*key, lambda: copy_with(self, _FIELDS, filter=None))
+        return _unfiltered(*key, lambda: replace(self, filter=None))
 
     @cached_property
     def as_decoded(self) -> Scan:
         """The same rows, in batches as they were decoded."""
-        like: Scan | None = self.__dict__.get("_like")
-        if like is None or self.filter is None:
-            return copy_with(self, _FIELDS, uncut=True)
-        return like.as_decoded._with_constants(self.filter)
+        return replace(self, uncut=True)
 
     @cached_property
     def with_addresses(self) -> Scan:
@@ -236,7 +214,7 @@ class Scan:
 
     def _with_last(self, *names: str) -> Scan:
         others = [name for name in self.output if name not in names]
-        return copy_with(self.as_decoded, _FIELDS, output=(*others, *names))
+        return replace(self.as_decoded, output=(*others, *names))
 
     @property
     def all_in_memory(self) -> Scan:
@@ -246,7 +224,7 @@ class Scan:
 
     @cached_property
     def _in_large_windows(self) -> Scan:
-        return copy_with(self.as_decoded, _FIELDS, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
+        return replace(self.as_decoded, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -266,9 +244,6 @@ class Scan:
 
     @cached_property
     def _columns(self) -> ReadColumns:
-        like: Scan | None = self.__dict__.get("_like")
-        if like is not None and self.filter is not None:
-            return like._columns.with_constants(self.filter)
         return ReadColumns(self.schema, self.projection, self.output, self.filter)
 
     @cached_property
@@ -601,4 +576,3 @@ class Scan:
 
 _FIELDS = [part.name for part in fields(Scan)]
 _settings_of = itemgetter(*[name for name in _FIELDS if name not in ("schema", "projection", "bases", "filter")])
-_SHARED = (*_FIELDS, "shape", "arrow_schema", "without_filter", "shows_other_types", "single_rows", "_copies")

@@ -70,8 +70,8 @@ def estimated_selectivity(fragments: Sequence[ScannedFragment]) -> float:
 
 
 def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
-    """How many rows of a sample have the same values in the columns of their scans, on average; 0 where no number of
-    rows is known.
+    """Average number of rows of a sample with the same values in the columns of their scans; 0 where no number of rows
+    is known.
 
     In all of the fragments there are at least this many. Reads as much as `estimated_selectivity`.
 

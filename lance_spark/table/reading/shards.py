@@ -60,12 +60,12 @@ class Position:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """What all shards read.
+    """Scan, order and batches that all shards have in common.
 
     Attributes:
         columns, filter: as in `scan`.
         batch_size: rows of a batch.
-        shuffle: whether the rows are in a random order, else in that of the table.
+        shuffle: whether the rows are in a random order, else in the order of the table.
         seed: of the random order.
         window_rows: rows that are read, and shuffled, together.
         equal: all shards read the same number of rows; up to ``count - 1`` rows are left out.

@@ -190,8 +190,8 @@ SYSTEM_FIELDS = MappingProxyType({name: pa.field(name, pa.uint64()) for name in 
 
 
 def filterable(columns: pa.Schema) -> pa.Schema:
-    """What a filter may name: the data columns, and system columns that they do not hide. Kept for the last schemas,
-    for every term of a filter looks into it.
+    """Schema of what a filter may name: the data columns, and system columns that they do not hide. Cached for the last
+    schemas, because every term of a filter looks into it.
     """
     return _filterable((columns,), None, lambda: _with_system_columns(columns))
 

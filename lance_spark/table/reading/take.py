@@ -96,7 +96,7 @@ class Take:
         return wanted
 
     def _many(self, positions: Int64Array, *, is_ascending: bool) -> pa.Table:
-        """The rows, read in the general way."""
+        """The rows, decoded by scans."""
         wanted, order = (positions, None) if is_ascending else np.unique(positions, return_inverse=True)
         found: list[pa.Table] = []
         for part, of_part in _by_owner(wanted, self._part_ends):

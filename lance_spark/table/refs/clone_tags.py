@@ -39,7 +39,7 @@ _Kept = tuple[TableLocation, int]
 def tagged_clone(
     table: TableLocation, version: int, target: TableLocation, policy: RetryPolicy | None = None
 ) -> Manifest:
-    """As `shallow_clone` of a table elsewhere, whose files are kept by tags.
+    """Creates a shallow clone elsewhere, whose files are protected by tags of the source.
 
     Raises: as `shallow_clone`.
     """

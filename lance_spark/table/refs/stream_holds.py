@@ -1,4 +1,4 @@
-"""Tags by which streaming queries keep the versions that they still have to read (docs/design/030)."""
+"""Tags by which streaming queries keep the versions that they still have to read (docs/design/036-streaming.md)."""
 
 from __future__ import annotations
 

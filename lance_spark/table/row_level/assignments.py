@@ -1,7 +1,7 @@
-"""What SET of an update says: which columns, or fields of structs, get which values.
+"""Assignments of the SET of an update: columns, or fields of structs, and their new values.
 
-All values are those that the row had before. A field of a struct that is null makes it a struct whose other fields are
-null, as in Spark.
+All values are computed from the row as it was before. A field of a struct that is null makes it a struct whose other
+fields are null, as in Spark.
 """
 
 from __future__ import annotations

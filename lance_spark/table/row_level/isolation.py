@@ -12,12 +12,12 @@ ISOLATION_LEVEL = "isolation-level"
 
 
 class IsolationLevel(str, Enum):
-    """What a DELETE, UPDATE or MERGE may not have seen of other writers."""
+    """Concurrent changes with which a DELETE, UPDATE or MERGE conflicts."""
 
     SERIALIZABLE = "serializable"
-    """Nothing: it conflicts with whoever has changed rows that it has read."""
+    """Changes of rows that it has read."""
     SNAPSHOT = "snapshot"
-    """It conflicts with whoever has changed the rows that it changes, and not those that it only reads."""
+    """Changes of the rows that it changes, and not of those that it only reads."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> IsolationLevel:

@@ -52,27 +52,27 @@ _MIN_WINDOW_ROWS = 1024
 
 
 class Matched(str, Enum):
-    """What becomes of a row of the table that a row of the source matches."""
+    """Action for a row of the table that a row of the source matches."""
 
     UPDATE = "update"
     DELETE = "delete"
 
 
 class NotMatched(str, Enum):
-    """What becomes of a row of the source that matches no row of the table."""
+    """Action for a row of the source that matches no row of the table."""
 
     INSERT = "insert"
 
 
 class NotMatchedBySource(str, Enum):
-    """What becomes of a row of the table that no row of the source matches."""
+    """Action for a row of the table that no row of the source matches."""
 
     DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeActions:
-    """What a merge does; None for nothing."""
+    """Actions of a merge; None for no action."""
 
     matched: Matched | None
     not_matched: NotMatched | None
@@ -341,7 +341,7 @@ def key_rows(
     *,
     matched_only: bool = False,
 ) -> KeyRows:
-    """The rows of a split with their keys; arguments as of `KeyRows`."""
+    """The rows of a split with their keys; same arguments as `KeyRows`."""
     scan = split_scan(table, split, None, list(dict.fromkeys(path[0] for path in paths)))
     return KeyRows(scan, split.manifest, paths, index, matched_only=matched_only)
 

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class MergeInsert(Generic[Result]):
-    """What `RowVerbs.merge` is to do; each method returns this object, and `execute` does it.
+    """Builder of a `RowVerbs.merge`: each method returns this object, and `execute` runs the merge.
 
     Args:
         run: `RowVerbs.merge` with its keys; called with the rows and the actions.

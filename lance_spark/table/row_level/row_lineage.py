@@ -32,7 +32,7 @@ class KeptLineage:
 
     @classmethod
     def of(cls, fragment: DataFragment, reader: FragmentReader, rows: Int64Array) -> KeptLineage:
-        """What the fragment, open as `reader`, says of `rows` (int64[n], ascending offsets).
+        """Row ids and versions that the fragment, open as `reader`, has of `rows` (int64[n], ascending offsets).
 
         Raises:
             CorruptFileError: it has no row ids, or something that contradicts its rows.

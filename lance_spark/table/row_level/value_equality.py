@@ -36,7 +36,7 @@ def equal_values(left: pa.Array, right: pa.Array) -> BoolArray:
 
 
 def _equal_valid(left: pa.Array, right: pa.Array) -> BoolArray:
-    """As `equal_values`, for arrays without nulls at the top."""
+    """Same as `equal_values`, for arrays without nulls at the top."""
     dtype = left.type
     if isinstance(dtype, pa.BaseExtensionType):
         return _equal_valid(left.storage, right.storage)

@@ -246,7 +246,7 @@ class DataFragment:
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all data files; None if the manifest does not record one of them."""
+        """Size of all data files; None if the manifest does not record the size of one of them."""
         sizes = [file.size_bytes for file in self.files]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
@@ -440,7 +440,7 @@ class FragmentList(Sequence[DataFragment]):
         return self._ids
 
     def with_ids(self, ids: Iterable[int]) -> Iterator[DataFragment]:
-        """Those of some fragments that are in the list, in its order; the others are not looked at."""
+        """Iterates over the fragments of the list with `ids`, in its order; the others are not looked at."""
         places = self._places_by_id()
         return (self[place] for place in sorted(places[id_] for id_ in ids if id_ in places))
 

@@ -1,4 +1,4 @@
-"""What a manifest says of the sizes of its fragments, as columns: a planner looks at all of them, one number each."""
+"""Fragment sizes of a manifest as columns: a planner looks at all of them, one number each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lance_spark.schema.field import FieldId
 
 
 class FileKind(NamedTuple):
-    """What data files of equal columns have in common.
+    """Fields and file version of data files of equal columns.
 
     Attributes:
         fields: ids of the fields that own a column.
@@ -72,6 +72,6 @@ class FragmentSizes:
         )
 
     def num_files(self, start: int, stop: int) -> int:
-        """How many data files the fragments at the places [start, stop) have."""
+        """Number of data files of the fragments at the places [start, stop)."""
         first, last = np.searchsorted(self.fragments, [start, stop])
         return int(last - first)

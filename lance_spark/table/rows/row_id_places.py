@@ -1,4 +1,4 @@
-"""Where the rows with some stable row ids are: the fragments of a version and the offsets in them."""
+"""Lookup of rows by stable row id: the fragments of a version and the offsets in them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class RowIdPlaces:
 
     @classmethod
     def of(cls, fragments: Iterable[table_pb2.DataFragment]) -> RowIdPlaces | None:
-        """Those of a version; None if a fragment has no row ids in the manifest, or does not say how many rows it has.
+        """Lookup of the rows of a version; None if a fragment has no row ids in the manifest, or does not say how many
+        rows it has.
 
         Raises:
             CorruptFileError: as `row_ids_of`.
@@ -81,7 +82,7 @@ class RowIdPlaces:
         return (_BYTES_PER_SEGMENT + 32) * len(self.segments)
 
     def rows(self, row_ids: UInt64Array) -> dict[int, pyroaring.BitMap]:
-        """By fragment the offsets of the rows, deleted ones among them, with some ids (uint64[n], ascending)."""
+        """Maps fragment ids to the offsets of rows, also deleted ones, with `row_ids` (uint64[n], ascending)."""
         starts, stops = np.searchsorted(row_ids, self.lows, "left"), np.searchsorted(row_ids, self.highs, "right")
         found: dict[int, pyroaring.BitMap] = {}
         for place in np.flatnonzero(starts < stops).tolist():

@@ -44,7 +44,7 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class FoundInPiece:
-    """What a piece has found in a part.
+    """Result of a piece of a search in a part.
 
     Attributes:
         key: of the part.
@@ -99,7 +99,7 @@ def divided(request: SearchRequest, parts: Sequence[SearchedPart], piece_bytes: 
 
 
 def found_in(piece: TextPiece, request: SearchRequest, parts: Sequence[SearchedPart]) -> Iterator[FoundInPiece]:
-    """What a piece finds in each part that it has rows of. Raises as `divided`."""
+    """Yields the result of a piece in each part that it has rows of. Raises as `divided`."""
     by_key = {item.key: item.fragment_ids for item in piece.parts}
     chosen = [part for part in parts if part.key in by_key]
     for part, columns in zip(chosen, searched(request, chosen)[0], strict=True):

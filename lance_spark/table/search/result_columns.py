@@ -74,7 +74,7 @@ def arranged(rows: pa.Table, paths: NamedPaths | None, added: Iterable[str], las
 
 
 def place_of(name: str, columns: Sequence[str], result: Sequence[str]) -> int:
-    """Where a column that a search adds comes in `result`: behind the last of these that `columns` names before it.
+    """Index in `result` of a column that a search adds: behind the last of these that `columns` names before it.
 
     >>> place_of("_score", ["a", "`b c`", "_score", "d"], ["a", "b c", "d"])
     2

@@ -140,7 +140,7 @@ class SearchVerbs(ReadVerbs, ABC):
         return divided(request, self._searched_parts([], None, False, False)[0], piece_bytes)
 
     def found_in(self, request: SearchRequest, piece: TextPiece) -> list[FoundInPiece]:
-        """What a piece of a search finds. Raises as `search`."""
+        """Results of a piece of a search. Raises as `search`."""
         return list(found_in(piece, request, self._searched_parts([], None, False, False)[0]))
 
     def search_schema(

@@ -1,4 +1,4 @@
-"""What a full-text search in a column reads: the segments of an index, and the rows that none of them covers."""
+"""Sources of a full-text search in a column: the segments of an index, and the rows that none of them covers."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ class TextColumns:
         return tuple(field.name for field in self._schema.fields if is_text(to_arrow_field(field).type))
 
     def __call__(self, name: str, needs_positions: bool, granularity: str | None = None) -> TextColumn:
-        """What is searched in a column.
+        """Sources of a search in a column.
 
         Args:
-            granularity: what a document is; None: what it is in the index.
+            granularity: the unit of a document; None for the unit of the index.
 
         Raises:
             NotFoundError: no such column.
@@ -127,7 +127,7 @@ class TextColumns:
         return cached_part(self._manifest, ("text column", *key), make)
 
     def granularity(self, name: str, given: str | None) -> Granularity:
-        """What a document of a column is, unless it is `given`. Raises as calls."""
+        """Document granularity of a column, unless it is `given`. Raises as `__call__`."""
         return self.shared.granularity(name) if given is None else Granularity.of(given)
 
     def leave_out(self, error: CorruptFileError) -> bool:
@@ -139,12 +139,12 @@ class TextColumns:
         return found
 
     def uncovered(self, name: str, granularity: str | None) -> Uncovered:
-        """The rows of a column that a search for words reads. Arguments and errors as those of calls."""
+        """The rows of a column that a search for words reads. Same arguments and errors as `__call__`."""
         column = self._covered(name, False, granularity)
         return Uncovered(column.parameters, column.others, column.granularity)
 
     def asked(self, name: str, needs_positions: bool, granularity: str | None) -> Sequence[Covering]:
-        """The segments that a search of a column asks. Arguments and errors as those of calls."""
+        """The segments that a search of a column asks. Same arguments and errors as `__call__`."""
         return self._covered(name, needs_positions, granularity).used
 
     def analyzed(self, name: str, fragment_ids: pyroaring.BitMap, parameters: TextParameters) -> AnalyzedPart:
@@ -213,7 +213,7 @@ class TextColumns:
         return _Covered(names, parameters, used, others, documents, levels)
 
     def own_granularities(self, name: str) -> set[Granularity]:
-        """What the documents of the indexes of a column are."""
+        """Document granularities of the indexes of a column."""
         return self._indexes.granularities(self._path(name))
 
     def own_parameters(self, name: str, documents: Granularity) -> TextParameters | None:
@@ -276,7 +276,7 @@ class Uncovered:
 
 @dataclass(frozen=True)
 class KnownRows:
-    """What a query needs of the rows of some fragments, which others have analyzed with `parameters`."""
+    """Documents with terms of a query, in fragments that others have analyzed with `parameters`."""
 
     fragment_ids: pyroaring.BitMap
     parameters: TextParameters
@@ -285,7 +285,7 @@ class KnownRows:
 
 @dataclass(frozen=True)
 class _Covered:
-    """What answers for a column: segments of an index, and the fragments that none of them covers."""
+    """Coverage of a column: segments of an index, and the fragments that none of them covers."""
 
     names: tuple[str, ...]
     parameters: TextParameters
@@ -324,7 +324,7 @@ def quoted(names: Sequence[str]) -> str:
 
 
 def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> Found:
-    """What `ask` finds in `columns`. If a file of an index is damaged it is asked again without that segment, whose
+    """Result of `ask` in `columns`. If a file of an index is damaged `ask` is called again without that segment, whose
     rows are read: most of an index is read only when a query needs it.
 
     Raises:
@@ -339,10 +339,10 @@ def without_damage(columns: Sequence[TextColumns], ask: Callable[[], Found]) -> 
 
 
 class SharedAnalyses:
-    """How columns are searched in partitions that have no index, when others have one.
+    """Settings of text analysis for partitions without an index, from the partitions that have one.
 
     Args:
-        parts: the columns of all partitions; called when a partition without an index asks.
+        parts: the columns of all partitions; called when a partition without an index needs them.
     """
 
     def __init__(self, parts: Callable[[], Sequence[TextColumns]]) -> None:
@@ -355,7 +355,7 @@ class SharedAnalyses:
         return self._open()
 
     def granularity(self, name: str) -> Granularity:
-        """What a document of a column is.
+        """Document granularity of a column.
 
         Raises:
             InvalidInputError: there are indexes of both granularities.

@@ -68,7 +68,7 @@ def with_text_searches_done(
 
 
 def shared_analyses(source: TableSource) -> SharedAnalyses:
-    """How the columns of a table are searched in partitions without an index."""
+    """Settings of text analysis for the partitions of a table that have no index."""
     return SharedAnalyses(
         lambda: [TextColumns(split.manifest, source.lance_schema, split.bases) for split in source.splits()]
     )
@@ -81,8 +81,8 @@ def asked_text_indexes(
     bases: Bases,
     shared: SharedAnalyses | None = None,
 ) -> list[IndexQuery]:
-    """What the text searches of a filter ask the indexes of a version, for EXPLAIN. Arguments as of
-    `with_text_searches_done`, which has checked them.
+    """Index queries of the text searches of a filter, for EXPLAIN. Same arguments as `with_text_searches_done`, which
+    has checked them.
     """
     columns = TextColumns(manifest, schema, bases)
     if shared is not None:

@@ -121,7 +121,7 @@ class SearchedPart:
         return _taken(table, places, self.scan.arrow_schema)
 
     def _few_of_one_fragment(self, reader: Scan, addresses: npt.NDArray[np.uint64]) -> pa.Table | None:
-        """As `read`, if the rows are of one fragment and can be copied in their order."""
+        """The rows at `addresses`; None unless they are of one fragment and can be copied in their order."""
         ids = addresses >> np.uint64(OFFSET_BITS)
         is_one = bool((ids == ids[0]).all())
         if not is_one or not reader.arrow_schema.equals(self.scan.arrow_schema, check_metadata=True):
@@ -235,7 +235,7 @@ def found_rows(request: SearchRequest, parts: Sequence[SearchedPart]) -> list[Ro
 def _filtered_best(
     request: SearchRequest, parts: Sequence[SearchedPart], matched: Sequence[RowScores]
 ) -> list[RowScores]:
-    """Of the best of all rows that match those that the filter keeps."""
+    """The best matching rows of all parts, filtered after they are chosen."""
     if not parts:
         return []
     scores = np.concatenate([np.empty(0, np.float32), *(rows.scores for rows in matched)])
@@ -272,7 +272,7 @@ def searched(request: SearchRequest, parts: Sequence[SearchedPart]) -> tuple[lis
 
 
 def _wanted(request: SearchRequest, part: SearchedPart) -> int | None:
-    """How many of the best rows of a part are enough; None if the filter can take some of them."""
+    """Number of the best rows of a part that suffice; None for all: without a limit, or if the filter can take some."""
     is_filtered = request.prefilter and part.scan.filter is not None
     return None if request.limit is None or is_filtered else request.limit + (request.offset or 0)
 

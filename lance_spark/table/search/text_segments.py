@@ -62,7 +62,7 @@ class TextIndexes:
         return {field_id for index in self._indexes for field_id in index.message.fields}
 
     def granularities(self, path: Sequence[Field]) -> set[Granularity]:
-        """What the documents of the indexes of a field are."""
+        """Document granularities of the indexes of a field."""
         return {granularity for _, granularity in self._of(path)}
 
     def segments(self, path: Sequence[Field], granularity: Granularity) -> list[Covering]:

@@ -69,8 +69,9 @@ def of_piece(part: Part, piece: PartPiece) -> Part:
 
 
 def searched_with(search: Search, parts: Sequence[Part]) -> str:
-    """What each query of a search meets, for plans that are made before there are queries: the indexes with all of
-    their partitions, and the rows that no index covers."""
+    """Description of each query's work, for plans that are made before there are queries: the indexes with all of their
+    partitions, and the number of rows that no index covers.
+    """
     names: dict[str, None] = {}
     partitions = unindexed = 0
     for part in parts:

@@ -178,7 +178,7 @@ class ExactSearch:
     def _compare_by_products(
         self, products: QueryProducts, values: Vectors, row_ids: UInt64Array, addresses: UInt64Array
     ) -> None:
-        """As one query after the other, for many; no vector is null."""
+        """Compares `values` with many queries at once; same result as one query after the other. No vector is null."""
         query, collectors = self._query, self._collectors
         near: list[tuple[int, npt.NDArray[np.int32]]] = []
         for number, places in products.near_places(values, [collector.bound for collector in collectors]):

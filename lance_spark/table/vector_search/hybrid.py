@@ -41,7 +41,7 @@ ADDED_BY_HYBRID_SEARCH = tuple(added.name for added in _ADDED)
 
 @dataclass(frozen=True)
 class Fusion:
-    """How the two sides are joined.
+    """Fusion of the results of the two sides.
 
     Attributes:
         kind: ``rrf`` (reciprocal ranks) or ``linear`` (weighted scores).
@@ -90,7 +90,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class HybridSearch:
-    """What to look for.
+    """Query and limits of a hybrid search.
 
     Attributes:
         vector: the vector side, with the columns and the filter of the whole search; its `k` is the number of
@@ -100,7 +100,7 @@ class HybridSearch:
         fusion: how the sides are joined.
         limit: rows of the result.
         offset: after leaving out this many.
-        known: as that of a `SearchRequest`, for the texts.
+        known: same as `SearchRequest.known`, for the texts.
     """
 
     vector: Search
@@ -112,7 +112,7 @@ class HybridSearch:
     known: Mapping[str | None, Mapping[str, KnownRows]] = field(default_factory=dict)
 
     def text_request(self) -> SearchRequest:
-        """What the text side looks for."""
+        """Search request of the text side."""
         return SearchRequest(
             self.text,
             self.search_columns,

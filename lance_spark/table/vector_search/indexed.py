@@ -49,7 +49,7 @@ _MAX_FILTERED_ROWS = 20_000
 
 @dataclass(frozen=True)
 class IndexUse:
-    """How indexes take part in a search.
+    """Settings for the use of indexes in a search.
 
     Attributes:
         use_index: False compares all rows.

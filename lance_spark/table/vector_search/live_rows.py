@@ -1,4 +1,4 @@
-"""Where the rows of an index are now, and which of them a search may return."""
+"""Maps entries of an index to the current addresses of rows, and selects those that a search may return."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class _AllowedRows:
 
 @dataclass(frozen=True)
 class _RowIds:
-    """Where the row of an id is now. A row that was updated has left a deleted one with the same id behind.
+    """Map from stable row ids to current addresses. An updated row has left a deleted one with the same id behind.
 
     Attributes:
         known: uint64[n], ascending: the ids of the rows that are not deleted.

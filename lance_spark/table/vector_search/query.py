@@ -1,4 +1,4 @@
-"""What is asked of a vector search, checked against the column that it is about."""
+"""A vector query, validated against the column that it searches."""
 
 from __future__ import annotations
 

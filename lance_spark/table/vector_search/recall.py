@@ -33,7 +33,7 @@ class IndexRecallVerbs(VectorVerbs, ABC):
     def index_recall(
         self, name: str, k: int = 10, num_queries: int = 100, *, seed: int = 0, **search: Any
     ) -> dict[str, Any]:
-        """How many of the `k` nearest rows searches with a vector index find.
+        """Measures the recall of a vector index: the share of the `k` nearest rows that its searches return.
 
         The queries are vectors of random rows. A search without the index says which rows are the nearest; of rows
         with equal distances each counts.

@@ -67,7 +67,7 @@ HitsOfParts = Mapping[str | None, list[Hits]]
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for and what to return.
+    """Query and result columns of a vector search.
 
     Attributes:
         query: the query.
@@ -79,7 +79,7 @@ class Search:
         with_row_id: adds ``_rowid`` at the end.
         limit: the largest number of rows of the result.
         offset: the number of rows that are left out first.
-        known: what was found already; then nothing is searched.
+        known: hits of an earlier search; then nothing is searched.
     """
 
     query: VectorQuery
@@ -116,7 +116,7 @@ class Search:
         return self._named(self._nothing, pa.Table.from_batches([no_rows(schema)]).columns, schema)
 
     def found(self, parts: Sequence[Part]) -> pa.Table | None:
-        """As `run`; None if no row is found."""
+        """Same as `run`; None if no row is found."""
         results: list[pa.Table] = []
         for part, hits in zip(parts, self.nearest_of_parts(parts), strict=True):
             plan = part.scan(self.data_columns, None if self.prefilter else self.filter)
@@ -258,7 +258,7 @@ def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
 
 
 def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:
-    """Of the hits of each part those that are among the `k` nearest of all parts, for each query."""
+    """The hits of each part that are among the `k` nearest of all parts, for each query."""
     if len(found) == 1:
         return [*found]
     kept: list[list[Hits]] = [[] for _ in found]
@@ -306,7 +306,7 @@ def _array_of(values: npt.NDArray[Any], dtype: pa.DataType) -> pa.Array:
 
 
 def _taken(column: pa.ChunkedArray, places: npt.NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
-    """As `take_chunked`; of a few numbers in a seventh of the time."""
+    """Same as `take_chunked`; seven times as fast for few numbers."""
     word = _WORDS.get(column.type.bit_width) if pa.types.is_primitive(column.type) else None
     if word is None or column.num_chunks != 1 or column.null_count:
         return take_chunked(column, places)

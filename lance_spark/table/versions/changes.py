@@ -93,7 +93,9 @@ def update_properties(
     fields: Mapping[FieldId, Mapping[str, str | None]],
     policy: RetryPolicy | None = None,
 ) -> Manifest:
-    """As `update_config`, and also sets metadata entries of fields, by id."""
+    """Creates a new version with changed config entries and changed metadata of fields, by id. Raises as
+    `update_config`.
+    """
     updates = {number: _update_of(entries) for number, entries in fields.items()}
     update = UpdateConfig(config=_update_of(config) if config else None, field_metadata=MappingProxyType(updates))
     return _commit(table, base, update, policy)
@@ -102,7 +104,7 @@ def update_properties(
 def update_metadata(
     table: TableLocation, base: Manifest, entries: Mapping[str, str | None], policy: RetryPolicy | None = None
 ) -> Manifest:
-    """As `update_config`, for the table's metadata."""
+    """Creates a new version with changed `entries` of the table's metadata. Raises as `update_config`."""
     return _commit(table, base, UpdateConfig(table_metadata=_update_of(entries)), policy)
 
 
@@ -114,7 +116,11 @@ def update_schema_metadata(
     *,
     replace: bool = False,
 ) -> Manifest:
-    """As `update_config`, for the metadata of the schema; `replace` removes all other entries."""
+    """Creates a new version with changed `entries` of the schema's metadata. Raises as `update_config`.
+
+    Args:
+        replace: removes all other entries.
+    """
     return _commit(table, base, UpdateConfig(schema_metadata=_update_of(entries, replace)), policy)
 
 
@@ -126,7 +132,10 @@ def update_field_metadata(
     *,
     replace: bool = False,
 ) -> Manifest:
-    """As `update_config`, for the metadata of fields, by path; `replace` removes all other entries of these.
+    """Creates a new version with changed metadata of fields, by path. Raises as `update_config`.
+
+    Args:
+        replace: removes all other entries of these fields.
 
     Raises:
         NotFoundError: there is no such field.

@@ -24,11 +24,11 @@ class NamedRefs(Generic[_Ref]):
         self._remove = remove
 
     def __call__(self) -> dict[str, _Ref]:
-        """By name."""
+        """Tags or branches by name."""
         return self._read()
 
     def list(self) -> dict[str, _Ref]:
-        """By name."""
+        """Tags or branches by name."""
         return self._read()
 
     def delete(self, name: str) -> None:

@@ -192,7 +192,7 @@ def _told(kind: OperationKind, difference: Difference | None) -> Difference | No
 
 
 def without_rewritten_rows(difference: Difference | None) -> Difference | None:
-    """What a compaction has changed: it moves rows, and neither adds nor removes any."""
+    """Difference without rewritten rows: a compaction neither adds nor removes any."""
     if difference is None or difference.added_rows != difference.removed_rows:
         return difference
     return replace(difference, added_rows=0, removed_rows=0)

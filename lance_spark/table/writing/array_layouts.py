@@ -52,7 +52,7 @@ def view_items(array: pa.Array) -> tuple[Int64Array, Int64Array]:
 
 
 def fixed_size_items(array: pa.FixedSizeListArray) -> tuple[Int64Array, Int64Array]:
-    """As `view_items`, of an array of lists of one size."""
+    """Same as `view_items`, for an array of lists of one size."""
     size = array.type.list_size
     valid = _valid(array)
     places = np.arange(len(array) * size).reshape(len(array), size)[valid] + array.offset * size

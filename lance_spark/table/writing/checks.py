@@ -57,7 +57,7 @@ def _parsed(kind: str, name: str, text: str, advice: str) -> Expr:
 
 
 def _generations(schema: LanceSchema) -> dict[str, Expr]:
-    """What must be true of generated columns, by the column."""
+    """Conditions that generated columns must satisfy, by column."""
     return {
         name: Comparison(ComparisonOp.NULL_SAFE_EQ, Column((name,)), parsed_generation(name, text))
         for name, text in generated_of(schema).items()

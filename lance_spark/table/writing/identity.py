@@ -64,10 +64,10 @@ class IdentityColumns:
 
     @classmethod
     def of(cls, schema: LanceSchema, config: Mapping[str, str], has_rows: Callable[[], bool]) -> IdentityColumns:
-        """Those of a version with `schema`.
+        """Identity columns of a version with `schema`.
 
         Args:
-            config: of the version; of a partitioned table that of `__manifest`.
+            config: of the version; for a partitioned table of `__manifest`.
             has_rows: asked if the config does not say how many values are used.
 
         Raises:
@@ -83,7 +83,7 @@ class IdentityColumns:
 
     @classmethod
     def of_version(cls, manifest: Manifest) -> IdentityColumns:
-        """Those of a version of a plain table. Raises as `of`."""
+        """Identity columns of a version of a plain table. Raises as `of`."""
         return cls.of(manifest.schema, manifest.config, lambda: len(manifest.fragments) > 0)
 
     def __bool__(self) -> bool:
@@ -104,7 +104,7 @@ class IdentityColumns:
         return IdentityValues(self, task, num_tasks)
 
     def mark(self, used: Sequence[UsedByTask]) -> IdentityMark | None:
-        """What the commit sets; None if no value was used.
+        """Config mark of the commit; None if no value was used.
 
         Raises:
             InvalidInputError: two tasks may have used the same numbers.
@@ -126,7 +126,7 @@ class IdentityColumns:
         return [column.field.name for column in self.columns]
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> IdentityMark | None:
-        """What a commit has to set so that no new row gets a value that one of these rows has; None for nothing.
+        """Config mark that keeps the values of existing rows from new rows; None if the config already does.
 
         Args:
             batches: all rows of the table, in the identity columns.
@@ -211,7 +211,7 @@ class IdentityValues:
         return UsedByTask(self._task, self._num_tasks, tuple(self._counts))
 
     def mark(self) -> IdentityMark | None:
-        """What the commit sets, if this is the only task."""
+        """Config mark of the commit, if this is the only task."""
         return self._identity.mark([self.used()])
 
     def _with_values(

@@ -74,7 +74,7 @@ class CommitOptions:
     check_columns: Callable[[LanceSchema], None] | None = None
 
     def marks(self) -> tuple[CommitMark, ...]:
-        """What the version is to say of the rows in its config."""
+        """Config marks that the commit sets."""
         return tuple(mark for mark in (self.mark, self.identity) if mark is not None)
 
     def all_properties(self) -> dict[str, str]:

@@ -165,6 +165,7 @@ def test_statements_read_their_rows_in_tasks(spark: SparkSession) -> None:
 
 
 def test_scans_say_in_the_ui_what_was_read(spark: SparkSession) -> None:
+    fragments = str(spark.table(f"{TABLE}.fragments").count())
     spark.sql(f"SELECT id FROM {TABLE} WHERE id < 9").collect()
     told = shown(spark)
-    assert (told["rows read"], told["batches read"], told["fragments read"]) == ("9", "1", "1")
+    assert (told["rows read"], told["batches read"], told["fragments read"]) == ("9", "1", fragments)

@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
+import lance_spark
 from tests.support.connector.metrics import metrics
 from tests.support.connector.plans import plan
 from tests.support.connector.scan_requests import ask, planned
@@ -116,8 +117,9 @@ def test_only_small_reads_are_done_at_once(tmp_path: Path) -> None:
     like = {"name": "CONTAINS", "children": [{"column": ["text"]}, {"literal": "abc", "type": "string"}]}
     assert planned(uri, [like], inline, columns=["id"])["is_inline"] is False
     one = {"name": "=", "children": [{"column": ["id"]}, {"literal": "70000", "type": "long"}]}
-    assert planned(uri, [one], {**inline, "zone_maps": "false"})["is_inline"] is False
+    assert planned(uri, [one], inline)["is_inline"] is False
     # The zone map of the column says where its values are.
+    lance_spark.open(uri).create_scalar_index("id", "ZONEMAP", rows_per_zone=1000)
     found = planned(uri, [one], inline)
     assert (found["is_inline"], found["num_rows"]) == (True, 1)
     assert "fragments=1/4" in str(found["description"])
@@ -128,6 +130,7 @@ def test_only_small_reads_are_done_at_once(tmp_path: Path) -> None:
 def test_a_lookup_by_key_reads_one_zone(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"id": range(300_000), "n": range(300_000)}), uri, max_rows_per_file=100_000)
+    lance_spark.open(uri).create_scalar_index("id", "ZONEMAP")
     for key in (5, 123_456, 299_999):
         frame = spark.read.format("lance").load(uri).where(f"id = {key}")
         assert frame.collect() == [(key, key)]

@@ -124,8 +124,8 @@ def test_random_filters_give_the_rows_of_a_scan(spark: SparkSession, uri: str) -
 
 def test_fragments_without_a_hit_make_no_task(uri: str) -> None:
     lookup = [compare("=", "x", 7919)]
-    body = planned(uri, lookup, {"zone_maps": "false"})
-    everything = planned(uri, lookup, {"zone_maps": "false", "use_scalar_index": "false"})
+    body = planned(uri, lookup)
+    everything = planned(uri, lookup, {"use_scalar_index": "false"})
     assert body["num_rows"] <= NUM_ROWS // 4 + 1
     assert everything["num_rows"] > NUM_ROWS * 0.8
     assert body["metrics"]["fragments_read"] < everything["metrics"]["fragments_read"]

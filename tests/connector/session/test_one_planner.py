@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from tests.support.connector.scan_requests import aggregated, ask, compare, plan
 
 ROWS = 120_000
 KINDS = ("plain", "partitioned")
-ZONE_MAPS = "spark.sql.lance.zoneMaps"
 
 
 def rows() -> pa.Table:
@@ -40,11 +39,13 @@ def rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Both kinds with the same rows, in several files each."""
+    """Both kinds with the same rows, in several files each, and zone maps of the ids."""
     root = tmp_path_factory.mktemp("planner")
     plain, partitioned = str(root / "plain"), str(root / "partitioned")
     lance_spark.write(rows(), plain, max_rows_per_file=ROWS // 5)
     save_rows(create_partitioned(partitioned, rows().schema, [PartitionBy("k", ("k",), Identity())]), rows())
+    for uri in (plain, partitioned):
+        lance_spark.open(uri).create_scalar_index("id", "ZONEMAP", rows_per_zone=2048)
     return {"plain": plain, "partitioned": partitioned}
 
 
@@ -53,55 +54,46 @@ def uri(request: pytest.FixtureRequest, tables: dict[str, str]) -> str:
     return tables[request.param]
 
 
-@pytest.fixture(autouse=True)
-def zone_maps(spark: SparkSession) -> Iterator[None]:
-    yield
-    spark.conf.unset(ZONE_MAPS)
-
-
 def load(spark: SparkSession, uri: str, **options: str) -> DataFrame:
     return spark.read.format("lance").options(**options).load(uri)
 
 
-def test_zone_maps_choose_rows(spark: SparkSession, uri: str) -> None:
+def test_stored_zone_maps_choose_rows(spark: SparkSession, uri: str) -> None:
     frame = load(spark, uri).where("id BETWEEN 60000 AND 60002")
     assert sorted(row.id for row in frame.collect()) == [60_000, 60_001, 60_002]
-    body = planned(uri, [compare("=", "id", 60_000)])
-    assert body["num_rows"] < ROWS / 4
+    lookup = [compare("=", "id", 60_000)]
+    assert planned(uri, lookup)["num_rows"] < ROWS / 4
+    assert planned(uri, lookup, {"use_scalar_index": "false"})["num_rows"] == ROWS
+    assert planned(uri, lookup, options={"use_scalar_index": "false"})["num_rows"] == ROWS
+    both = planned(uri, lookup, {"use_scalar_index": "false"}, options={"use_scalar_index": "true"})
+    assert both["num_rows"] < ROWS / 4
 
 
 @pytest.mark.parametrize(
     "condition",
     ["id = 77", "id < 0", "id IN (1, 60000, 119999)", "n = 5", "id > 50000 AND n < 3", "k = 2 AND id < 9", "k IS NULL"],
 )
-def test_zone_maps_off_gives_the_same_rows(spark: SparkSession, uri: str, condition: str) -> None:
+def test_rows_are_the_same_without_zone_maps(spark: SparkSession, uri: str, condition: str) -> None:
     expected = spark.createDataFrame(rows().to_pandas()).where(condition).select("id")
-    spark.conf.set(ZONE_MAPS, "false")
-    without = load(spark, uri).where(condition)
+    without = load(spark, uri, use_scalar_index="false").where(condition)
     assert sorted(without.select("id").collect()) == sorted(expected.collect())
-    spark.conf.set(ZONE_MAPS, "true")
     assert sorted(load(spark, uri).where(condition).collect()) == sorted(without.collect())
 
 
-def test_zone_maps_off_reads_all_fragments(spark: SparkSession, uri: str) -> None:
-    lookup = [compare("=", "id", 60_000)]
-    assert planned(uri, lookup)["num_rows"] < ROWS / 4
-    assert planned(uri, lookup, {"zone_maps": "false"})["num_rows"] == ROWS
-    assert planned(uri, lookup, options={"zone_maps": "false"})["num_rows"] == ROWS
-    both = planned(uri, lookup, {"zone_maps": "false"}, options={"zone_maps": "true"})
-    assert both["num_rows"] < ROWS / 4
-
-
-def test_explain_names_the_columns_whose_bounds_were_compared(spark: SparkSession, uri: str) -> None:
-    fragments = 5
-    lookup = [compare("=", "id", 60_000)]
-    assert f"zones=[id: fragments={fragments}] " in planned(uri, lookup)["description"]
-    for condition, options in ((lookup, {"zone_maps": "false"}), ([compare("=", "n", 5)], {})):
-        assert "zones=" not in planned(uri, condition, options=options)["description"]
+def test_a_plan_of_a_filter_reads_no_data_file(uri: str, tmp_path: Path) -> None:
+    copy = tmp_path / "t"
+    shutil.copytree(uri, copy)
+    for file in copy.rglob("data/*.lance"):
+        if "__manifest" not in file.parts:  # The table of partitions.
+            file.unlink()
+    for condition in (compare("=", "id", 60_000), compare("<", "n", 3)):
+        body = planned(str(copy), [condition], {"use_scalar_index": "false"})
+        assert (body["num_rows"], body["metrics"]["fragments_pruned"]) == (ROWS, 0)
+    assert planned(str(copy), [compare("=", "id", 60_000)])["num_rows"] < ROWS / 4
 
 
 @pytest.mark.slow
-def test_explain_names_bounds_for_literals_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
+def test_explain_names_stored_zone_maps_for_literals_of_all_types(spark: SparkSession, tmp_path: Path) -> None:
     count, first = 40_000, datetime(2020, 1, 1)
     moments = [first + timedelta(minutes=number) for number in range(count)]
     columns = {
@@ -114,6 +106,8 @@ def test_explain_names_bounds_for_literals_of_all_types(spark: SparkSession, tmp
     }
     uri = str(tmp_path / "t")
     table = lance_spark.write(pa.table(columns), uri, max_rows_per_file=count // 4)
+    for name in columns:
+        table = table.create_scalar_index(f"`{name}`", "ZONEMAP", name=f"{name} zones")
     conditions = {
         "d = DATE '2020-01-05'": "d",
         "d IN (DATE '2020-01-05', DATE '2020-01-07')": "d",
@@ -121,25 +115,12 @@ def test_explain_names_bounds_for_literals_of_all_types(spark: SparkSession, tmp
         "d = '2020-01-05'": "d",
         "at < TIMESTAMP_NTZ '2020-01-02 00:00:00'": "at",
         "zoned = TIMESTAMP '2020-01-02 00:00:00'": "zoned",
-        "`an int` = 70": "`an int`",
+        "`an int` = 70": "an int",
         "small = 9Y": "small",
+        "text = '000005'": "text",
     }
     for condition, column in conditions.items():
-        assert f"zones=[{column}: fragments=4] fragments=" in plan(load(spark, uri).where(condition)), condition
-    assert "zones=[d, `an int`: fragments=4]" in plan(load(spark, uri).where("d = DATE '2020-01-05' OR `an int` < 9"))
-    assert "zones=" not in plan(load(spark, uri).where("text = '000005'"))
-    # A zone map that is stored is named as an index.
-    for name in columns:
-        table = table.create_scalar_index(f"`{name}`", "ZONEMAP", name=f"{name} zones")
-    for condition, column in conditions.items():
-        shown = plan(load(spark, uri).where(condition))
-        assert f"indexes=[{column.strip('`')} zones (ZONEMAP): " in shown, condition
-    assert "indexes=[text zones (ZONEMAP): " in plan(load(spark, uri).where("text = '000005'"))
-
-
-def test_zone_maps_setting_that_is_neither(uri: str) -> None:
-    body = planned(uri, [compare("=", "id", 1)], {"zone_maps": "perhaps"})
-    assert "spark.sql.lance.zoneMaps is 'perhaps'" in body["error"]["message"]
+        assert f"indexes=[{column} zones (ZONEMAP): " in plan(load(spark, uri).where(condition)), condition
 
 
 @pytest.mark.slow
@@ -260,6 +241,7 @@ def test_runtime_filter_leaves_keys_of_tasks_alone(spark: SparkSession, tmp_path
     root = str(tmp_path / "t")
     by = [PartitionBy("shard", ("k",), Bucket(3))]
     save_rows(create_partitioned(root, rows().schema, by), rows())
+    lance_spark.open(root).create_scalar_index("id", "ZONEMAP")
     assert open_partitioned(root).num_partitions <= 3
     frame = load(spark, root, target_partition_bytes="100000")
     few = frame.where("id IN (1, 40002, 119998)").select("k", "id")

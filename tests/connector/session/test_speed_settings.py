@@ -150,7 +150,6 @@ def test_settings_are_documented() -> None:
         "inlineBytes",
         "planner.keepAlive",
         "useScalarIndex",
-        "zoneMaps",
         "joinFilters.enabled",
         "mergeKeys.enabled",
         "coalesceTasks.enabled",

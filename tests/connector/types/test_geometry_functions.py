@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import re
 import struct
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -15,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import lance_spark
 from tests.support.connector.plans import plan
+from tests.support.connector.scan_requests import ask, compare
 from tests.support.expr.geometries import geometries, path, point, random_geometry, wkb
 
 NAME = "lance.db.places"
@@ -122,6 +126,29 @@ def test_what_scans_answer(spark: SparkSession, table: str, function: str) -> No
         shown = plan(spark.table(table).where(f"{function}(g, {constant})"))
         assert bool(re.search(r"\bFilter\b", shown)) is (function in MEETING)
         assert "st_intersects(g" in shown
+
+
+@pytest.mark.parametrize("function", EXACT + MEETING)
+def test_without_geos_spark_answers(uri: str, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    lance_spark.write(geometries([point(3, 4), None, point(5, 6)]), uri)
+    binary = {"literal": base64.b64encode(point(3, 4)).decode(), "type": "binary"}
+    text = {"name": "io.lancespark.st_geomfromtext", "children": [{"literal": "POINT(33 34)", "type": "string"}]}
+    exact, check_again, no = 2, 1, 0
+    for constant in (binary, text):
+        call = {"name": f"io.lancespark.{function}", "children": [{"column": ["g"]}, constant]}
+        both = {"name": "AND", "children": [compare("=", "id", 0), call]}
+        answer = exact if function in EXACT else check_again
+        assert pushed(uri, call, both)["answers"] == [answer, answer]
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "shapely", None)
+            reply = pushed(uri, call, both)
+            assert reply["answers"] == [no, check_again]
+            assert "st_" not in str(reply["filter"])
+            assert pushed(uri, call)["filter"] is None
+
+
+def pushed(uri: str, *predicates: dict[str, Any]) -> dict[str, Any]:
+    return ask("scan.push", uri, predicates=predicates)[0]
 
 
 @pytest.mark.slow

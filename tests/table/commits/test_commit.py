@@ -361,12 +361,15 @@ def test_a_writer_that_wakes_up_after_a_clean_up(tmp_path: Path) -> None:
     assert values(uri) == [0, 7, 8]
 
 
+@pytest.mark.parametrize("older", [0, 3])
 def test_a_writer_that_sleeps_after_others_have_seen_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, older: int
 ) -> None:
     """What others build on it is not older: rows that are compacted meanwhile are not added again."""
     uri = str(tmp_path / "t")
-    lance_spark.write(rows(0), uri)
+    for _ in range(older):
+        lance_spark.write(rows(), uri, mode="overwrite")
+    lance_spark.write(rows(0), uri, mode="overwrite")
     link, linked = os.link, []
 
     def slow_link(staged: str, final: str) -> None:
@@ -377,9 +380,27 @@ def test_a_writer_that_sleeps_after_others_have_seen_its_version(
             time.sleep(0.02)
 
     monkeypatch.setattr(os, "link", slow_link)
-    assert append(TableLocation(uri), rows(1)) == 2
+    assert append(TableLocation(uri), rows(1)) == older + 2
     assert values(uri) == [0, 1]
-    assert lance_spark.open(uri, version=2).to_table()["a"].to_pylist() == [0, 1]
+    assert lance_spark.open(uri, version=older + 2).to_table()["a"].to_pylist() == [0, 1]
+
+
+def test_a_delete_whose_base_is_cleaned_up_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest version names its deletion file, so the delete was committed."""
+    uri = str(tmp_path / "t")
+    table = lance_spark.write(rows(0, 1), uri)
+    link, linked = os.link, []
+
+    def slow_link(staged: str, final: str) -> None:
+        link(staged, final)
+        linked.append(final)
+        if len(linked) == 1:
+            lance_spark.write(rows(7), uri, mode="append")
+            TableLocation(uri).store.delete(manifest_path(1))
+
+    monkeypatch.setattr(os, "link", slow_link)
+    table.delete("a = 0")
+    assert values(uri) == [1, 7]
 
 
 @pytest.mark.parametrize("removed_last", [False, True])

@@ -79,7 +79,7 @@ def merged_rows(
 
 
 def changes_of(model: VectorModel, sizes: Int64Array, parameters: TrainingParameters) -> Changes | None:
-    """What makes partitions of these sizes even; None if they are.
+    """Changes that make partitions of these sizes even; None if they are.
 
     Args:
         sizes: int64[p]: live rows of each partition.

@@ -1,4 +1,4 @@
-"""How the vectors of a segment are stored: what codecs have in common."""
+"""Base class of the codecs, which store the vectors of a segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the vectors of a segment are stored: as they are, or as codes.
+"""Codecs that store the vectors of a segment: as they are, or as codes.
 
 A codec turns vectors into columns of one row each, and columns of a partition into the form that files have, which for
 some kinds mixes the rows of a partition.

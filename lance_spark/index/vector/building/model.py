@@ -1,4 +1,4 @@
-"""What the vectors of a segment are coded with: centroids, codebook or bounds, and what graphs are built with."""
+"""Trained models of vector indexes: centroids, codebook or bounds, and the parameters of graphs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TENSOR_TYPES = {
 
 @dataclass(frozen=True)
 class GraphParameters:
-    """How the graphs of HNSW kinds are built.
+    """Build parameters of the graphs of HNSW kinds.
 
     Attributes:
         m: links of a node on levels above the lowest one, which has twice as many.
@@ -56,7 +56,7 @@ class VectorModel:
 
     Attributes:
         kind: such as ``IVF_PQ``.
-        metric: that of the index.
+        metric: of the index.
         centroids: [p, d] of the column's type.
         loss: the sum of distances of the sample to its centroids; None if not known.
         codebook: PQ: float32[m, k, s], the k codewords of each of m sub-vectors.
@@ -78,7 +78,7 @@ class VectorModel:
 
     @property
     def codes(self) -> str:
-        """How vectors are stored: FLAT, PQ, SQ or RQ."""
+        """Kind of stored codes: FLAT, PQ, SQ or RQ."""
         return self.kind.rsplit("_", 1)[-1]
 
     @property

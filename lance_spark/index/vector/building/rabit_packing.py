@@ -1,4 +1,4 @@
-"""How files have the codes of RaBitQ: sign codes in blocks of 32 rows, magnitude codes in blocks of 64 values."""
+"""Packing of RaBitQ codes in files: sign codes in blocks of 32 rows, magnitude codes in blocks of 64 values."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ _MAX_DEFAULT_PARTITIONS = 4096
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """What a user decides about a vector index.
+    """Parameters of a vector index that a user can set.
 
     Attributes:
         kind: such as ``IVF_PQ``.
-        metric: that of the index.
+        metric: of the index.
         num_partitions: None for as many as the number of rows suggests.
         target_partition_size: rows of a partition if `num_partitions` is None; None for the default of the kind.
         sample_rate: vectors of the sample for each centroid or codeword.
@@ -54,12 +54,12 @@ class TrainingParameters:
 
     @property
     def codes(self) -> str:
-        """How vectors are stored: FLAT, PQ, SQ or RQ."""
+        """Kind of stored codes: FLAT, PQ, SQ or RQ."""
         return self.kind.rsplit("_", 1)[-1]
 
     @property
     def target_rows(self) -> int:
-        """How many rows a partition is to have: as many as the user says, else the default of the kind."""
+        """Target number of rows of a partition: set by the user, else the default of the kind."""
         return self.target_partition_size or _TARGET_ROWS.get(self.kind, _TARGET_ROWS_OF_GRAPHS)
 
     def partitions(self, num_rows: int) -> int:
@@ -71,7 +71,7 @@ class TrainingParameters:
         return max(1, min(num_rows // self.target_rows, _MAX_DEFAULT_PARTITIONS, num_rows))
 
     def sample_rows(self, num_rows: int) -> int:
-        """How many vectors a sample of a table with this number of rows has."""
+        """Number of vectors in the sample of a table with this number of rows."""
         of_codes = {"PQ": self.sample_rate << self.num_bits, "SQ": self.sample_rate << 8}.get(self.codes, 0)
         return min(num_rows, max(self.partitions(num_rows) * self.sample_rate, of_codes))
 

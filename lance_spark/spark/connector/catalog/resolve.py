@@ -35,7 +35,7 @@ class TableName:
     """The name of a table in a statement, or its path.
 
     Attributes:
-        options: those of `load(path)` or `save(path)`.
+        options: the options of `load(path)` or `save(path)`.
         by_path: whether it was named by one of these.
     """
 
@@ -67,7 +67,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTable:
-    """Where a table is, or would be.
+    """Location of a table that exists or is to be created.
 
     Attributes:
         name: the table without its branch as in statements; empty for a path.
@@ -117,7 +117,7 @@ def new_identifier(catalog: CatalogSettings, identifier: tuple[str, ...]) -> tup
 
 
 def actual_namespace(catalog: CatalogSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """As `actual_table`, of a namespace; the root is one, and so is the default namespace."""
+    """The name of a namespace as the catalog spells it; None if there is none. The root and the default one exist."""
     names = open_namespace(catalog)
     if not path or names.namespace_exists(path):
         return path
@@ -175,7 +175,7 @@ def remove_expired_tables(catalog: CatalogSettings) -> None:
 
 
 def requested_place(table: TableName, location: str | None) -> ResolvedTable | None:
-    """Where a table of this name is to be by its LOCATION; None if nothing is said, or a server decides.
+    """The place of a new table by its LOCATION; None if none is given, or a server decides.
 
     Raises:
         InvalidInputError: the location is outside of the catalog's root.
@@ -199,7 +199,7 @@ def check_free(place: ResolvedTable) -> None:
 
 
 def find(table: TableName) -> ResolvedTable | None:
-    """Where the table of this name is; None if the catalog has no such name. A path may lead to nothing yet."""
+    """Resolves the name of a table; None if the catalog has no such name. A path need not lead to a table yet."""
     storage = table.storage_options()
     branch = StateOptions.pick(table.options).branch
     if not table.name and "paths" not in {name.lower() for name in table.options}:

@@ -214,7 +214,7 @@ def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
 
 
 def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bool) -> TableDescription:
-    """Who computes generated columns: Spark those of INSERT. Of tables with columns that it computes it refuses UPDATE,
+    """Selects who computes generated columns: Spark for INSERT. Of tables with such columns it refuses UPDATE,
     MERGE and streams, and it does not look at columns that are merged into the schema, or replace it.
 
     UPDATE and MERGE get the values that they do not set from a rule of the connector; tasks complete and check all
@@ -383,7 +383,7 @@ def describe_partitioned(
 def describe_partitioned_evolving(
     place: ResolvedTable, whole: PlannedTable, *, inserts_blobs: bool
 ) -> TableDescription:
-    """A version of a partitioned table; arguments as of `describe_evolving`."""
+    """A version of a partitioned table; arguments as for `describe_evolving`."""
     columns = _DESCRIBED if inserts_blobs else _ALL_COLUMNS
     described = describe_partitioned(place, whole, writable=True, options=columns)
     if inserts_blobs:

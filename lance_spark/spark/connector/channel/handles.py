@@ -150,7 +150,7 @@ class TableHandle:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What identifies this version."""
+        """The identity of this version."""
         return (self.uri, self.branch, self.version, self.timestamp_nanos, tuple(sorted(self.storage_options.items())))
 
     def source(self) -> Dataset | PartitionedTable:
@@ -166,7 +166,7 @@ class TableHandle:
         return PartitionedDataset.of(self.open_partitioned()) if self.partitioned else Dataset(*self.open())
 
     def filterable(self) -> pa.Schema:
-        """What a filter may name: the columns, and system columns that they do not hide. Raises as `source`."""
+        """Columns that a filter may name: stored ones, and system columns that they do not hide. Raises as `source`."""
         return filterable(self.source().stored_schema)
 
     def open_partitioned(self) -> PartitionedTable:
@@ -263,7 +263,7 @@ def timestamp_nanos_of(table: PartitionedTable) -> int:
 
 
 class LruCache(Generic[Version]):
-    """What was asked for last of versions of tables. It never changes, so it is only ever dropped."""
+    """LRU cache of values of table versions. Versions never change, so entries are evicted and never invalidated."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[object, Version] = OrderedDict()

@@ -54,8 +54,8 @@ class Session:
     Attributes:
         parallelism: tasks that the cluster runs at a time.
         inline_bytes: how small a read is that the planner does by itself, as the user has written it.
-        zone_maps, top_n, aggregates, selectivity: whether scans do what the settings of these names say, as the user
-            has written it (docs/options.md); None if it is not set.
+        top_n, aggregates, selectivity: whether scans do what the settings of these names say, as the user has written
+            it (docs/options.md); None if it is not set.
         use_scalar_index: whether scans ask indexes, as the user has written it.
         vector_search_approximate: whether vector indexes may answer ORDER BY with LIMIT, as the user has written it.
         vector_search_inline_bytes: bytes of vectors that the planner compares by itself, as the user has written it.
@@ -72,7 +72,6 @@ class Session:
     case_sensitive: bool = False
     parallelism: int = 1
     inline_bytes: str | None = None
-    zone_maps: str | None = None
     top_n: str | None = None
     aggregates: str | None = None
     selectivity: str | None = None

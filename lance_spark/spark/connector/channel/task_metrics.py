@@ -32,7 +32,7 @@ class _Last(AccumulatorParam[str]):
 
 
 class Counts(Protocol):
-    """What a task counts itself."""
+    """Metrics that a task counts itself."""
 
     def metrics(self) -> Mapping[str, int]:
         """The counts by the names of Spark's metrics."""

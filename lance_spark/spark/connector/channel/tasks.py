@@ -237,12 +237,12 @@ def messages(results: Iterable[bytes]) -> pa.RecordBatch:
 
 
 def work_of(batches: Iterable[pa.RecordBatch]) -> list[bytes]:
-    """What a task has to do: the items of its rows, which the driver of this very query has pickled."""
+    """Work items of a task: the items of its rows, which the driver of this very query has pickled."""
     return [item.as_py() for batch in batches for item in batch.column(0)]
 
 
 TaskFunction = Callable[[Iterable[Any]], Iterator[Any]]
-"""Of batches to batches, or of the arrays of a column to as many values."""
+"""Maps batches to batches, or the arrays of a column to as many values."""
 
 
 @dataclass(frozen=True)

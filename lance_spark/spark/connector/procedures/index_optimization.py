@@ -158,7 +158,7 @@ def _work(table: Dataset | PartitionedDataset, options: OptimizeOptions, name: s
 
 
 def _definition(splits: Sequence[Split], name: str) -> IndexDefinition | None:
-    """What the index is over, as the first split that has it says."""
+    """Definition of the index from the first split that has it; None if no split has it."""
     for item in splits:
         segments = [index for index in parse_indices(item.manifest.index_section) if index.name == name]
         if segments:

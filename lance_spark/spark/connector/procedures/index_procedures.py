@@ -60,14 +60,14 @@ _RECALL = row_type(index_name=StringType(), recall=DoubleType(), least_recall=Do
 _NUM_SEGMENTS = "num_segments"
 
 _MAX_JOBS = 5
-"""How often an index is built at most, if other writers move or change its values meanwhile."""
+"""Maximum number of builds of an index, if other writers move or change its values meanwhile."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class _Index:
-    """What to build: the arguments of `define`."""
+    """Definition of an index to build: the arguments of `define`."""
 
     name: str
     kind: str

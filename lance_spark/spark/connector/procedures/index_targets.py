@@ -1,4 +1,4 @@
-"""What the procedures of indexes share: the table, the names of its indexes, and how fragments become segments."""
+"""Helpers of index procedures: the table, the names of its indexes, and grouping of fragments into segments."""
 
 from __future__ import annotations
 

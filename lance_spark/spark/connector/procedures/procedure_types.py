@@ -150,7 +150,7 @@ class Invocation:
         return open_partitioned_dataset(place.uri, storage_options=place.storage_options)
 
     def dataset(self) -> Dataset:
-        """As `table`, for a plain table.
+        """The newest version of the plain table in the parameter `table`.
 
         Raises:
             NotFoundError: there is none.

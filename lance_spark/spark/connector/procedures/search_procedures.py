@@ -56,7 +56,7 @@ def _search(function: str) -> Callable[[Invocation], LocalRows | Tasks]:
 
 
 def _call(function: str, given: Arguments) -> SearchCall:
-    """The arguments that are given, as those of the table function."""
+    """The given arguments, in the form of the table function's arguments."""
     named = {}
     for parameter in _PARAMETERS[function]:
         texts = given.values.get(parameter.name)

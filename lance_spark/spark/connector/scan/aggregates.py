@@ -1,4 +1,4 @@
-"""COUNT, MIN, MAX and SUM over the rows of a scan, with or without GROUP BY: each task those of its part.
+"""COUNT, MIN, MAX and SUM over the rows of a scan, with or without GROUP BY: each task aggregates its part.
 
 A task hands over its groups instead of all values of its columns; Spark puts those of the tasks together. It takes the
 sum of a part for one more value of what is summed, so a part is never so large that its sum is no such value. AVG comes
@@ -38,7 +38,7 @@ _EXACT_DOUBLES = 1 << 53
 """Doubles are exact up to here."""
 
 _FREE_DIGITS = 10
-"""How many more digits Spark's sum of a decimal has than the decimal: enough for any number of rows."""
+"""Digits that Spark's sum of a decimal has more than the decimal: enough for any number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Aggregate:
 
 
 def slots(aggregates: Sequence[Aggregate], columns: pa.Schema, num_rows: int | None) -> tuple[Slot, ...] | None:
-    """What the tasks return for `aggregates`; None if they cannot have all of them exactly.
+    """Partial aggregates that tasks return for `aggregates`; None if they cannot have all of them exactly.
 
     Args:
-        columns: those of the table.
-        num_rows: how many rows there are at most; None if not known.
+        columns: the table's columns.
+        num_rows: an upper bound of the number of rows; None if not known.
     """
     numbers = without_months(columns)
     found = [_slot(aggregate, numbers, num_rows) for aggregate in aggregates]
@@ -130,7 +130,7 @@ def can_group_by(names: Sequence[str], columns: pa.Schema) -> bool:
 
 
 def returned_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Schema) -> StructType:
-    """The columns of the rows that the tasks return: those of the groups first."""
+    """The columns of the rows that the tasks return: group columns first."""
     keys = [columns.field(name).with_name(f"{name}#{number}") for number, name in enumerate(group_by)]
     values = [pa.field(f"{slot}#{len(keys) + number}", slot.dtype) for number, slot in enumerate(found)]
     return to_spark_schema(pa.schema([*keys, *values]))
@@ -144,7 +144,7 @@ def read_columns(group_by: Sequence[str], found: Sequence[Slot], columns: pa.Sch
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """What the tasks of a scan return instead of its rows.
+    """Aggregates that the tasks of a scan return instead of its rows.
 
     Attributes:
         group_by: names of the columns.
@@ -162,7 +162,7 @@ class Aggregation:
     def of(
         cls, group_by: tuple[str, ...], aggregates: Sequence[Aggregate], columns: pa.Schema, num_rows: int | None
     ) -> Aggregation | None:
-        """The one for `aggregates`; None if tasks cannot have all of them exactly. Arguments as of `slots`."""
+        """The aggregation for `aggregates`; None if tasks cannot have all of them exactly. Arguments as for `slots`."""
         found = slots(aggregates, columns, num_rows)
         if found is None or not can_group_by(group_by, columns):
             return None

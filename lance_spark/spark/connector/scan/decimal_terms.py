@@ -16,10 +16,10 @@ _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def to_number(expression: SparkExpression, columns: pa.Schema) -> Number | None:
-    """What `expression` is, with the type that it has in Spark; None if it is not computed here.
+    """Translates `expression` to a number with its type in Spark; None if it is not computed here.
 
     Args:
-        columns: those of the table.
+        columns: the table's columns.
     """
     if expression.column is not None:
         return _column(expression.column, columns)

@@ -28,7 +28,7 @@ from lance_spark.table.vector_search.segments import chosen_segments
 
 @dataclass(frozen=True)
 class DistanceSearch:
-    """How a scan finds the rows that are nearest to a query.
+    """Plan of a scan for the rows that are nearest to a query.
 
     Attributes:
         splits: the splits of the scan, whose filters keep the rows that an index has chosen.

@@ -63,11 +63,13 @@ def can_be_inline(parts: Iterable[SizedRows], options: ReadOptions, most: int) -
 
 
 def scan_locally(task: TaskFunction, work: Sequence[bytes], most: int, *, is_remote: bool) -> InlineRows | None:
-    """What tasks over `work` return; None if one of them fails, or if it is much more than the `most` bytes that a read
-    of this kind may take: then the tasks do it, and report errors.
+    """Runs the tasks over `work` in this process; None if one fails, or if the result is much larger than `most` bytes.
+
+    Then Spark runs the tasks, and they report errors.
 
     Args:
-        is_remote: whether there is a store to wait for: then all of them are done at a time.
+        most: the limit of the bytes that a read of this kind may take.
+        is_remote: whether there is a store to wait for: then all of them run at the same time.
     """
     before, start = READS.counts, perf_counter()
     try:

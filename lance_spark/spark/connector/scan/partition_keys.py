@@ -140,7 +140,7 @@ def spark_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTran
 
 
 def write_transforms(spec: PartitionSpec, schema: LanceSchema) -> list[SparkTransform]:
-    """What rows are clustered by before they are written; like the keys, and `multi_bucket` too."""
+    """Transforms by which rows are clustered before they are written: the partition keys' and `multi_bucket`."""
     found = [column.transform for column in key_columns(spec, schema)]
     return found + [item for item in spark_transforms(spec, schema) if item.name == MultiBucket.name]
 

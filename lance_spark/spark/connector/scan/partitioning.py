@@ -1,4 +1,4 @@
-"""How the splits of a partitioned table are keyed, for Spark's planner."""
+"""Key-grouped partitioning of the splits of a partitioned table, for Spark's planner."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LIMITED = "the option limit counts rows in one task"
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """How Spark uses the keys of partitions: rows of equal keys need no shuffle to meet in one task.
+    """Spark's use of partition keys: rows of equal keys need no shuffle to meet in one task.
 
     Attributes:
-        keys: whether it does.
+        keys: whether Spark uses them.
         some_keys: whether rows may be clustered by a part of the keys.
     """
 
@@ -80,7 +80,7 @@ class Partitioning:
 
 
 def partitions_of(splits: Iterable[Split]) -> list[Partition]:
-    """The partitions that `splits` are; none for those of plain tables."""
+    """The partitions that `splits` are; splits of plain tables are none."""
     return [split.partition for split in splits if isinstance(split, PartitionVersion)]
 
 

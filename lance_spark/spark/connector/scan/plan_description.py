@@ -1,4 +1,4 @@
-"""What EXPLAIN says of a scan."""
+"""Description of a scan for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance_spark.table.source import Split
 
 @dataclass(frozen=True, slots=True)
 class ScanCounts:
-    """What a scan reads and what it leaves out.
+    """Numbers of splits, fragments and files that a scan reads, and of those that it skips.
 
     Attributes:
         splits, total_splits: read, and all of the table.
@@ -33,7 +33,7 @@ class ScanCounts:
 
     @classmethod
     def of(cls, selected: Sequence[SelectedFragments], splits: Sequence[Split], total_splits: int) -> ScanCounts:
-        """Those of the fragments `selected` from `splits`."""
+        """The counts of the fragments `selected` from `splits`."""
         total_fragments = sum(len(split.manifest.fragments) for split in splits)
         fragments, files = sum(map(len, selected)), sum(item.num_files for item in selected)
         return cls(len(splits), total_splits, fragments, total_fragments, files)
@@ -60,16 +60,14 @@ def plan_description(
     partitioning: Partitioning | None,
     indexes: str | None = None,
     search: str | None = None,
-    zones: str | None = None,
 ) -> str:
-    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered, `zones` which
-    bounds were computed, `search` how the nearest rows are found."""
+    """One line on a scan of `table`, its name and version; `indexes` says which of them have answered, `search`
+    how the nearest rows are found."""
     parts = [
         f"lance {table}",
         f"columns=[{', '.join(_column_names(columns))}]",
         f"filters=[{'' if filter is None else filter}]",
         *([] if indexes is None else [f"indexes=[{indexes}]"]),
-        *([] if zones is None else [f"zones=[{zones}]"]),
         *([] if limit is None else [f"limit={limit}"]),
         *([] if top_n is None else [f"top={top_n.limit}"]),
         *([] if search is None else [search]),

@@ -53,7 +53,6 @@ from lance_spark.spark.connector.scan.settings import (
     searches_approximately,
     uses_selectivity,
     uses_top_n,
-    uses_zone_maps,
 )
 from lance_spark.spark.connector.scan.statistics import most_rows, planned_bytes, sampled_selectivity
 from lance_spark.spark.connector.scan.task_packing import (
@@ -195,7 +194,7 @@ class ScanPlanner:
         return [*self._source.split_columns, *((name,) for name in LOCATION_COLUMNS)]
 
     def _make_scan(self) -> Scan:
-        """What tasks read of each split; it is bound to none."""
+        """The scan that tasks run on each split; it is bound to none."""
         handle = self._request.handle
         schema = with_blob_descriptors(self._source.lance_schema, self._source.file_version, with_source=True)
         root = open_store(handle.uri, options_of(handle.storage_options))
@@ -233,7 +232,7 @@ class ScanPlanner:
         return replace(scan, filter=found)
 
     def _text_queries(self) -> tuple[list[IndexQuery], int]:
-        """What text searches have asked indexes; the number of fragments that one of them read without an index."""
+        """Index queries of text searches, and the number of fragments that a search reads without an index."""
         queries: list[IndexQuery] = []
         num_unsearched = 0
         condition = self._filter
@@ -284,7 +283,7 @@ class ScanPlanner:
         return top_n.sort_keys(comparable(self._source.stored_schema)) or ()
 
     def _distance_search(self) -> DistanceSearch | None:
-        """How the rows that are nearest to a vector are found, if the order is by their distance."""
+        """Search of the rows that are nearest to a vector; None if the order is not by their distance."""
         top_n = self._request.top_n
         if top_n is None or not self.sort_keys:
             return None
@@ -300,7 +299,7 @@ class ScanPlanner:
         )
 
     def _choice_after(self, answers: IndexAnswers) -> RowChoice:
-        return RowChoice(self._limit, self._request.offset or 0, self._uses_zone_maps, answers)
+        return RowChoice(self._limit, self._request.offset or 0, answers)
 
     def _ask_indexes(self, splits: Sequence[SplitScan]) -> IndexAnswers:
         if not asked_scalar_index(self._options.use_scalar_index, self._session.use_scalar_index):
@@ -317,23 +316,14 @@ class ScanPlanner:
         return self._ask_indexes(self._narrowed_splits)
 
     def indexed_rows(self) -> int | None:
-        """How many rows the filter keeps, if scalar indexes know that exactly; None if not, or without a filter."""
+        """Number of rows that the filter keeps, if scalar indexes know it exactly; None if not, or without a filter."""
         if self._limit is not None or self._request.offset or self._filter is None:
             return None
         return self._answers.num_rows
 
-    @property
-    def _uses_zone_maps(self) -> bool:
-        asked = uses_zone_maps(self._options, self._session)
-        return not self.is_remote if asked is None else asked
-
     @cached_property
     def _selected(self) -> list[SelectedFragments]:
-        return self._choice.of(self._narrowed_splits)
-
-    @cached_property
-    def _choice(self) -> RowChoice:
-        return self._choice_after(self._answers)
+        return self._choice_after(self._answers).of(self._narrowed_splits)
 
     @cached_property
     def _sizes(self) -> ProjectedSizes:
@@ -404,7 +394,7 @@ class ScanPlanner:
         return tuple(ReadWork(parts, runtime) for parts in groups)
 
     def _target_bytes(self) -> int:
-        """How much a task reads: as the user says, else no more than gives every core something to do."""
+        """Bytes that one task reads: the user's value, else at most as much as gives every core something to do."""
         if self._options.limit is not None:
             # Rows up to a limit of the user are counted in one place, or there would be too many.
             return _ALL_IN_ONE_TASK
@@ -412,7 +402,7 @@ class ScanPlanner:
 
     @cached_property
     def _target(self) -> pa.Schema:
-        """What tasks that return rows make of them."""
+        """Schema of the rows that tasks return."""
         whole = wire_schema(self._columns)
         return with_paths(with_ranges(whole, self._request.binary_ranges), self._request.variant_paths)
 
@@ -518,8 +508,7 @@ class ScanPlanner:
     @property
     def _selectivity_key(self) -> tuple[object, ...]:
         """All that a sample depends on, so that a cached value is the one that would be computed."""
-        choice = (self._uses_zone_maps, bool(self._answers.queries))
-        return (self._request.handle.key, self._session.time_zone, choice, str(self._filter))
+        return (self._request.handle.key, self._session.time_zone, bool(self._answers.queries), str(self._filter))
 
     def _runtime_columns(self) -> tuple[str, ...]:
         if not self._takes_all_rows:
@@ -543,7 +532,6 @@ class ScanPlanner:
             partitioning,
             self._answers.described(*self._text_queries()),
             None if self._search is None else self._search.described,
-            self._choice.zones.described(),
         )
 
 

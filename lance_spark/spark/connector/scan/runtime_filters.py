@@ -1,8 +1,8 @@
 """Filters that Spark knows only while a query runs: values that the other side of a join has (dynamic pruning).
 
-They are hints: whatever a scan does not make use of, the join looks at. Those of columns that choose partitions or
-fragments are used for that, with as many values as that takes little time for. Those of other columns leave rows out
-where they are read, before the other columns are decoded and handed over.
+They are hints: the join evaluates the condition again. Filters on columns that choose partitions or fragments
+prune these, if they have few enough values to do so quickly. Filters on other columns skip rows in the reader, before
+the other columns are decoded and handed over.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_SENT_BYTES = 64 << 20
 """All tasks of a scan together are not sent more values than this."""
 
 Path = tuple[str, ...]
-"""Of a column, or of a member of a struct."""
+"""Path of a column, or of a member of a struct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,15 @@ class KeyFilter:
 def filter_columns(
     choosing: Collection[Path], filterable: pa.Schema, columns: Sequence[str], num_rows: int | None
 ) -> tuple[str, ...]:
-    """Those of `columns`, which a scan reads, that are worth a filter while a query runs; of structs those with such a
-    member. Only columns that are compared as Spark does.
+    """Columns of a scan that are worth a runtime filter; a struct is, if one of its members is.
+
+    Only columns that are compared as Spark compares them.
 
     Args:
-        choosing: those whose values choose partitions or fragments.
-        filterable: what filters may name.
-        num_rows: how many the scan reads, None if that is not known.
+        choosing: columns whose values choose partitions or fragments.
+        filterable: columns that filters may name.
+        columns: the columns that the scan reads.
+        num_rows: the number of rows that the scan reads; None if it is not known.
     """
     has_many = num_rows is None or num_rows >= MANY_ROWS
 
@@ -137,7 +139,7 @@ def _type_at(filterable: pa.Schema, path: Path) -> pa.DataType | None:
 
 
 def _converter(dtype: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array] | None:
-    """What makes values of `dtype` of those that came. Not of floats: NaN and signed zeros are for Spark to compare."""
+    """Converter of filter values to `dtype`; None for other types. Spark compares floats: NaN and signed zeros."""
     if pt.is_signed_integer(dtype) or pt.is_string(dtype) or pt.is_large_string(dtype):
         return lambda values, kind: values.cast(kind)
     if pt.is_date32(dtype):

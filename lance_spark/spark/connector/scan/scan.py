@@ -161,5 +161,5 @@ def _planned(planner: ScanPlanner, call: Call) -> tuple[ScanPlan, tuple[bytes, .
 
 @operation("scan.selectivity")
 def selectivity(request: ScanRequest, call: Call) -> Selectivity:
-    """How much of a filtered scan is left, for the choice of a join, whatever is read or computed of it."""
+    """Estimates the share of rows that the filter of a scan keeps, for the choice of a join. Columns have no effect."""
     return Selectivity(ScanPlanner(replace(request, columns=StructType()), call).selectivity())

@@ -1,9 +1,9 @@
-"""Which fragments of a scan, and which of their rows, can be part of the answer, by metadata and zone maps."""
+"""Which fragments of a scan, and which of their rows, can be part of the answer, by metadata and indexes."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import overload
@@ -13,36 +13,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyroaring
 
-from lance_spark.errors import LanceError
-from lance_spark.expr.nodes import Expr, quote_name, referenced_columns
+from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.prune import ColumnStatistics, may_match
-from lance_spark.schema.field import Field
 from lance_spark.spark.index_answers import IndexAnswers
-from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import ScannedFragment
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS
-from lance_spark.table.reading.zone_maps import has_clustered_values, matching_rows, zone_map_of, zoned_fields
-from lance_spark.table.rows.fragment import DataFragment, FragmentList
+from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
 from lance_spark.table.source import Split
 
 LOCATION_COLUMNS = (ROW_ADDRESS, FRAGMENT_ID)
 """System columns whose values choose fragments."""
 
-_ZONE_MAP_VALUES = 16 << 20
-_ZONE_MAP_VALUES_OF_REMOTE = 2 << 20
-"""Values whose zone maps one plan uses at most, computed before or not: the same query always has the same plan."""
-
-_ZONE_MAP_FRAGMENTS = 256
-"""To open more while planning takes longer than it saves."""
-
 _BRANCHES = 16
 """The most parts into which fragments are divided where a filter can be true by their ids, until each is alone."""
-
-RowRanges = tuple[tuple[int, int], ...]
-"""Physical rows [start, stop), ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +47,7 @@ class SelectedFragments:
         split: its place among the splits of the scan.
         fragments: all of the split.
         start, stop: the places [start, stop) of the selected ones.
-        ranges: the rows to read of one fragment; None for all.
+        rows: the physical rows [start, stop) to read of one fragment; None for all.
         candidates: the rows of one fragment that indexes have found, one or more, deleted ones possibly among them;
             None if no index has answered.
     """
@@ -70,7 +56,7 @@ class SelectedFragments:
     fragments: FragmentList
     start: int
     stop: int
-    ranges: RowRanges | None = None
+    rows: tuple[int, int] | None = None
     candidates: pyroaring.BitMap | None = None
 
     def __len__(self) -> int:
@@ -79,11 +65,11 @@ class SelectedFragments:
     @property
     def is_part(self) -> bool:
         """Whether some rows of a fragment are selected, and not all."""
-        return self.ranges is not None or self.candidates is not None
+        return self.rows is not None or self.candidates is not None
 
     @property
     def num_rows(self) -> int | None:
-        """How many rows they can have for the answer at most; None if that is not known."""
+        """The most rows that they can have for the answer; None if that is not known."""
         if self.candidates is not None:
             return len(self.candidates)
         counts = self.fragments.row_counts()[self.start : self.stop]
@@ -91,21 +77,17 @@ class SelectedFragments:
         if len(known) < len(counts):
             return None
         most = sum(known)
-        return most if self.ranges is None else min(most, sum(stop - start for start, stop in self.ranges))
+        return most if self.rows is None else min(most, self.rows[1] - self.rows[0])
 
     @property
     def num_files(self) -> int:
-        """How many data files they have."""
+        """The number of their data files."""
         return self.fragments.sizes.num_files(self.start, self.stop)
 
     def between(self, start: int, stop: int) -> Iterator[SelectedFragments]:
-        """Those at the places [start, stop), if there are any."""
+        """The fragments at the places [start, stop), if there are any."""
         if start < stop:
             yield replace(self, start=start, stop=stop)
-
-    def one_by_one(self) -> Iterator[SelectedFragments]:
-        """Each fragment alone."""
-        return (replace(self, start=place, stop=place + 1) for place in range(self.start, self.stop))
 
 
 class ScannedFragments(Sequence[ScannedFragment]):
@@ -134,47 +116,26 @@ class ScannedFragments(Sequence[ScannedFragment]):
         return self._scans[item.split], item.fragments[item.stop - (self._ends[run] - number)]
 
 
-@dataclass(slots=True)
-class ZoneUse:
-    """The bounds of runs of rows that were computed and compared with a filter, for plans.
-
-    Attributes:
-        columns: as a filter names them.
-        num_fragments: of how many fragments.
-    """
-
-    columns: tuple[str, ...] = ()
-    num_fragments: int = 0
-
-    def described(self) -> str | None:
-        """What EXPLAIN shows; None if no bounds were compared."""
-        return f"{', '.join(self.columns)}: fragments={self.num_fragments}" if self.num_fragments else None
-
-
 @dataclass(frozen=True, slots=True)
 class RowChoice:
-    """What chooses rows, besides the filters of the scans.
+    """Conditions that choose rows, besides the filters of the scans.
 
     Attributes:
         limit: how many are enough.
         offset: how many to leave out first; only without filters, and where the count of each fragment is known.
-        uses_zone_maps: whether bounds of the filters' columns may be computed.
         answers: what indexes say of the filters.
-        zones: receives what `of` does with computed bounds.
     """
 
     limit: int | None = None
     offset: int = 0
-    uses_zone_maps: bool = False
     answers: IndexAnswers = field(default_factory=IndexAnswers)
-    zones: ZoneUse = field(default_factory=ZoneUse)
 
     def of(self, splits: Sequence[SplitScan]) -> list[SelectedFragments]:
         """The fragments to read, in the order of the table."""
         if self.offset:
             return _after_offset(splits, self.offset)
         if any(item.scan.filter is not None for item in splits):
-            return _matching(splits, self.zones if self.uses_zone_maps else None, self.answers)
+            return _matching(splits, self.answers)
         if self.limit is not None:
             return _first_rows(splits, self.limit)
         return all_fragments(splits)
@@ -200,8 +161,8 @@ def _after_offset(splits: Sequence[SplitScan], offset: int) -> list[SelectedFrag
         if left and place < item.stop:
             fragment = item.fragments[place]
             start = physical_offset(splits[item.split].scan, fragment, left)
-            rows = fragment.physical_rows or counts[place] or 0
-            found.append(replace(item, start=place, stop=place + 1, ranges=((start, rows),)))
+            stop = fragment.physical_rows or counts[place] or 0
+            found.append(replace(item, start=place, stop=place + 1, rows=(start, stop)))
             left, place = 0, place + 1
         if place < item.stop:
             found.append(replace(item, start=place))
@@ -228,10 +189,10 @@ def _first_rows(splits: Sequence[SplitScan], limit: int) -> list[SelectedFragmen
     last = found.pop()
     if len(last) > 1:
         found.append(replace(last, stop=last.stop - 1))
-    return [*found, replace(last, start=last.stop - 1, ranges=((0, wanted),))]
+    return [*found, replace(last, start=last.stop - 1, rows=(0, wanted))]
 
 
-def _matching(splits: Sequence[SplitScan], zones: ZoneUse | None, answers: IndexAnswers) -> list[SelectedFragments]:
+def _matching(splits: Sequence[SplitScan], answers: IndexAnswers) -> list[SelectedFragments]:
     condition = _filter_of(splits[0].scan)
     by_location = any(path[0].lower() in LOCATION_COLUMNS for path in referenced_columns(condition))
     if not (by_location or may_match(condition, {}, time_zone=splits[0].scan.time_zone)):
@@ -241,14 +202,7 @@ def _matching(splits: Sequence[SplitScan], zones: ZoneUse | None, answers: Index
         found = [kept for item in found for kept in _at_locations(item, splits[item.split].scan)]
     if answers.know_rows:
         found = [kept for item in found for kept in _answered(item, answers)]
-    num_unanswered = sum(len(item) for item in found if item.candidates is None)
-    if zones is None or not 0 < num_unanswered <= _ZONE_MAP_FRAGMENTS:
-        return found
-    alone = [one for item in found for one in item.one_by_one()]
-    unanswered = [item for item in alone if item.candidates is None]
-    narrowed = {(item.split, item.start): item for item in _narrowed_by_zones(unanswered, splits, zones)}
-    kept = (item if item.candidates else narrowed.get((item.split, item.start)) for item in alone)
-    return [item for item in kept if item is not None]
+    return found
 
 
 def _at_locations(selected: SelectedFragments, scan: Scan) -> Iterator[SelectedFragments]:
@@ -263,7 +217,7 @@ def _at_locations(selected: SelectedFragments, scan: Scan) -> Iterator[SelectedF
 
 
 def _matching_places(start: int, stop: int, locations: _Locations, scan: Scan) -> Iterator[int]:
-    """Those of the places [start, stop) in whose fragments the filter can be true: first asked of many together."""
+    """Places in [start, stop) in whose fragments the filter can be true; many fragments are checked together first."""
     if not locations.may_match(start, stop, scan):
         return
     if stop - start == 1:
@@ -298,7 +252,7 @@ def _filter_of(scan: Scan) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Locations:
-    """What the ids of fragments say of the system columns of their rows.
+    """Bounds of the system columns of rows by the ids of their fragments.
 
     Attributes:
         ids: uint64[n], of each fragment.
@@ -338,46 +292,3 @@ def _bounds(
     if stop - start > 1:
         low, high, start = low[start:stop].min(keepdims=True), high[start:stop].max(keepdims=True), 0
     return pa.scalar(int(low[start]), pa.uint64()), pa.scalar(int(high[start]), pa.uint64())
-
-
-def _narrowed_by_zones(
-    selected: list[SelectedFragments], splits: Sequence[SplitScan], zones: ZoneUse
-) -> list[SelectedFragments]:
-    """Single fragments with the rows that the filter can match, without those in which it matches none."""
-    fields = _clustered_fields(ScannedFragments(selected, splits), splits)
-    if not fields:
-        return selected
-    zones.columns = tuple(".".join(map(quote_name, path)) for path in fields)
-    is_local = isinstance(splits[0].scan.bases.root, LocalStore)
-    budget = _ZONE_MAP_VALUES if is_local else _ZONE_MAP_VALUES_OF_REMOTE
-    narrowed = []
-    for item in selected:
-        fragment = item.fragments[item.start]
-        budget -= (fragment.physical_rows or 0) * len(fields)
-        try:
-            ranges = _zone_ranges(fragment, splits[item.split].scan, fields) if budget >= 0 else None
-        except LanceError:
-            ranges = None  # The task that reads the file reports it.
-        zones.num_fragments += ranges is not None
-        if ranges != ():
-            narrowed.append(replace(item, ranges=ranges))
-    return narrowed
-
-
-def _clustered_fields(selected: ScannedFragments, splits: Sequence[SplitScan]) -> dict[tuple[str, ...], Field]:
-    """The columns of the filter whose zone maps are worth computing."""
-    fragments = [(fragment, scan.bases) for scan, fragment in selected]
-    try:
-        fields = zoned_fields(_filter_of(splits[0].scan), splits[0].scan.schema)
-        return {path: field for path, field in fields.items() if has_clustered_values(fragments, field)}
-    except LanceError:
-        return {}  # The task that reads the file reports it.
-
-
-def _zone_ranges(fragment: DataFragment, scan: Scan, fields: Mapping[tuple[str, ...], Field]) -> RowRanges | None:
-    """The rows that the filter can match; None if zone maps say nothing."""
-    found = {path: zone_map_of(fragment, field, scan.bases) for path, field in fields.items()}
-    zones = {path: item for path, item in found.items() if item is not None}
-    if not zones or fragment.physical_rows is None:
-        return None
-    return tuple(matching_rows(_filter_of(scan), zones, fragment.physical_rows, time_zone=scan.time_zone))

@@ -10,36 +10,28 @@ from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.options.options import ReadOptions
 
 
-def uses_zone_maps(options: ReadOptions, session: Session) -> bool | None:
-    """Whether the planner may compute bounds of the columns of a filter: by the option of the read, else by the
-    setting; None if neither says.
+def uses_top_n(options: ReadOptions, session: Session) -> bool:
+    """Whether tasks may return the first rows only, of ORDER BY with LIMIT.
 
     Raises:
         InvalidInputError: the setting is neither true nor false.
     """
-    if options.zone_maps is not None:
-        return options.zone_maps
-    return _flag("spark.sql.lance.zoneMaps", session.zone_maps)
-
-
-def uses_top_n(options: ReadOptions, session: Session) -> bool:
-    """Whether tasks may return the first rows only, of ORDER BY with LIMIT. Raises as `uses_zone_maps`."""
     return options.push_down_top_n and _flag("spark.sql.lance.topN.enabled", session.top_n) is not False
 
 
 def searches_approximately(session: Session) -> bool:
     """Whether a vector index may answer ORDER BY `lance_distance` with LIMIT, so that rows other than the nearest can
-    be returned. Raises as `uses_zone_maps`."""
+    be returned. Raises as `uses_top_n`."""
     return _flag("spark.sql.lance.vectorSearch.approximate", session.vector_search_approximate) is True
 
 
 def uses_aggregates(session: Session) -> bool:
-    """Whether metadata or tasks may answer aggregates. Raises as `uses_zone_maps`."""
+    """Whether metadata or tasks may answer aggregates. Raises as `uses_top_n`."""
     return _flag("spark.sql.lance.aggregates.enabled", session.aggregates) is not False
 
 
 def uses_selectivity(session: Session) -> bool:
-    """Whether the planner may read a sample of the rows to estimate a filter. Raises as `uses_zone_maps`."""
+    """Whether the planner may read a sample of the rows to estimate a filter. Raises as `uses_top_n`."""
     return _flag("spark.sql.lance.selectivity.enabled", session.selectivity) is not False
 
 

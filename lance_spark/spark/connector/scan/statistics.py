@@ -11,7 +11,7 @@ from lance_spark.table.reading.selectivity import estimated_selectivity
 
 
 def most_rows(selected: Sequence[SelectedFragments]) -> int | None:
-    """How many rows the selected fragments have for the answer at most; None if one count is not known."""
+    """Upper bound of the rows that the selected fragments have for the answer; None if one count is not known."""
     known = [rows for item in selected if (rows := item.num_rows) is not None]
     return sum(known) if len(known) == len(selected) else None
 

@@ -38,7 +38,7 @@ class SplitPart:
 def pieces_of(
     selected: Sequence[SelectedFragments], splits: Sequence[SplitScan], sizes: ProjectedSizes
 ) -> Iterator[SplitPart]:
-    """The rows of all selected fragments, split by split; of each fragment one piece a range."""
+    """The rows of all selected fragments, split by split."""
     for split, items in groupby(selected, lambda item: item.split):
         fragments, bases = splits[split].split.manifest.fragments, splits[split].scan.bases
         rows = SizedRows.joined(list(_rows_of(SizedSplit(fragments, bases, sizes), fragments, items)))
@@ -49,17 +49,17 @@ def _rows_of(sized: SizedSplit, fragments: FragmentList, selected: Iterable[Sele
     """The rows of fragments of one split; those of which only some rows are read are made columns together."""
     for in_part, items in groupby(selected, lambda item: item.is_part):
         if in_part:
-            yield SizedRows.of(fragments, [piece for item in items for piece in _pieces_of_one(sized, item)])
+            yield SizedRows.of(fragments, [_part_of_one(sized, item) for item in items])
         else:
             yield from (sized.rows(item.start, item.stop) for item in items)
 
 
-def _pieces_of_one(sized: SizedSplit, selected: SelectedFragments) -> Iterator[SizedFragment]:
-    rows = sized.fragment(selected.start)
+def _part_of_one(sized: SizedSplit, selected: SelectedFragments) -> SizedFragment:
+    fragment = sized.fragment(selected.start)
     if selected.candidates is not None:
-        yield rows.only(selected.candidates)
-    else:
-        yield from (rows.part(start, stop) for start, stop in selected.ranges or ())
+        return fragment.only(selected.candidates)
+    assert selected.rows is not None, "some rows of the fragment are selected, and not all"
+    return fragment.part(*selected.rows)
 
 
 def total_bytes(pieces: Sequence[SplitPart]) -> int:
@@ -96,7 +96,7 @@ def work_of(parts: Sequence[SplitPart], splits: Sequence[SplitScan]) -> tuple[Sp
 
 
 def _own_filter(part: SplitPart, splits: Sequence[SplitScan]) -> Expr | None:
-    """The filter of a part where it is not that of all tasks: where it has rows that a text search has found."""
+    """The filter of a part if it differs from the tasks' common one: if it names rows of a text search."""
     condition = splits[part.split].scan.filter
     if condition is None or not any(isinstance(node, InArray) for node in condition.walk()):
         return None

@@ -25,7 +25,7 @@ lists the column is the list, and the names below it are in the JSON."""
 
 
 def pushed_filter(expression: SparkExpression, schema: pa.Schema, handle: TableHandle) -> Expr | None:
-    """As `to_filter`, for a condition on the table of `handle`.
+    """Translates a condition on the table of `handle`, with its text searches; None if a scan cannot check it.
 
     Raises:
         InvalidInputError: a text search that this scan cannot answer, which Spark cannot answer either.

@@ -127,7 +127,9 @@ class Arguments:
     def columns(
         self, name: str, schema: pa.Schema, added: Sequence[str] = (), *, in_lists: bool = False
     ) -> list[str] | None:
-        """Columns of a table, in an array of names of any case, as the table spells them and quoted; None as `names`.
+        """Columns of a table from an array of names of any case, quoted and as the table spells them.
+
+        None in the same cases as for `names`.
 
         Args:
             added: columns that the search adds to those of the table; they stay as they are.

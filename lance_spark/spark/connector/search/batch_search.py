@@ -58,7 +58,7 @@ class BatchSearch:
     query_columns: tuple[str, ...]
 
     def schema(self) -> pa.Schema:
-        """The columns of the result: those of the query, then those of the found row."""
+        """The columns of the result: the query's, then the matched row's."""
         found = self.search.run([], self.dataset.unread(self.search)).schema
         asked = [self.queries.stored_schema.field(name) for name in self.query_columns]
         twice = sorted({field.name for field in asked} & set(found.names))
@@ -69,7 +69,7 @@ class BatchSearch:
         return pa.schema([*asked, *found])
 
     def tasks(self) -> list[bytes]:
-        """What each task searches: pickled (first query, number of queries)."""
+        """Work of each task: pickled (first query, number of queries)."""
         total = self.queries.count_rows()
         starts = range(0, total, _TASK_QUERIES)
         return [pickle.dumps((start, min(_TASK_QUERIES, total - start))) for start in starts]
@@ -81,7 +81,7 @@ class BatchSearch:
         return command(task, to_spark_schema(returned))
 
     def explained(self) -> str:
-        """How many queries there are, and what is searched for each."""
+        """The number of queries, and a description of the search of each."""
         searched = searched_with(self.search, self.dataset.searched_parts(self.search))
         return f"num_queries={self.queries.count_rows()} k={self.search.query.k} {searched}"
 

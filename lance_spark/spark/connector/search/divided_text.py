@@ -21,7 +21,7 @@ from lance_spark.table.search.search_verbs import SearchVerbs
 from lance_spark.table.search.text_search import SearchRequest
 
 _TASK_BYTES = 64 << 20
-"""Of files that a task reads."""
+"""Bytes of files that a task reads."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TextTask:
         yield messages([pickle.dumps(self.found(pickle.loads(item))) for item in work_of(batches)])
 
     def found(self, piece: TextPiece) -> list[FoundInPiece]:
-        """What is found in the rows of a piece."""
+        """Matches in the rows of a piece."""
         return self.dataset.found_in(self.request, piece)
 
 

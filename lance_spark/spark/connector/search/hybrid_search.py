@@ -67,15 +67,15 @@ class HybridCall:
 
     @property
     def probed(self) -> Probed:
-        """What the vector side has read."""
+        """Read statistics of the vector side."""
         return self.search.vector.index.probed
 
     def explained(self) -> str:
-        """What the vector side has read."""
+        """Read statistics of the vector side, for plans."""
         return str(self.probed)
 
     def metrics(self) -> dict[str, int]:
-        """What the vector side has read, by the names of Spark's metrics."""
+        """Read statistics of the vector side, by the names of Spark's metrics."""
         return self.probed.metrics()
 
     def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class HybridCall:
         return self.search.limit
 
     def vector_side(self) -> VectorSide:
-        """What tasks can do of the search."""
+        """The part of the search that tasks can do."""
         parts = self.search.vector_parts(self.dataset.hybrid_parts(self.search)[0])
         return VectorSide(self.dataset, self.search.vector.with_metric(parts), parts)
 

@@ -95,7 +95,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """What the search of a join is called in plans; None: Spark joins."""
+    """Description of a join's search in plans; None: Spark joins."""
 
     description: str | None
 

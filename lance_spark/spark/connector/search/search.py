@@ -95,13 +95,13 @@ class PlannedSearch(Protocol):
         """The result, with these of its columns."""
 
     def explained(self) -> str:
-        """What `rows` has read, for plans."""
+        """Read statistics of `rows`, for plans."""
 
     def metrics(self) -> Mapping[str, int]:
-        """What `rows` has read, by the names of Spark's metrics."""
+        """Read statistics of `rows`, by the names of Spark's metrics."""
 
     def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Those of the columns in whose ascending order `rows` are."""
+        """Columns of the result by which `rows` are sorted, ascending."""
 
 
 PlanSearch: TypeAlias = Callable[[AnyDataset, SearchCall], PlannedSearch]

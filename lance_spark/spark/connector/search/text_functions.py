@@ -1,4 +1,4 @@
-"""What the JVM needs to evaluate text functions that Spark keeps."""
+"""Characters of words, for the text functions that Spark evaluates in the JVM."""
 
 from __future__ import annotations
 

@@ -65,19 +65,19 @@ class VectorSearch:
 
     @property
     def probed(self) -> Probed:
-        """What the search has read."""
+        """Read statistics of the search."""
         return self.search.index.probed
 
     def explained(self) -> str:
-        """What the search has read."""
+        """Read statistics of the search, for plans."""
         return str(self.probed)
 
     def metrics(self) -> dict[str, int]:
-        """What the search has read, by the names of Spark's metrics."""
+        """Read statistics of the search, by the names of Spark's metrics."""
         return self.probed.metrics()
 
     def ordering(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """By query, then by distance."""
+        """Columns of the result by which it is sorted: query, then distance."""
         order = (QUERY_INDEX, DISTANCE) if self.search.query.is_batch else (DISTANCE,)
         return tuple(takewhile(columns.__contains__, order))
 
@@ -86,7 +86,7 @@ class VectorSearch:
         return self.search.query.k * len(self.search.query.queries)
 
     def vector_side(self) -> VectorSide:
-        """What tasks can do of the search."""
+        """The part of the search that tasks can do."""
         parts = self.dataset.searched_parts(self.search)
         return VectorSide(self.dataset, self.search.with_metric(parts), parts)
 

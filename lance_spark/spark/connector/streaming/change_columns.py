@@ -1,4 +1,4 @@
-"""The columns that a change feed has besides those of the table."""
+"""The columns that a change feed adds to the table's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streaming sink: each epoch is one commit, whose manifest has the epoch's mark (docs/design/030)."""
+"""The streaming sink: each epoch is one commit, whose manifest has the epoch's mark (docs/design/036-streaming.md)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class EpochAbort:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedEpoch:
-    """What the commit of an epoch needs of its plan."""
+    """Plan of an epoch, kept for its commit."""
 
     job: WriteJob | UpsertJob
     handle: TableHandle

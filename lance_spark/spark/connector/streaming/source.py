@@ -1,4 +1,4 @@
-"""The streaming source: offsets, limits, and the tasks of a batch (docs/design/030)."""
+"""The streaming source: offsets, limits, and the tasks of a batch (docs/design/036-streaming.md)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class StreamRequest:
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What every later request of a stream brings along; Java hands it back as it is.
+    """State that every later request of a stream carries; Java returns it unchanged.
 
     Attributes:
         request: the stream.
@@ -195,7 +195,7 @@ def stream_task(state: StreamState, call: Call, target: pa.Schema) -> ReadTask |
 
 @operation("stream.initial")
 def initial(request: StateRequest, _call: Call) -> OffsetReply:
-    """Where a new query begins."""
+    """The offset where a new query begins."""
     return OffsetReply(_reader(request.state).initial().to_json())
 
 
@@ -316,7 +316,7 @@ def _reader(state: StreamState) -> StreamReader:
 
 
 def _scan(state: StreamState, options: SourceOptions, call: Call) -> Scan:
-    """What tasks read of each split; it is bound to none."""
+    """The scan that tasks run on each split; it is bound to none."""
     request = state.request
     handle, read = request.handle, _read_options(request, options)
     schema, projection = _projected(state, schema_from_bytes(b64decode(state.schema)))

@@ -23,7 +23,7 @@ class PathRequest:
     """The table at a path.
 
     Attributes:
-        options: those of the query, `path` among them.
+        options: the query's options, `path` among them.
         is_read: whether rows are read; otherwise they are written, and a table that is missing will be made.
     """
 

@@ -1,4 +1,4 @@
-"""The plan of an epoch whose rows replace those with the same key (docs/design/030)."""
+"""The plan of an epoch whose rows replace those with the same key (docs/design/036-streaming.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tasks of a write need for blobs that rows name."""
+"""Collects the blob inputs of a write for its tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks of a write, DELETE, UPDATE or MERGE run."""
+"""Tasks of a write, DELETE, UPDATE or MERGE."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def unpickle_job(attachment: bytes) -> WriteJob:
 
 
 def unpickle_results(attachments: Iterable[bytes]) -> list[TaskResult]:
-    """What tasks of this very statement have returned; those that had no rows may have returned nothing."""
+    """Task results of this very statement; tasks without rows may have returned none."""
     return [pickle.loads(attachment) for attachment in attachments if attachment]

@@ -36,7 +36,7 @@ def overwrite_mode(
     session: str,
     by_path: bool,
 ) -> str:
-    """What a write to `table` does with the rows that are there: `mode`, as the option and the session change it.
+    """The mode of a write to `table`: `mode`, as the option and the session change it.
 
     Args:
         mode: as Spark asks for it: "append", "overwrite" (rows for which `predicates` are true) or "overwrite_dynamic".

@@ -56,7 +56,7 @@ class BeginRequest:
 
 @dataclass(frozen=True, slots=True)
 class BeginReply:
-    """By which columns rows are known, and what EXPLAIN says."""
+    """Columns that identify rows, and the description for EXPLAIN."""
 
     row_id: tuple[str, ...]
     description: str
@@ -82,7 +82,7 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlanReply:
-    """What EXPLAIN says."""
+    """Description for EXPLAIN."""
 
     description: str
 
@@ -124,7 +124,7 @@ class NewestReply:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """What schema evolution wants of a column.
+    """Column change that schema evolution requests.
 
     Attributes:
         kind: "add", "type" or another of ALTER TABLE's.
@@ -197,7 +197,7 @@ def delete(request: DeleteRequest, call: Call) -> Done:
 
 @operation("row_level.begin")
 def begin(request: BeginRequest, _call: Call) -> BeginReply:
-    """What Spark needs to plan the statement."""
+    """Begins a statement: checks that the table can be changed, and returns what Spark plans the statement with."""
     table = table_of(request.handle)
     table.check_changeable()
     return BeginReply(table.row_id, _description(request.command, request.handle))

@@ -41,7 +41,7 @@ def bytes_to_match(base: Manifest, filter: Expr) -> int:
 
 
 def sizes_to_match(base: Manifest, filter: Expr) -> ProjectedSizes:
-    """How much of each fragment has to be read for that."""
+    """Estimator of the bytes that `filter` reads of each fragment."""
     schema = with_blob_descriptors(base.schema, data_format(base))
     known = schema.names()
     paths = [".".join(map(quote_name, path)) for path in referenced_columns(filter) if path[0] in known]

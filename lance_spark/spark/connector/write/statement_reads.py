@@ -1,4 +1,4 @@
-"""What a statement that changes rows has read of its own table; its commit compares that with others' changes."""
+"""Rows that a statement has read of the table that it changes; its commit compares them with others' changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _rows(scan: ScanRequest) -> Expr | None:
 
 
 def isolation_of(handle: TableHandle) -> IsolationLevel:
-    """What the version of a table says."""
+    """The isolation level that the table's properties set."""
     return IsolationLevel.of(handle.source().properties)
 
 

@@ -58,7 +58,7 @@ PARTITION_ROW_ID = (PARTITION_COLUMN, ROW_ADDRESS)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows are distributed to the tasks of a write, as `WriteSummary` has it."""
+    """Distribution of rows to the tasks of a write, as in `WriteSummary`."""
 
     distribution: str = "none"
     clustering: tuple[SparkTransform, ...] = ()
@@ -66,7 +66,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class AskedMode:
-    """What Spark asks a write to do with the rows that are there.
+    """Write mode that Spark requests.
 
     Attributes:
         mode: "append", "overwrite" (of the rows for which `predicates` are true) or "overwrite_dynamic".
@@ -142,7 +142,7 @@ class WritableTable(ABC):
 
     @abstractmethod
     def write_mode(self, asked: AskedMode) -> WriteMode:
-        """What the write does with the rows that are there.
+        """Resolves the mode that Spark requests.
 
         Raises:
             InvalidInputError: no such mode, or option and statement contradict each other.
@@ -160,7 +160,7 @@ class WritableTable(ABC):
 
     @abstractmethod
     def layout(self, job: WriteJob, options: WriteOptions) -> Layout:
-        """How the rows of `job` are distributed to its tasks.
+        """Distribution of the rows of `job` to its tasks.
 
         Raises:
             InvalidInputError: an option does not apply to the table.

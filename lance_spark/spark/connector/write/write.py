@@ -63,7 +63,7 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What EXPLAIN says, and what rows are to be clustered and sorted by before they are written.
+    """Description for EXPLAIN, and the columns by which rows are clustered and sorted before they are written.
 
     Attributes:
         distribution: how they come to their tasks: "hash" (equal ones to one task), "range" (in order) or "none" (they
@@ -166,7 +166,7 @@ def commit(request: CommitRequest, call: Call) -> Written:
 
 @operation("write.metrics")
 def metrics(_request: CommitRequest, call: Call) -> Written:
-    """How much the tasks wrote."""
+    """Metrics of the tasks of a write."""
     return Written(counts_of(unpickle_results(call.attachments[1:])))
 
 

@@ -1,4 +1,4 @@
-"""What the driver reports to Spark's UI about the files that tasks have written."""
+"""Metrics for Spark's UI of the files that tasks have written."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _MAX_FILES = 1024
 
 @dataclass(frozen=True, slots=True)
 class BlobLocation:
-    """Where the bytes of one value are."""
+    """Location of the bytes of one value."""
 
     store: ObjectStore
     path: str
@@ -57,7 +57,7 @@ class BlobLocation:
         return ByteRange(self.start + offset, min(length, self.size - offset))
 
     def part(self, wanted: ByteRange) -> BlobLocation:
-        """Where a part of the value is, as far as it has it."""
+        """Location of a part of the value, clipped at the end of the value."""
         offset = min(wanted.start, self.size)
         return replace(self, start=self.start + offset, size=min(wanted.length, self.size - offset))
 
@@ -144,7 +144,7 @@ class BlobReader:
         self._files: dict[str, tuple[Bases, ObjectStore, str]] = {}
 
     def locations(self, array: pa.StructArray) -> list[BlobLocation | None]:
-        """Where the values are; None for a null.
+        """Locations of the values; None for a null.
 
         Raises:
             CorruptFileError: a description is invalid.
@@ -157,7 +157,7 @@ class BlobReader:
         return [self.location(*row) if valid else None for valid, *row in rows]
 
     def location(self, kind: int, position: int, size: int, blob_id: int, uri: str, source: str) -> BlobLocation:
-        """Where the value of a description is. Raises as `locations`."""
+        """Location of the value of a description. Raises as `locations`."""
         if size > MAX_BLOB_BYTES or position > MAX_BLOB_BYTES:
             raise CorruptFileError(f"a blob of {size} bytes at {position} lies behind the end of any file")
         if kind == BlobKind.EXTERNAL:
@@ -168,7 +168,7 @@ class BlobReader:
         return BlobLocation(store, path if kind == BlobKind.INLINE else sidecar_path(path, blob_id), position, size)
 
     def _file_of(self, source: str) -> tuple[Bases, ObjectStore, str]:
-        """As `file_of`; that of the last sources is kept."""
+        """Same as `file_of`, cached for the last sources."""
         known = self._files.get(source)
         if known is None:
             if len(self._files) >= _MAX_FILES:

@@ -12,7 +12,6 @@ import pyarrow.types as pt
 from lance_spark.cached import cached_property
 from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
-from lance_spark.expr.shape import copy_with
 from lance_spark.expr.text.members import to_list
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
@@ -39,10 +38,6 @@ class ReadColumns:
     projection: LanceSchema
     output: tuple[str, ...]
     filter: Expr | None
-
-    def with_constants(self, condition: Expr) -> ReadColumns:
-        """The columns for a condition of the same shape as the filter, with what is known of them."""
-        return copy_with(self, _SHARED, filter=condition)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -92,12 +87,12 @@ class ReadColumns:
 
     @cached_property
     def filter_fields(self) -> tuple[Field, ...]:
-        """What the filter reads."""
+        """Fields that the filter reads."""
         return () if self.filter is None else self._fields_of(self.filter)
 
     @cached_property
     def later_fields(self) -> tuple[Field, ...]:
-        """What is read for the rows that the filter keeps."""
+        """Fields that are read only for the rows that the filter keeps."""
         if self.filter is None:
             # The same object in every plan of the projection, by which files know what they have prepared.
             return self.projection.fields
@@ -166,7 +161,7 @@ class ReadColumns:
 
     @cached_property
     def filterable(self) -> pa.Schema:
-        """What the filter may name."""
+        """Schema of the columns that the filter may name."""
         return filterable(to_arrow_schema(self.schema))
 
     def is_system(self, name: str) -> bool:
@@ -200,13 +195,6 @@ class ReadColumns:
         ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
         return prune([field for field in self.schema.fields if field.name in names], ids)
 
-
-_SHARED = (
-    *("schema", "projection", "output", "arrow_schema", "decoded", "filter_fields", "later_fields"),
-    *("fixed_widths", "row_bytes", "plain_names", "has_system_output", "wider", "filterable", "_names"),
-    *("_steps", "used_later"),
-)
-"""What no constant of a filter changes."""
 
 _bytes_per_row: Remembered[float] = Remembered()
 _arrow_schemas: Remembered[pa.Schema] = Remembered()

@@ -25,7 +25,7 @@ _empty: Remembered[pa.RecordBatch] = Remembered()
 def copies_to_check(
     columns: ReadColumns, bases: Bases, opened: Callable[[DataFragment], FragmentReader]
 ) -> SingleRowColumns:
-    """What copies the columns of a scan with those of its filter: the same for all filters of the same columns.
+    """Reader that copies the columns of a scan and of its filter; shared by all filters of the same columns.
 
     Args:
         opened: a fragment, open for reading.
@@ -50,12 +50,12 @@ def copied_rows(
     most: int,
     time_zone: str,
 ) -> pa.RecordBatch | None:
-    """Those rows at offsets (int64[n], ascending for a filter) of fragments that the filter keeps, in one batch.
+    """The rows at offsets (int64[n], ascending for a filter) of fragments that the filter keeps, in one batch.
 
-    None if they have to be read in the general way, or are more than `most`.
+    None if they cannot be read by copies of single rows, or are more than `most`.
 
     Args:
-        columns: those of the scan.
+        columns: columns of the scan.
         copies: copies the output columns if there is no filter, and `columns.decoded` if there is one.
         output: copies the output columns.
         time_zone: of the filter.

@@ -15,7 +15,7 @@ FragmentRows = tuple[DataFragment, int, int | None, Int64Array | None]
 
 
 class SliceForm(Enum):
-    """How the rows of a slice are given."""
+    """Representation of the rows of a slice."""
 
     WHOLE = auto()
     RANGE = auto()
@@ -32,7 +32,7 @@ def form_of(piece: FragmentRows) -> SliceForm:
 
 
 def offsets_within(offsets: Int64Array, start: int, stop: int | None) -> Int64Array:
-    """Those of some ascending offsets that are in [start, stop)."""
+    """The ascending `offsets` that are in [start, stop)."""
     first = int(np.searchsorted(offsets, start))
     last = len(offsets) if stop is None else int(np.searchsorted(offsets, stop))
     return offsets[first:last]

@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def of(cls, reader: FragmentReader | FragmentGroup, columns: ReadColumns, lineage: SystemColumns) -> Source:
-        """Those that a scan decodes of one fragment, or of several that are read together."""
+        """Columns that a scan decodes of one fragment, or of several that are read together."""
         known = columns.schema.fields
         stages = tuple(reader.columns(stage.fields, known) for stage in columns.stages)
         return cls(stages, reader.columns(columns.later_fields, known), lineage)
@@ -93,7 +93,7 @@ class RowDecoder:
     def decode_at_once(
         self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges
     ) -> Decoded:
-        """As `decode`, but all columns are read for all of `rows`: for few rows, of which the filter keeps most."""
+        """Decodes all columns for all of `rows` before it filters: for few rows, of which the filter keeps most."""
         fields = self.columns.decoded.fields
         columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
         num_rows, left = rows.num_rows, len(self.columns.stages)

@@ -70,7 +70,7 @@ class SystemRows:
     value_bits = 64
 
     def of_rows(self, _data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
-        """The values of `rows` (int64[n], in any order); None if the general way has to say what is wrong."""
+        """The values of `rows` (int64[n], in any order); None if they are damaged, which decoding reports."""
         wanted, order = ascending(rows)
         try:
             values = self.lineage.column(self.name, wanted)
@@ -112,7 +112,7 @@ class SingleRowColumns:
     """Reads a few rows of some columns.
 
     Attributes:
-        fields: the columns, in order, system columns by name; None if they have to be read in the general way.
+        fields: the columns, in order, system columns by name; None if they cannot be copied.
         bases: where the files are.
         opened: a fragment, open for reading.
         stable_row_ids: whether row ids are not addresses.
@@ -132,7 +132,7 @@ class SingleRowColumns:
         *,
         stable_row_ids: bool,
     ) -> SingleRowColumns:
-        """Those of a scan."""
+        """Reader of the columns of a scan."""
         fields = {field.name: field for field in columns.projection.fields}
         wanted = [fields.get(name, name) for name in columns.output]
         return cls.of_fields(wanted, bases, opened, stable_row_ids=stable_row_ids)
@@ -146,7 +146,7 @@ class SingleRowColumns:
         *,
         stable_row_ids: bool,
     ) -> SingleRowColumns:
-        """Those of some columns, system columns by name."""
+        """Reader of some columns, system columns by name."""
         are_all = 0 < len(fields) <= _MOST_COLUMNS and all(map(_can_be_copied, fields))
         return cls(tuple(fields) if are_all else None, bases, opened, stable_row_ids)
 
@@ -166,7 +166,7 @@ class SingleRowColumns:
         return RowsOfFragment(fragment, positions, places)
 
     def batch(self, wanted: Sequence[tuple[DataFragment, Int64Array]], schema: pa.Schema) -> pa.RecordBatch | None:
-        """The rows at offsets (int64[n]) of fragments, one fragment behind the other; None and errors as of `read`.
+        """The rows at offsets (int64[n]) of fragments, one fragment behind the other; None and errors as in `read`.
 
         Args:
             schema: of the columns.
@@ -175,7 +175,7 @@ class SingleRowColumns:
         return None if columns is None else pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def columns(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> list[pa.Array] | None:
-        """As `batch`, without a schema."""
+        """Columns of the rows that `batch` returns, without a schema."""
         parts, start = [], 0
         for fragment, offsets in wanted:
             places = np.arange(start, start + len(offsets)) if len(wanted) > 1 else None
@@ -184,7 +184,7 @@ class SingleRowColumns:
         return self.read(parts, start)
 
     def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
-        """The columns of `num_rows` rows; None if they have to be read in the general way.
+        """The columns of `num_rows` rows; None if some cannot be copied.
 
         Raises:
             LanceError: a file is missing or contradicts the format.
@@ -210,8 +210,8 @@ class SingleRowColumns:
         return arrays
 
     def offsets_in(self, fragment: DataFragment, offsets: Int64Array, place: int, span: Span) -> Int64Array | None:
-        """Those of some offsets (int64[n], ascending) of a fragment whose value of a column is in a span, without
-        a copy of the texts; None if they have to be found in the general way.
+        """The `offsets` (int64[n], ascending) of a fragment whose value of a column is in a span, without a copy of the
+        texts; None if only decoded values can tell.
 
         Args:
             place: of the column among `fields`.
@@ -237,7 +237,7 @@ class SingleRowColumns:
         return None if found is None else offsets[found]
 
     def _columns(self, fragment: DataFragment) -> tuple[_Column, ...] | None:
-        """All columns in a fragment; None if one of them has to be read in the general way."""
+        """All columns in a fragment; None if one of them cannot be copied."""
         fields = self.fields or ()
         columns: dict[int, _Column] = {}
         # First those that can be stored in ways that are not copied.

@@ -73,21 +73,6 @@ def _columns(tables: Tables, name: str) -> None:
     assert [frame.columns for frame in tables.frames(**options)] == [expected[name]] * 2
 
 
-@proves("read", "zone_maps")
-def _zone_maps(tables: Tables, name: str) -> None:
-    tables.create()
-    tables.spark.sql(f"INSERT INTO {tables.new} SELECT id, 'a' FROM range(0, 20000, 1, 1)")
-
-    def planned_bytes(value: str) -> int:
-        frame = tables.spark.read.option(name, value).table(tables.new).where("id = 7").select("id")
-        assert [row.id for row in frame.collect()] == [7]
-        return int(str(frame._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats().sizeInBytes()))
-
-    assert planned_bytes("true") < planned_bytes("false")
-    with pytest.raises(AnalysisException, match=name):
-        planned_bytes("perhaps")
-
-
 @proves("read", "use_scalar_index")
 def _index_of_a_read(tables: Tables, name: str) -> None:
     tables.create()

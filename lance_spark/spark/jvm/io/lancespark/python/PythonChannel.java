@@ -45,7 +45,6 @@ public final class PythonChannel {
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
   private static final String TXN_APP_ID = "spark.sql.lance.txnAppId";
   private static final String TXN_VERSION = "spark.sql.lance.txnVersion";
-  private static final String ZONE_MAPS = "spark.sql.lance.zoneMaps";
   private static final String TOP_N = "spark.sql.lance.topN.enabled";
   private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
   private static final String SELECTIVITY = "spark.sql.lance.selectivity.enabled";
@@ -217,7 +216,6 @@ public final class PythonChannel {
     session.put("case_sensitive", conf.caseSensitiveAnalysis());
     session.put("parallelism", SparkContext.getOrCreate().defaultParallelism());
     put(session, "inline_bytes", INLINE_BYTES);
-    put(session, "zone_maps", ZONE_MAPS);
     put(session, "top_n", TOP_N);
     put(session, "aggregates", AGGREGATES);
     put(session, "selectivity", SELECTIVITY);
