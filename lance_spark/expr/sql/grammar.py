@@ -152,12 +152,12 @@ class Reader:
         raise InvalidInputError(f"{message} {position_text(self._sql, start)}")
 
     def _text_from(self, start: int) -> str:
-        """What was read since, for messages."""
+        """Text that was read since, for messages."""
         end = max(self._tokens[max(self._place - 1, 0)].end, start)
         return self._sql[start : min(end, start + 80)]
 
     def _made(self, start: int, make: Callable[[], _Made]) -> _Made:
-        """What `make` makes of the text from `start`; an error says where."""
+        """Result of `make` for the text from `start`; an error names the position."""
         try:
             return make()
         except InvalidInputError as error:
@@ -383,7 +383,7 @@ class Reader:
         return "".join(texts)
 
     def _named(self, token: FilterToken) -> Expr:
-        """What begins with a word: a call, a constant with its type, a moment, or a column."""
+        """A term that begins with a word: a call, a constant with its type, a moment, or a column."""
         word, after = token.word, self._token.kind
         if word == "CASE":
             return self._case()

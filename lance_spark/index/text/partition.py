@@ -154,7 +154,7 @@ class Partition(TextPart):
         self._stored(numbers)
 
     def searched(self, terms: Sequence[int], average: np.float32) -> list[SearchedTerm]:
-        """What searches know of some ascending terms; see `norms`."""
+        """Posting lists of some ascending terms, with their bounds for scores; see `norms`."""
         kind = f"searched {float(average).hex()}"
         return self.lists_file.kept_rows(kind, terms, lambda missing: self._measured(missing, average))
 

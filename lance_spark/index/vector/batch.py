@@ -50,7 +50,7 @@ def _capacity(k: int) -> int:
 
 
 def _queries_at_once(k: int) -> int:
-    """As many as what is found for them fits into `_MAX_FOUND_BYTES`."""
+    """The number of queries whose results fit into `_MAX_FOUND_BYTES`."""
     return min(_BLOCK_QUERIES, _MAX_FOUND_BYTES // (12 * _capacity(k)))
 
 
@@ -138,7 +138,7 @@ class _Group:
     def near_places(
         self, rows: Float32Array, bounds: Sequence[float], *, zeros_count: bool
     ) -> Iterator[tuple[int, Places | None]]:
-        """As `QueryProducts.near_places`."""
+        """Same as `QueryProducts.near_places`."""
         capacity, num_queries = _capacity(self._k), len(self._packed)
         self._terms[2] = self._limits(bounds)
         counts = np.zeros(num_queries, np.int32)

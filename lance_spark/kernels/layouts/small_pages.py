@@ -140,7 +140,7 @@ def _word(address, length, stop):
 
 @inlined
 def _slot(address, length, stop):
-    """Where the search for a string begins."""
+    """The first slot of the search for a string."""
     state = np.uint64(length)
     for at in range(0, length, 8):
         state = (state ^ _word(address + at, length - at, stop)) * np.uint64(0x9E3779B97F4A7C15)

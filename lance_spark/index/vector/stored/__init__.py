@@ -1,1 +1,1 @@
-"""What the kinds of vector indexes store: codes, graphs, files of the first version."""
+"""Contents of the files of vector indexes: codes, graphs, files of the first version."""

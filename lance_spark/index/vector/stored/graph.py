@@ -42,7 +42,7 @@ class Graph:
 
     @cached_property
     def _addresses(self) -> tuple[int, ...]:
-        """Of the ids, levels, ends and edges."""
+        """Bytes of the ids, levels, ends and edges."""
         return tuple(address_of(array) for array in (self.ids, self.levels, self.ends, self.edges))
 
     def nearest(

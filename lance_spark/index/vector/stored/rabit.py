@@ -158,7 +158,7 @@ class _RabitScorer(Scorer):
         return np.stack([1 - similarity - share, share, np.sqrt(squares)], axis=1)
 
     def _of_wide_codes(self, parts: Parts, terms: Float32Array, middle: float) -> Float32Array:
-        """As `distances`, of codes of two bytes."""
+        """Same as `distances`, for codes of two bytes."""
         product = np.concatenate([part.payload.astype(np.float32) @ self.rotated for part in parts.partitions])
         added, scale = np.concatenate([part.factors[0] for part in parts.partitions], axis=1)
         found: Float32Array = parts.each(terms[:, 0]) + parts.each(terms[:, 1]) * added

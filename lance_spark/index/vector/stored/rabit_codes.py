@@ -49,7 +49,7 @@ def sign_panels(rows: Bytes) -> npt.NDArray[np.uint64]:
 
 
 def packed_sign_panels(signs: Bytes) -> npt.NDArray[np.uint64]:
-    """As `sign_panels`, of bytes that are stored 32 rows at a time.
+    """Same as `sign_panels`, for bytes that are stored 32 rows at a time.
 
     Args:
         signs: [n, d / 8], as stored.
