@@ -146,6 +146,8 @@ def test_text_constants_are_null_for_null() -> None:
         (pa.array([math.nan, math.inf]), "CAST(c AS DECIMAL(5, 2)) IS NULL", [True, True]),
         (pa.array([999.995, None]), "CAST(c AS DECIMAL(5, 2)) > 0", InvalidInputError),
         (pa.array([1e300, 1e-300]), "TRY_CAST(c AS DECIMAL(38, 0)) = 0", [None, True]),
+        (pa.array([Decimal(0)], pa.decimal128(38, 0)), "CAST(c AS DECIMAL(38, 38)) = 0", InvalidInputError),
+        (pa.array([Decimal(0)], pa.decimal128(38, 0)), "CAST(c AS DECIMAL(38, 37)) = 0", [True]),
         # Arrow's own ceiling of the first has no place in its type and is 0, because others follow.
         (pa.array([Decimal("9.99"), Decimal("1.00"), None], pa.decimal128(3, 2)), "ceil(c) = 10", [True, False, None]),
         (pa.array([Decimal("-9.99"), Decimal("1.00")], pa.decimal128(3, 2)), "floor(c) = -10", [True, False]),
