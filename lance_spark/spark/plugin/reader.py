@@ -122,7 +122,7 @@ class LanceReader(DataSourceReader):
         _check_types(narrow(snapshot.shown_schema, schema, snapshot.system_columns), schema)
         scanned = snapshot.scanned_schema
         projection = narrow(scanned, schema, snapshot.system_columns)
-        self._scan = Scan.of(
+        scan = Scan.of(
             scanned,
             snapshot.location.bases(snapshot.manifest),
             columns=[],
@@ -131,9 +131,7 @@ class LanceReader(DataSourceReader):
             batch_rows=snapshot.options.batch_size,
             window_bytes=snapshot.options.max_batch_bytes,
         )
-        self._scan = replace(
-            self._scan, projection=projection, output=tuple(schema.fieldNames()), batch_bytes=BATCH_BYTES
-        )
+        self._scan = replace(scan.returning(projection, tuple(schema.fieldNames())), batch_bytes=BATCH_BYTES)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_snapshot": None}

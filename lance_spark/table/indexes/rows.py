@@ -45,7 +45,7 @@ def row_batches(
         StorageError: the store failed.
     """
     scan = index_scan(manifest, bases, definition)
-    of_values = replace(scan, output=tuple(name for name in scan.output if name != ROW_ADDRESS))
+    of_values = scan.returning(scan.projection, tuple(name for name in scan.output if name != ROW_ADDRESS))
     has_row_ids = holds_row_ids(definition, manifest)
     counts = [fragment.num_rows for fragment in fragments]
     total = None if None in counts else sum(count or 0 for count in counts)

@@ -140,7 +140,7 @@ class FirstRows:
         paths = [key.path for key in self.keys]
         projection = project(self.scan.schema, paths)
         output = (*(field.name for field in projection.fields), ROW_ADDRESS)
-        return replace(self.scan, projection=projection, output=output, batch_rows=_KEY_BATCH_ROWS)
+        return replace(self.scan.returning(projection, output), batch_rows=_KEY_BATCH_ROWS)
 
     def _sortable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _sort_columns(batch, self.keys)

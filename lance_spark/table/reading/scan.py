@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import groupby, islice
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -44,9 +43,9 @@ from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.decoding.single_rows import RowsOfFragment, SingleRowColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.output_columns import OutputColumns
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
-from lance_spark.table.reading.shown_types import shown_schema
 from lance_spark.table.reading.system_columns import (
     ROW_ADDRESS,
     ROW_ID,
@@ -86,9 +85,7 @@ DEFAULT_WINDOW_BYTES = 64 << 20
 """About how many bytes of Arrow data a scan decodes at a time."""
 
 
-_projections: Remembered[LanceSchema] = Remembered()
-_unfiltered: Remembered[Scan] = Remembered()
-_shows_others: Remembered[bool] = Remembered()
+_returned: Remembered[OutputColumns] = Remembered()
 _readers: Remembered[FragmentReader] = Remembered(most_bytes=_OPEN_BYTES, size_of=lambda reader: reader.held_bytes)
 
 
@@ -97,11 +94,9 @@ class Scan:
     """A plan of a read: its columns, its filter and the sizes of its batches.
 
     Attributes:
-        schema: the table's schema.
+        returned: the columns of the batches.
         bases: where the files are.
-        output: names of the columns of a batch, in order: top-level fields of `projection` and system columns.
-        projection: the data columns to return, nested fields that are not asked for left out.
-        filter: returns only rows for which it is true; its columns need not be in `output`.
+        filter: returns only rows for which it is true; its columns need not be in `returned`.
         stable_row_ids: whether the table has them.
         batch_rows: rows of a batch at most.
         batch_bytes: about how many bytes of Arrow data a batch has at most; None for no bound.
@@ -110,10 +105,8 @@ class Scan:
         uncut: returns batches as they were decoded, whatever `batch_rows` says.
     """
 
-    schema: LanceSchema
+    returned: OutputColumns
     bases: Bases
-    output: tuple[str, ...]
-    projection: LanceSchema
     filter: Expr | None = None
     stable_row_ids: bool = False
     batch_rows: int = DEFAULT_BATCH_ROWS
@@ -157,15 +150,16 @@ class Scan:
         else:
             system = [name for name in asked if name in SYSTEM_FIELDS and name not in names]
             wanted, output = tuple([name for name in asked if name not in system]), output_names(schema, asked, system)
-        projection = schema if columns is None else _projections((schema,), wanted, lambda: project(schema, wanted))
         last = flagged(with_row_id, with_row_address)
         if last:
             output = [*(name for name in output if name not in last), *last]
+        key = None if columns is None else wanted, tuple(dict.fromkeys(output))
+        returned = _returned(
+            (schema,), key, lambda: OutputColumns(schema, schema if key[0] is None else project(schema, wanted), key[1])
+        )
         scan = cls(
-            schema=schema,
+            returned=returned,
             bases=bases,
-            output=tuple(dict.fromkeys(output)),
-            projection=projection,
             filter=None if filter is None else to_expr(filter, time_zone=time_zone),
             stable_row_ids=stable_row_ids,
             batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
@@ -181,6 +175,30 @@ class Scan:
         # Without what is worked out again where the plan is used.
         return {name: self.__dict__[name] for name in _FIELDS}
 
+    @property
+    def schema(self) -> LanceSchema:
+        """The table's schema."""
+        return self.returned.schema
+
+    @property
+    def projection(self) -> LanceSchema:
+        """The data columns of the batches."""
+        return self.returned.projection
+
+    @property
+    def output(self) -> tuple[str, ...]:
+        """The names of the columns of a batch, in order."""
+        return self.returned.names
+
+    def returning(self, projection: LanceSchema, output: tuple[str, ...], schema: LanceSchema | None = None) -> Scan:
+        """A copy of this scan with other columns in its batches.
+
+        Args:
+            projection, output: as the attributes of `OutputColumns`.
+            schema: the table's schema, if it is another one.
+        """
+        return replace(self, returned=OutputColumns(schema or self.schema, projection, output))
+
     def filtered(self, condition: Expr) -> Scan:
         """A copy of this scan with a filter in place of its own.
 
@@ -193,9 +211,8 @@ class Scan:
 
     @cached_property
     def without_filter(self) -> Scan:
-        """All rows, for a reader that knows those which the filter keeps; the same plan for all filters."""
-        key = (self.schema, self.projection, self.bases), _settings_of(self.__dict__)
-        return _unfiltered(*key, lambda: replace(self, filter=None))
+        """All rows, for a reader that knows those which the filter keeps."""
+        return replace(self, filter=None)
 
     @cached_property
     def as_decoded(self) -> Scan:
@@ -214,7 +231,7 @@ class Scan:
 
     def _with_last(self, *names: str) -> Scan:
         others = [name for name in self.output if name not in names]
-        return replace(self.as_decoded, output=(*others, *names))
+        return self.as_decoded.returning(self.projection, (*others, *names))
 
     @property
     def all_in_memory(self) -> Scan:
@@ -226,16 +243,15 @@ class Scan:
     def _in_large_windows(self) -> Scan:
         return replace(self.as_decoded, window_bytes=max(self.window_bytes, _KEPT_WINDOW_BYTES))
 
-    @cached_property
+    @property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches."""
-        return self._columns.arrow_schema
+        return self.returned.arrow_schema
 
-    @cached_property
+    @property
     def shows_other_types(self) -> bool:
         """Whether users see other values than the stored ones."""
-        schema = self.arrow_schema
-        return _shows_others((schema,), None, lambda: shown_schema(schema) is not schema)
+        return self.returned.shows_other_types
 
     @property
     def decoded(self) -> LanceSchema:
@@ -244,7 +260,7 @@ class Scan:
 
     @cached_property
     def _columns(self) -> ReadColumns:
-        return ReadColumns(self.schema, self.projection, self.output, self.filter)
+        return ReadColumns(self.returned, self.filter)
 
     @cached_property
     def _decoder(self) -> RowDecoder:
@@ -575,4 +591,3 @@ class Scan:
 
 
 _FIELDS = [part.name for part in fields(Scan)]
-_settings_of = itemgetter(*[name for name in _FIELDS if name not in ("schema", "projection", "bases", "filter")])

@@ -250,7 +250,7 @@ class _SegmentSearch:
         scan = self.scan
         if scan.filter is None:
             return None
-        plan = replace(scan, projection=LanceSchema((), scan.schema.metadata), output=(ROW_ADDRESS,), uncut=True)
+        plan = replace(scan.returning(LanceSchema((), scan.schema.metadata), (ROW_ADDRESS,)), uncut=True)
         candidates = Candidates.of(plan, self.manifest, use_scalar_index=self.use_scalar_index)
         found = [np.empty(0, np.uint64)]
         for fragment in self.manifest.fragments.with_ids(self.fragment_ids):

@@ -82,17 +82,12 @@ class SplitWork:
         """`scan`, which belongs to no split, for this one."""
         bases = scan.bases.of_table(self.uri, self.base_paths, self.version, self.display_name, self.key)
         condition = scan.filter if self.filter is None else self.filter
-        schema, projection = self.older or (scan.schema, scan.projection)
+        if self.older is not None:
+            schema, projection = self.older
+            scan = scan.returning(projection, scan.output, schema)
         if self.constants and condition is not None:
-            condition = with_existing_values(condition, dict(self.constants), schema)
-        return replace(
-            scan,
-            schema=schema,
-            projection=projection,
-            bases=bases,
-            stable_row_ids=self.stable_row_ids,
-            filter=condition,
-        )
+            condition = with_existing_values(condition, dict(self.constants), scan.schema)
+        return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids, filter=condition)
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""

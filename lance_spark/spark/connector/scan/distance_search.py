@@ -111,4 +111,4 @@ def _indexed(
 
 
 def _scan_of_vectors(scan: Scan, key: SortKey, _columns: Any, _filter: Any) -> Scan:
-    return replace(scan, projection=project(scan.schema, [key.path]), output=(key.path[0],))
+    return scan.returning(project(scan.schema, [key.path]), (key.path[0],))

@@ -211,7 +211,7 @@ class ScanPlanner:
         columns = scanned_columns(self._columns, schema)
         projection = narrow(schema, columns, [*SYSTEM_FIELDS, *keys])
         output = tuple(name for name in columns.fieldNames() if name not in keys)
-        return replace(scan, projection=projection, output=output, batch_bytes=BATCH_BYTES)
+        return replace(scan.returning(projection, output), batch_bytes=BATCH_BYTES)
 
     @staticmethod
     def _bound(scan: Scan, split: Split) -> Scan:

@@ -329,7 +329,7 @@ def _scan(state: StreamState, options: SourceOptions, call: Call) -> Scan:
         window_bytes=read.max_batch_bytes,
         time_zone=call.session.time_zone,
     )
-    return replace(scan, projection=projection, output=tuple(request.columns.fieldNames()), batch_bytes=BATCH_BYTES)
+    return replace(scan.returning(projection, tuple(request.columns.fieldNames())), batch_bytes=BATCH_BYTES)
 
 
 def _projected(state: StreamState, columns: LanceSchema) -> tuple[LanceSchema, LanceSchema]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -69,7 +69,8 @@ def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
         fields = {field.name: field for field in prune(schema.fields, {node.id for node in plan.projection.walk()})}
         return LanceSchema(tuple(fields[name] for name in plan.projection.names()), plan.projection.metadata)
 
-    return replace(plan, schema=schema, projection=_projections((schema, plan.projection), None, project))
+    projection = _projections((schema, plan.projection), None, project)
+    return plan.returning(projection, plan.output, schema)
 
 
 def binary_schema(schema: pa.Schema, only: Collection[str] | None = None) -> pa.Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -13,11 +13,11 @@ from lance_spark.cached import cached_property
 from lance_spark.expr.columns import compared_columns, resolve_names
 from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_columns
 from lance_spark.expr.text.members import to_list
-from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
-from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import FieldFinder, project, prune
+from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.projection import FieldFinder
 from lance_spark.schema.remembered import Remembered
-from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
+from lance_spark.table.reading.output_columns import DecodedFields, OutputColumns, Path
+from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
 from lance_spark.table.reading.window import fixed_width, window_bytes_of
 from lance_spark.table.rows.fragment import DataFragment
 
@@ -32,28 +32,39 @@ class Stage:
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """The columns of a scan, whose attributes have the same names."""
+    """The columns that a scan decodes: those that it returns, and those of its filter."""
 
-    schema: LanceSchema
-    projection: LanceSchema
-    output: tuple[str, ...]
+    returned: OutputColumns
     filter: Expr | None
 
-    @cached_property
+    @property
+    def schema(self) -> LanceSchema:
+        """The table's schema."""
+        return self.returned.schema
+
+    @property
+    def projection(self) -> LanceSchema:
+        """The data columns that are returned."""
+        return self.returned.projection
+
+    @property
+    def output(self) -> tuple[str, ...]:
+        """The names of the columns of a batch."""
+        return self.returned.names
+
+    @property
     def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches: one object for all filters."""
-        return _arrow_schemas((self.schema, self.projection), self.output, self._arrow_schema)
-
-    def _arrow_schema(self) -> pa.Schema:
-        fields = {field.name: to_arrow_field(field) for field in self.projection.fields}
-        metadata = to_arrow_schema(LanceSchema((), self.schema.metadata)).metadata
-        return pa.schema([fields.get(name, SYSTEM_FIELDS.get(name)) for name in self.output], metadata=metadata)
+        """The schema of the batches."""
+        return self.returned.arrow_schema
 
     @cached_property
+    def _fields(self) -> DecodedFields:
+        return self.returned.decoded_with(None if self.filter is None else self._paths_of(self.filter))
+
+    @property
     def decoded(self) -> LanceSchema:
-        """The data columns that are read: those of the output and of the filter."""
-        first, later = self.filter_fields, self.later_fields
-        return _schemas((first, later), None, lambda: LanceSchema((*first, *later)))
+        """The data columns that are read, of the output and of the filter."""
+        return self._fields.schema
 
     @cached_property
     def fixed_widths(self) -> list[float | None]:
@@ -85,18 +96,15 @@ class ReadColumns:
         num_rows, size = fragment.physical_rows, fragment.size_bytes
         return inf if num_rows is None or size is None else window_bytes_of(self.fixed_widths, num_rows, size)
 
-    @cached_property
+    @property
     def filter_fields(self) -> tuple[Field, ...]:
         """Fields that the filter reads."""
-        return () if self.filter is None else self._fields_of(self.filter)
+        return self._fields.first
 
-    @cached_property
+    @property
     def later_fields(self) -> tuple[Field, ...]:
         """Fields that are read only for the rows that the filter keeps."""
-        if self.filter is None:
-            # The same object in every plan of the projection, by which files know what they have prepared.
-            return self.projection.fields
-        return _without(self.projection.fields, self.filter_fields)
+        return self._fields.later
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -118,14 +126,14 @@ class ReadColumns:
         """The places of the terms of each of `stages`, and its fields."""
         terms = () if self.filter is None else _terms(self.filter)
         is_quick = [self._is_quick(term) for term in terms]
-        steps, read = [], tuple[Field, ...]()
+        steps, read = [], tuple[Path, ...]()
         for is_first in (True, False):
             places = tuple([place for place, quick in enumerate(is_quick) if quick is is_first])
             condition = conjunction(tuple([terms[place] for place in places]))
             if condition is not None:
-                fields = self._fields_of(condition)
-                steps.append((places, _without(fields, read) if read else fields))
-                read = fields
+                paths = self._paths_of(condition)
+                steps.append((places, self.returned.fields_at(paths, read)))
+                read = paths
         return tuple(steps)
 
     @cached_property
@@ -159,18 +167,14 @@ class ReadColumns:
         filtered = {field.name for field in self.filter_fields}
         return [place for place, name in enumerate(self.output) if name in filtered]
 
-    @cached_property
+    @property
     def filterable(self) -> pa.Schema:
         """Schema of the columns that the filter may name."""
-        return filterable(to_arrow_schema(self.schema))
+        return self.returned.filterable
 
     def is_system(self, name: str) -> bool:
         """Whether a name is that of a system column, and of no column of the table."""
-        return name in SYSTEM_FIELDS and name not in self._names
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(self.schema.names())
+        return name in SYSTEM_FIELDS and name not in self.returned.table_names
 
     def _is_quick(self, term: Expr) -> bool:
         columns = compared_columns(term)
@@ -181,26 +185,15 @@ class ReadColumns:
         path = resolve_names(known, column.path)
         return len(path) == 1 and not self.is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
 
-    def _fields_of(self, condition: Expr) -> tuple[Field, ...]:
-        """The fields that a condition needs, each with what the output wants of it too."""
+    def _paths_of(self, condition: Expr) -> tuple[Path, ...]:
+        """The data columns that a condition reads, in the order of their names."""
         known = self.filterable
         # A text search may name a member of structs in a list; its plan is asked for sizes before it is answered.
-        paths = (resolve_names(known, to_list(known, path)) for path in referenced_columns(condition))
-        wanted = tuple(path for path in paths if not self.is_system(path[0]))
-        return _fields((self.schema, self.projection), wanted, lambda: self._fields_at(wanted))
-
-    def _fields_at(self, paths: Sequence[tuple[str, ...]]) -> tuple[Field, ...]:
-        filtered = project(self.schema, paths).fields
-        names = {field.name for field in filtered}
-        ids = _ids(filtered) | _ids(field for field in self.projection.fields if field.name in names)
-        return prune([field for field in self.schema.fields if field.name in names], ids)
+        paths = {resolve_names(known, to_list(known, path)) for path in referenced_columns(condition)}
+        return tuple(sorted(path for path in paths if not self.is_system(path[0])))
 
 
 _bytes_per_row: Remembered[float] = Remembered()
-_arrow_schemas: Remembered[pa.Schema] = Remembered()
-_fields: Remembered[tuple[Field, ...]] = Remembered()
-_schemas: Remembered[LanceSchema] = Remembered()
-"""The same objects for filters of the same columns, by which files know what they have prepared."""
 
 
 def output_names(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:
@@ -212,12 +205,3 @@ def output_names(schema: LanceSchema, asked: Sequence[str], system: Collection[s
 
 def _terms(filter: Expr) -> tuple[Expr, ...]:
     return filter.terms if isinstance(filter, And) else (filter,)
-
-
-def _without(fields: tuple[Field, ...], others: tuple[Field, ...]) -> tuple[Field, ...]:
-    names = frozenset(field.name for field in others)
-    return _fields((fields,), names, lambda: tuple(field for field in fields if field.name not in names))
-
-
-def _ids(fields: Iterable[Field]) -> set[FieldId]:
-    return {node.id for field in fields for node in field.walk()}
