@@ -43,8 +43,9 @@ test: $(VENV)/.dev ## before a commit: every module, every statement and verb, i
 
 check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wheel where nothing else is; three quarters of an hour
 	@$(BIN)/python -m lance_spark.spark.jvm.build || true
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare lint test-docs
-	@LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync=target bare lint test-docs; \
+		status=$$?; \
+		LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector && exit $$status
 
 test-engine: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/connector --ignore=tests/docs

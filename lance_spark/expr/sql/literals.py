@@ -25,7 +25,11 @@ from lance_spark.expr.literals import (
     timestamp_literal,
 )
 
-STRING = re.compile(r"""(?:[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+")""", re.DOTALL)
+STRING = re.compile(
+    r"""(?:[rR](?:'[^']*'|"[^"]*")|"""
+    r"""'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'(?!')|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"(?!"))""",
+    re.DOTALL,
+)
 """A string literal with its quotes."""
 
 NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[LSYFDlsyfd])?")

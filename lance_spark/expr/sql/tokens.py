@@ -25,13 +25,13 @@ _SIGNS = {"==": "=", "!=": "<>", "!": "NOT"}
 
 _TOKEN = re.compile(
     rf"""
-    (?:\s | --(?:[^\r\n]*[^\r\n\\])?(?=[\r\n]|\Z) | /\*(?:(?!/\*|\*/).)*+\*/)*+
+    (?:\s | --(?:[^\r\n]*[^\r\n\\])?(?=[\r\n]|\Z) | /\*(?:(?!/\*|\*/).)*\*/)*
     (?:
         (?P<{STRING_KIND}> {STRING.pattern} )
         | (?P<{NAME}> [^\W\d]\w* )
-        | (?P<{NUMBER_KIND}> (?>{NUMBER.pattern}) (?![\w'"`]) )
+        | (?P<{NUMBER_KIND}> {NUMBER.pattern} )
         | (?P<sign> <=> | <> | [<>=!]= | \|\| | :: | -(?!-) | /(?!\*) | [()\[\],.+*%=<>!] )
-        | (?P<{QUOTED}> `(?:[^`]|``)++` )
+        | (?P<{QUOTED}> `(?:[^`]|``)+`(?!`) )
         | (?P<end> \Z )
         | (?P<other> . )
     )
@@ -40,8 +40,10 @@ _TOKEN = re.compile(
 )
 """A token after blanks. No comment is in another one, and none ends with a backslash: Spark reads these otherwise."""
 
-_JOINED = re.compile(r"[\w.]+['\"`]?")
-"""A number and what must not follow it without a blank, as in 0x1F."""
+_JOINED = re.compile(r"[\w'\"`]")
+"""A character that must not follow a number without a blank, as in 0x1F."""
+
+_WITH_JOINED = re.compile(r"[\w.]+['\"`]?")
 
 _OPERATORS = {"DIV", "REGEXP", "SIMILAR", "COLLATE", "AT", *"&|^~"}
 _UNSUPPORTED = {
@@ -105,6 +107,9 @@ def tokenize(sql: str) -> list[FilterToken]:
             kind = _SIGNS.get(text, text)
         elif kind == NAME:
             kind = _KEYWORDS.get(text.upper(), NAME)
+        elif kind == NUMBER_KIND:
+            if _JOINED.match(sql, match.end()):
+                raise _no_token(sql, FilterToken(kind, text, start))
         elif kind == "end":
             break
         elif kind == "other":
@@ -120,5 +125,5 @@ def _no_token(sql: str, token: FilterToken) -> InvalidInputError:
     if token.text in "-/":
         where = position_text(sql, token.start)
         return InvalidInputError(f"unclosed quote or comment, or a comment that Spark does not know, {where}")
-    joined = _JOINED.match(sql, token.start)
+    joined = _WITH_JOINED.match(sql, token.start)
     return unexpected(sql, token if joined is None else token._replace(text=joined[0]))
