@@ -22,7 +22,6 @@ from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.blob import is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
-from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
@@ -171,7 +170,7 @@ def grouped(
         first: fragments of the first group at most; later groups are larger.
         num_wanted: how many rows are read of each fragment, by its id; None for all.
     """
-    versions, widths = _joined_as((fields,), None, lambda: _joinable(fields))
+    versions, widths = _joinable(fields)
     is_fixed = None not in widths
     group: list[DataFragment] = []
     num_rows, num_bytes = 0, 0.0
@@ -197,9 +196,6 @@ def grouped(
         num_rows, num_bytes = num_rows + rows, num_bytes + decoded
     if group:
         yield group
-
-
-_joined_as: Remembered[tuple[Collection[FileVersion], list[float | None]]] = Remembered()
 
 
 def _joinable(fields: Sequence[Field]) -> tuple[Collection[FileVersion], list[float | None]]:

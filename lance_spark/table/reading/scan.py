@@ -207,17 +207,23 @@ class Scan:
             InvalidInputError: the condition is invalid.
         """
         check_filter(condition, self._columns.filterable, time_zone=self.time_zone)
-        return replace(self, filter=condition)
+        return replace(self, filter=condition)._based_on(self.without_filter)
 
     @cached_property
     def without_filter(self) -> Scan:
         """All rows, for a reader that knows those which the filter keeps."""
-        return replace(self, filter=None)
+        return self if self.filter is None else replace(self, filter=None)
+
+    def _based_on(self, unfiltered: Scan) -> Scan:
+        # Filters of one plan share what it has prepared. A copy with other bases or columns does not inherit it.
+        self.__dict__["without_filter"] = unfiltered
+        return self
 
     @cached_property
     def as_decoded(self) -> Scan:
         """The same rows, in batches as they were decoded."""
-        return replace(self, uncut=True)
+        scan = replace(self, uncut=True)
+        return scan if self.filter is None else scan._based_on(self.without_filter.as_decoded)
 
     @cached_property
     def with_addresses(self) -> Scan:

@@ -32,7 +32,6 @@ from lance_spark.schema.field import (
     FieldId,
     LanceSchema,
 )
-from lance_spark.schema.remembered import Remembered
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
@@ -190,20 +189,6 @@ SYSTEM_FIELDS = MappingProxyType({name: pa.field(name, pa.uint64()) for name in 
 
 
 def filterable(columns: pa.Schema) -> pa.Schema:
-    """Schema of what a filter may name: the data columns, and system columns that they do not hide. Cached for the last
-    schemas, because every term of a filter looks into it.
-    """
-    return _filterable((columns,), None, lambda: _with_system_columns(columns))
-
-
-def _with_system_columns(columns: pa.Schema) -> pa.Schema:
+    """Schema of the columns that a filter may name: the data columns, and system columns that they do not hide."""
     names = set(columns.names)
     return pa.schema([*columns, *[field for name, field in SYSTEM_FIELDS.items() if name not in names]])
-
-
-_BYTES_PER_FIELD = 512
-"""About what the Arrow form of a field takes in memory."""
-
-_filterable: Remembered[pa.Schema] = Remembered(
-    most_bytes=16 << 20, size_of=lambda schema: _BYTES_PER_FIELD * len(schema)
-)

@@ -19,7 +19,6 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 
 _copies: Remembered[SingleRowColumns] = Remembered()
-_empty: Remembered[pa.RecordBatch] = Remembered()
 
 
 def copies_to_check(
@@ -71,7 +70,7 @@ def copied_rows(
     inside = _in_span(columns, copies, wanted)
     if inside is not None and sum([len(offsets) for _, offsets in inside]) <= most:
         schema = columns.arrow_schema
-        return output.batch(inside, schema) if inside else _empty((schema,), None, lambda: no_rows(schema))
+        return output.batch(inside, schema) if inside else no_rows(schema)
     found = copies.columns(wanted)
     if names is None or found is None:
         return None
