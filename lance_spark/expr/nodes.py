@@ -530,24 +530,7 @@ def referenced_columns(expr: Expr) -> frozenset[tuple[str, ...]]:
     >>> sorted(referenced_columns(Comparison(ComparisonOp.EQ, Column(("a",)), Column(("b", "c")))))
     [('a',), ('b', 'c')]
     """
-    kept = _columns.get(id(expr))
-    if kept is not None:
-        return kept[1]
-    nodes = expr.walk()
-    found = frozenset([node.path for node in nodes if isinstance(node, Column)])
-    # Lists can be long, so filters with them are not kept in memory.
-    if not any(isinstance(node, (In, InArray)) for node in nodes):
-        if len(_columns) >= _MOST_KEPT:
-            _columns.clear()
-        _columns[id(expr)] = expr, found
-    return found
-
-
-_MOST_KEPT = 64
-_columns: dict[int, tuple[Expr, frozenset[tuple[str, ...]]]] = {}
-"""Those of the last filters, each of which is asked for five times. What is kept stays alive, so no other filter has
-its identity. No lock: each operation on this dictionary is atomic.
-"""
+    return frozenset([node.path for node in expr.walk() if isinstance(node, Column)])
 
 
 MAX_DEPTH = 50
