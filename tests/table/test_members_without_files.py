@@ -30,9 +30,7 @@ def read(dataset: Dataset, *members: str) -> pa.Table:
     """Only these members, as an engine asks for them that prunes nested columns."""
     ids = {node.id for field in dataset.lance_schema.fields for node in field.walk() if node.name in members}
     projection = replace(dataset.lance_schema, fields=prune(dataset.lance_schema.fields, ids))
-    plan = replace(
-        dataset.plan(columns=[]), projection=projection, output=tuple(field.name for field in projection.fields)
-    )
+    plan = dataset.plan(columns=[]).returning(projection, tuple(field.name for field in projection.fields))
     batches = [batch for fragment in dataset.fragments for batch in plan.read_fragment(fragment)]
     return pa.Table.from_batches(batches)
 
