@@ -19,7 +19,7 @@ from lance_spark.expr.geo.shape import Coordinates, Shape, closed
 from lance_spark.expr.geo.wkb import parse_wkb
 
 Geometries = npt.NDArray[Any]
-"""Of shapely's geometries; None has no place."""
+"""Array of shapely geometries; None has no place."""
 
 _LEAST_GEOS = (3, 13, 0)
 """Before it, parts of different kinds in one geometry have no relations."""

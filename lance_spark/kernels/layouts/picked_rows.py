@@ -233,10 +233,8 @@ def pick_list_rows(
     size_bytes, rep_bits, def_bits = of_form[0], of_form[1], of_form[2]
     has_defs = def_bits != NO_LEVELS
     top, bound = np.uint16(of_form[5]), np.uint16(of_form[6])
-    opened = np.int64(-1)
+    opened, start, num_level_parts = np.int64(-1), data, np.int64(0)
     near = picked = taken = most = count = position = block = seen = visible = page = size = held = np.int64(0)
-    start = data
-    num_level_parts = np.int64(0)
     for i in range(num_rows):
         row = wanted[i]
         if row < 0 or num_chunks == 0 or row >= finished_to[num_chunks - 1]:

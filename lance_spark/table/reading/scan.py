@@ -39,11 +39,11 @@ from lance_spark.table.reading.decoding.fragment_rows import (
     offsets_within,
     ranges_within,
 )
+from lance_spark.table.reading.decoding.output_columns import OutputColumns
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.decoding.single_rows import RowsOfFragment, SingleRowColumns
 from lance_spark.table.reading.fragment_group import FIRST_GROUP, LARGEST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader
-from lance_spark.table.reading.output_columns import OutputColumns
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
 from lance_spark.table.reading.row_group_pruning import matching_row_groups
 from lance_spark.table.reading.system_columns import (
@@ -153,12 +153,13 @@ class Scan:
         last = flagged(with_row_id, with_row_address)
         if last:
             output = [*(name for name in output if name not in last), *last]
-        key = None if columns is None else wanted, tuple(dict.fromkeys(output))
-        returned = _returned(
-            (schema,), key, lambda: OutputColumns(schema, schema if key[0] is None else project(schema, wanted), key[1])
-        )
+        shown = tuple(dict.fromkeys(output))
+
+        def make() -> OutputColumns:
+            return OutputColumns(schema, schema if columns is None else project(schema, wanted), shown)
+
         scan = cls(
-            returned=returned,
+            returned=_returned((schema,), (columns is None, wanted, shown), make),
             bases=bases,
             filter=None if filter is None else to_expr(filter, time_zone=time_zone),
             stable_row_ids=stable_row_ids,
@@ -167,7 +168,7 @@ class Scan:
             time_zone=time_zone,
         )
         if scan.filter is not None:
-            known = scan._columns.filterable
+            known = scan.returned.filterable
             check_filter(without_members(scan.filter, known), known, time_zone=time_zone)
         return scan
 
@@ -206,7 +207,7 @@ class Scan:
             NotFoundError: no such column.
             InvalidInputError: the condition is invalid.
         """
-        check_filter(condition, self._columns.filterable, time_zone=self.time_zone)
+        check_filter(condition, self.returned.filterable, time_zone=self.time_zone)
         return replace(self, filter=condition)._based_on(self.without_filter)
 
     @cached_property

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 
-import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_spark.cached import cached_property
@@ -16,7 +15,7 @@ from lance_spark.expr.text.members import to_list
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.schema.remembered import Remembered
-from lance_spark.table.reading.output_columns import DecodedFields, OutputColumns, Path
+from lance_spark.table.reading.decoding.output_columns import DecodedFields, OutputColumns, Path
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
 from lance_spark.table.reading.window import fixed_width, window_bytes_of
 from lance_spark.table.rows.fragment import DataFragment
@@ -36,26 +35,6 @@ class ReadColumns:
 
     returned: OutputColumns
     filter: Expr | None
-
-    @property
-    def schema(self) -> LanceSchema:
-        """The table's schema."""
-        return self.returned.schema
-
-    @property
-    def projection(self) -> LanceSchema:
-        """The data columns that are returned."""
-        return self.returned.projection
-
-    @property
-    def output(self) -> tuple[str, ...]:
-        """The names of the columns of a batch."""
-        return self.returned.names
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The schema of the batches."""
-        return self.returned.arrow_schema
 
     @cached_property
     def _fields(self) -> DecodedFields:
@@ -140,7 +119,7 @@ class ReadColumns:
     def plain_names(self) -> dict[str, int] | None:
         """The place of each of `decoded` by its name; None if the filter or the output names anything else."""
         named = set() if self.filter is None else {path[0].lower() for path in referenced_columns(self.filter)}
-        if not self.output or self.has_system_output or len(named) != len(self.filter_fields):
+        if not self.returned.names or self.has_system_output or len(named) != len(self.filter_fields):
             return None
         return {name: place for place, name in enumerate(self.decoded.names())}
 
@@ -148,29 +127,24 @@ class ReadColumns:
     def used_later(self) -> tuple[frozenset[str], ...]:
         """For each stage the columns that the output or a stage after it needs."""
         found: list[frozenset[str]] = []
-        needed = frozenset(self.output)
+        needed = frozenset(self.returned.names)
         for stage in reversed(self.stages):
             found.append(needed)
             needed = needed.union(
-                resolve_names(self.filterable, path[:1])[0] for path in referenced_columns(stage.condition)
+                resolve_names(self.returned.filterable, path[:1])[0] for path in referenced_columns(stage.condition)
             )
         return tuple(reversed(found))
 
     @cached_property
     def has_system_output(self) -> bool:
         """Whether a system column is returned."""
-        return any(map(self.is_system, self.output))
+        return any(map(self.is_system, self.returned.names))
 
     @cached_property
     def wider(self) -> list[int]:
         """The places of output columns of which the filter reads more than is returned."""
         filtered = {field.name for field in self.filter_fields}
-        return [place for place, name in enumerate(self.output) if name in filtered]
-
-    @property
-    def filterable(self) -> pa.Schema:
-        """Schema of the columns that the filter may name."""
-        return self.returned.filterable
+        return [place for place, name in enumerate(self.returned.names) if name in filtered]
 
     def is_system(self, name: str) -> bool:
         """Whether a name is that of a system column, and of no column of the table."""
@@ -181,13 +155,13 @@ class ReadColumns:
         return bool(columns) and all(self._is_number(column) for column in columns)
 
     def _is_number(self, column: Column) -> bool:
-        known = self.filterable
+        known = self.returned.filterable
         path = resolve_names(known, column.path)
         return len(path) == 1 and not self.is_system(path[0]) and pt.is_primitive(known.field(path[0]).type)
 
     def _paths_of(self, condition: Expr) -> tuple[Path, ...]:
         """The data columns that a condition reads, in the order of their names."""
-        known = self.filterable
+        known = self.returned.filterable
         # A text search may name a member of structs in a list; its plan is asked for sizes before it is answered.
         paths = {resolve_names(known, to_list(known, path)) for path in referenced_columns(condition)}
         return tuple(sorted(path for path in paths if not self.is_system(path[0])))

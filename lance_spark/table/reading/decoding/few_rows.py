@@ -31,14 +31,14 @@ def copies_to_check(
     """
 
     def make() -> SingleRowColumns:
-        fields, asked = columns.decoded.fields, {field.name: field for field in columns.projection.fields}
+        fields, asked = columns.decoded.fields, {field.name: field for field in columns.returned.projection.fields}
         # Of a struct the filter can read other members than the output has.
         are_same = all(asked.get(field.name, field) == field for field in fields)
         return SingleRowColumns.of_fields(fields if are_same else (), bases, opened, stable_row_ids=False)
 
     if columns.plain_names is None:
         return SingleRowColumns(None, bases, opened, stable_row_ids=False)
-    return _copies((columns.schema, columns.decoded, columns.projection, bases), None, make)
+    return _copies((columns.returned.schema, columns.decoded, columns.returned.projection, bases), None, make)
 
 
 def copied_rows(
@@ -65,11 +65,11 @@ def copied_rows(
     """
     if columns.filter is None:
         few = sum([len(offsets) for _, offsets in wanted]) <= most
-        return copies.batch(wanted, columns.arrow_schema) if few else None
+        return copies.batch(wanted, columns.returned.arrow_schema) if few else None
     names = columns.plain_names
     inside = _in_span(columns, copies, wanted)
     if inside is not None and sum([len(offsets) for _, offsets in inside]) <= most:
-        schema = columns.arrow_schema
+        schema = columns.returned.arrow_schema
         return output.batch(inside, schema) if inside else no_rows(schema)
     found = copies.columns(wanted)
     if names is None or found is None:
@@ -80,8 +80,8 @@ def copied_rows(
         batch = batch if keep.true_count == len(keep) else batch.filter(keep)
     if batch.num_rows > most:
         return None
-    arrays = [batch.column(names[name]) for name in columns.output]
-    return pa.RecordBatch.from_arrays(arrays, schema=columns.arrow_schema)
+    arrays = [batch.column(names[name]) for name in columns.returned.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.returned.arrow_schema)
 
 
 def _in_span(

@@ -37,7 +37,7 @@ class Source:
     @classmethod
     def of(cls, reader: FragmentReader | FragmentGroup, columns: ReadColumns, lineage: SystemColumns) -> Source:
         """Columns that a scan decodes of one fragment, or of several that are read together."""
-        known = columns.schema.fields
+        known = columns.returned.schema.fields
         stages = tuple(reader.columns(stage.fields, known) for stage in columns.stages)
         return cls(stages, reader.columns(columns.later_fields, known), lineage)
 
@@ -87,7 +87,7 @@ class RowDecoder:
         if is_read_later:
             later = _named(self.columns.later_fields, source.later.read(rows))
             num_bytes += _num_bytes(later) if measured else 0
-            columns = self._with_system(columns | later, source.lineage, rows, self.columns.output)
+            columns = self._with_system(columns | later, source.lineage, rows, self.columns.returned.names)
         return Decoded(columns, num_rows, num_bytes)
 
     def decode_at_once(
@@ -95,19 +95,19 @@ class RowDecoder:
     ) -> Decoded:
         """Decodes all columns for all of `rows` before it filters: for few rows, of which the filter keeps most."""
         fields = self.columns.decoded.fields
-        columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
+        columns = _named(fields, reader.columns(fields, self.columns.returned.schema.fields).read(rows))
         num_rows, left = rows.num_rows, len(self.columns.stages)
         for stage, used in zip(self.columns.stages, self.columns.used_later, strict=True):
             left -= 1
             keep = self._matches(stage.condition, columns, lineage, rows)
             columns, num_rows = _filtered(columns, keep, used)
             rows = _kept_rows(rows, keep, num_rows) if left or self.columns.has_system_output else rows
-        return Decoded(self._with_system(columns, lineage, rows, self.columns.output), num_rows, 0)
+        return Decoded(self._with_system(columns, lineage, rows, self.columns.returned.names), num_rows, 0)
 
     def matches(self, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges) -> npt.NDArray[np.bool_]:
         """bool[rows.num_rows]: which rows of a fragment the filter keeps."""
         fields = self.columns.filter_fields
-        columns = _named(fields, reader.columns(fields, self.columns.schema.fields).read(rows))
+        columns = _named(fields, reader.columns(fields, self.columns.returned.schema.fields).read(rows))
         places = np.arange(rows.num_rows)
         found: npt.NDArray[np.bool_] = np.zeros(rows.num_rows, np.bool_)
         for stage in self.columns.stages:
@@ -119,13 +119,13 @@ class RowDecoder:
 
     def unfiltered(self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges) -> pa.Table:
         """The output columns of `rows`, the filter left aside. There must be one."""
-        fields = self.columns.projection.fields
-        read = reader.columns(fields, self.columns.schema.fields).read(rows)
-        return self._table(self._with_system(_named(fields, read), lineage, rows, self.columns.output))
+        fields = self.columns.returned.projection.fields
+        read = reader.columns(fields, self.columns.returned.schema.fields).read(rows)
+        return self._table(self._with_system(_named(fields, read), lineage, rows, self.columns.returned.names))
 
     def batches(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
         """The rows of a window, cut as the scan says."""
-        table = self._table(decoded.columns) if self.columns.output else None
+        table = self._table(decoded.columns) if self.columns.returned.names else None
         if self.uncut and table is not None:
             # The chunks as they were decoded: joining them would copy every value.
             yield from table.to_batches()
@@ -143,7 +143,7 @@ class RowDecoder:
     def _matches(
         self, condition: Expr, columns: dict[str, pa.ChunkedArray], lineage: SystemColumns, rows: RowRanges
     ) -> pa.ChunkedArray:
-        known = self.columns.filterable
+        known = self.columns.returned.filterable
         tops = {resolve_names(known, path)[0] for path in referenced_columns(condition)}
         system = [name for name in tops if self.columns.is_system(name)]
         whole = self._with_system(columns, lineage, rows, system)
@@ -162,8 +162,8 @@ class RowDecoder:
 
     def _table(self, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
         """The output columns in order and in their types."""
-        schema = self.columns.arrow_schema
-        arrays = [columns[name] for name in self.columns.output]
+        schema = self.columns.returned.arrow_schema
+        arrays = [columns[name] for name in self.columns.returned.names]
         for place in self.columns.wider:
             arrays[place] = narrowed(arrays[place], schema.field(place).type)
         return pa.Table.from_arrays(arrays, schema=schema)

@@ -133,8 +133,8 @@ class SingleRowColumns:
         stable_row_ids: bool,
     ) -> SingleRowColumns:
         """Reader of the columns of a scan."""
-        fields = {field.name: field for field in columns.projection.fields}
-        wanted = [fields.get(name, name) for name in columns.output]
+        fields = {field.name: field for field in columns.returned.projection.fields}
+        wanted = [fields.get(name, name) for name in columns.returned.names]
         return cls.of_fields(wanted, bases, opened, stable_row_ids=stable_row_ids)
 
     @classmethod

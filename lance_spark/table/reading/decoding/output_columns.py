@@ -85,7 +85,7 @@ class OutputColumns:
         kept = self._fields.get((paths, read))
         if kept is None:
             fields = self._fields_at(paths)
-            kept = _put(self._fields, (paths, read), without(fields, self._fields_at(read)) if read else fields)
+            kept = _put(self._fields, (paths, read), without(fields, self.fields_at(read)) if read else fields)
         return kept
 
     def decoded_with(self, paths: tuple[Path, ...] | None) -> DecodedFields:
