@@ -18,15 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.analysis.ascii_folding import fold_to_ascii
-from lance_spark.analysis.lower_case import to_lower_case
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.analysis.stemming import stemmer
-from lance_spark.analysis.stop_words import stop_words, stop_words_of_icu
+from lance_spark.analysis.token_filters import fold_to_ascii, stemmer, stop_words, stop_words_of_icu, to_lower_case
 from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.analysis.tokenizers.base import Tokenizer
-from lance_spark.analysis.tokenizers.choice import tokenizer_of
-from lance_spark.analysis.tokenizers.words import ascii_words
+from lance_spark.analysis.tokenizers.code import code_tokenizer
+from lance_spark.analysis.tokenizers.icu import icu_tokenizer
+from lance_spark.analysis.tokenizers.jieba import jieba_tokenizer
+from lance_spark.analysis.tokenizers.words import ascii_words, word_tokenizer
 from lance_spark.errors import InvalidInputError
 
 _CHUNK_BYTES = 1 << 20
@@ -245,3 +244,19 @@ def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return np.frombuffer(data or b"", np.uint8), ends
+
+
+def tokenizer_of(parameters: TextParameters) -> Tokenizer:
+    """The tokenizer.
+
+    Raises:
+        UnsupportedFeatureError: it needs a package or a dictionary that is not there.
+        InvalidInputError: its dictionary cannot be read.
+    """
+    if parameters.base_tokenizer == "code":
+        return code_tokenizer(parameters)
+    if parameters.base_tokenizer.startswith("jieba"):
+        return jieba_tokenizer(parameters)
+    if parameters.base_tokenizer.startswith("icu"):
+        return icu_tokenizer(parameters)
+    return word_tokenizer(parameters)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from lance_spark.analysis.stop_words import languages
+from lance_spark.analysis.token_filters import languages
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 
 TOKENIZERS = ("simple", "whitespace", "raw", "ngram", "code", "icu", "icu/split", "jieba/NAME")

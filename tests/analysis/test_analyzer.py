@@ -14,7 +14,7 @@ import pytest
 import lance_spark
 from lance_spark.analysis.analyzer import Analyzer
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.analysis.stop_words import languages, stop_words
+from lance_spark.analysis.token_filters import languages, stop_words
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from tests.analysis.tokens import expected, relative
 

@@ -12,7 +12,7 @@ import pytest
 from lance_spark.analysis.alphabet import word_break_classes
 from lance_spark.analysis.analyzer import Analyzer
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.analysis.stop_words import languages, stop_words, stop_words_of_icu
+from lance_spark.analysis.token_filters import languages, stop_words, stop_words_of_icu
 from lance_spark.errors import UnsupportedFeatureError
 from tests.analysis.tokens import expected, relative
 

@@ -13,8 +13,7 @@ import pytest
 
 from lance_spark.analysis.analyzer import Analyzer
 from lance_spark.analysis.parameters import TextParameters
-from lance_spark.analysis.tokenizers.hidden_markov import hidden_markov_model
-from lance_spark.analysis.tokenizers.language_models import VARIABLE
+from lance_spark.analysis.tokenizers.jieba import VARIABLE, hidden_markov_model
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from tests.analysis.tokens import expected, relative
 from tests.support.jieba_models import OF_PACKAGE, jieba_home

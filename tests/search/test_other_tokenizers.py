@@ -14,7 +14,7 @@ from lance import query as reference
 
 import lance_spark
 from lance_spark import MatchQuery, PhraseQuery
-from lance_spark.analysis.tokenizers.language_models import VARIABLE
+from lance_spark.analysis.tokenizers.jieba import VARIABLE
 from lance_spark.errors import UnsupportedFeatureError
 from tests.search.comparisons import TEXT, check
 from tests.support.jieba_models import OF_PACKAGE, jieba_home

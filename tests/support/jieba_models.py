@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lance_spark.analysis.tokenizers.language_models import VARIABLE
+from lance_spark.analysis.tokenizers.jieba import VARIABLE
 
 OF_PACKAGE = "jieba/of-package"
 
