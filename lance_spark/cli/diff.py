@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from lance_spark.cli.inspect import describe_field
-from lance_spark.cli.opening import Target
+from lance_spark.cli.opening import CommandTarget
 from lance_spark.cli.output import Node
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.dataset import Dataset
 
 
-def describe_diff(a: Target, b: Target) -> dict[str, Any]:
+def describe_diff(a: CommandTarget, b: CommandTarget) -> dict[str, Any]:
     """Differences between versions a and b in schema, fragments and row counts; keys as in docs/command-line.md.
 
     Raises:

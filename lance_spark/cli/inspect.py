@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
-from lance_spark.cli.opening import Target
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+
+from lance_spark._proto import encodings_v2_0_pb2, encodings_v2_1_pb2
+from lance_spark.cli.opening import CommandTarget
 from lance_spark.cli.output import Node
-from lance_spark.cli.pages import describe_columns
+from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.file.data_file_reader import DataFileReader
+from lance_spark.file.metadata import parse_message
 from lance_spark.file.open_file import open_data_file
+from lance_spark.file.reader import FileReader
+from lance_spark.file.v0_1_reader import V01FileReader
+from lance_spark.layouts.base import EncodedPage
 from lance_spark.schema.field import Field
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.rows.fragment import DataFile, DataFragment
 
+_KINDS: dict[str, type[Message]] = {
+    "lance.encodings.ArrayEncoding": encodings_v2_0_pb2.ArrayEncoding,
+    "lance.encodings21.PageLayout": encodings_v2_1_pb2.PageLayout,
+}
 
-def describe(target: Target, *, fragments: bool, pages: bool) -> dict[str, Any]:
+_ENCODINGS_0_1 = {0: "none", 1: "plain", 2: "var_binary", 3: "dictionary", 4: "rle"}
+
+
+def describe(target: CommandTarget, *, fragments: bool, pages: bool) -> dict[str, Any]:
     """The document of a version; keys as in docs/command-line.md."""
     document = _describe_table(target.dataset, fragments=fragments, pages=pages)
     document["uri"] = target.uri
@@ -134,7 +151,7 @@ def _describe_file(file: DataFile, dataset: Dataset, pages: bool) -> dict[str, A
     return document
 
 
-def _partitioning(target: Target, *, fragments: bool, pages: bool) -> dict[str, Any] | None:
+def _partitioning(target: CommandTarget, *, fragments: bool, pages: bool) -> dict[str, Any] | None:
     table = target.partitioned
     if table is None:
         return None
@@ -247,3 +264,75 @@ def _add_partitioning(root: Node, partitioning: dict[str, Any]) -> None:
 
 def _shown(value: object) -> str:
     return "not recorded" if value is None else str(value)
+
+
+def describe_columns(reader: DataFileReader) -> list[dict[str, Any]]:
+    """The columns of an open file with their pages; keys as in docs/command-line.md.
+
+    Raises:
+        CorruptFileError: the metadata contradicts the format.
+        UnsupportedFeatureError: a page of an encoding that this release does not know.
+    """
+    if isinstance(reader, V01FileReader):
+        return _columns_of_v0_1(reader)
+    if not isinstance(reader, FileReader):
+        raise UnsupportedFeatureError(f"{reader.path}: pages of version {reader.version.value} are not listed")
+    names = {node.id: node.name for node in reader.schema.walk()}
+    return [
+        {
+            "column": column.index,
+            "field_id": field_id,
+            "name": names[field_id],
+            "pages": [_page(page) for page in column.pages],
+        }
+        for field_id, column in zip(reader.columns, reader.encoded_columns(), strict=True)
+    ]
+
+
+def _page(page: EncodedPage) -> dict[str, Any]:
+    name = page.type_url.rsplit("/", 1)[-1]
+    kind = _KINDS.get(name)
+    names = [name] if kind is None else encoding_names(parse_message(kind, page.message, "a page's encoding"))
+    return {
+        "rows": page.num_rows,
+        "encodings": names,
+        "bytes": sum(buffer.size for buffer in page.buffers),
+        "buffers": len(page.buffers),
+    }
+
+
+def encoding_names(message: Message) -> list[str]:
+    """The layout and the encodings that a message nests, outermost first, by their names in the format's messages."""
+    names = [name for group in message.DESCRIPTOR.oneofs if (name := message.WhichOneof(group.name)) is not None]
+    # An optional scalar is a group of its own and no encoding.
+    found = [name for name in names if message.DESCRIPTOR.fields_by_name[name].message_type is not None]
+    for field, value in message.ListFields():
+        if field.name == "dictionary" and field.containing_oneof is None:
+            found.append(field.name)
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            parts = [value] if isinstance(value, Message) else list(value)
+            found.extend(name for part in parts if not isinstance(part, AnyMessage) for name in encoding_names(part))
+    return found
+
+
+def _columns_of_v0_1(reader: V01FileReader) -> list[dict[str, Any]]:
+    # A page a row group; the file does not record sizes of pages.
+    rows = [stop - start for start, stop in pairwise(reader.row_group_offsets.tolist())]
+    fields = {field.id: field for field in reader.schema.walk()}
+    return [
+        {
+            "column": index,
+            "field_id": field_id,
+            "name": fields[field_id].name,
+            "pages": [
+                {
+                    "rows": count,
+                    "encodings": [_ENCODINGS_0_1.get(fields[field_id].encoding, str(fields[field_id].encoding))],
+                    "bytes": None,
+                    "buffers": None,
+                }
+                for count in rows
+            ],
+        }
+        for field_id, index in reader.columns.items()
+    ]

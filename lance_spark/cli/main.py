@@ -1,20 +1,25 @@
-"""The commands and their arguments. Exit code 0: done; 1: `verify` has findings; 2: an error, reported in one line."""
+"""The commands and their arguments. Exit code 0: done; 1: `verify` has findings; 2: an error, reported in one line.
+
+`versions` reads manifests alone. `upgrade` is the one command that changes a table.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from lance_spark.cli.diff import describe_diff, diff_tree
 from lance_spark.cli.inspect import describe, inspect_tree
-from lance_spark.cli.opening import Target, open_target
+from lance_spark.cli.opening import CommandTarget, open_target
 from lance_spark.cli.output import columns_of, print_error, print_json, print_tree, progress_to
-from lance_spark.cli.upgrade import upgrade_line, upgrade_target
 from lance_spark.cli.verify import verify_target
-from lance_spark.cli.versions import describe_versions, version_rows
 from lance_spark.errors import InvalidInputError, LanceError
+from lance_spark.partitioned.history import history
+from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
+from lance_spark.table.maintenance.upgrade import commit_upgrade, upgrade_version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +75,7 @@ def _command(
     return command
 
 
-def _target(parsed: argparse.Namespace, version: int | None = None) -> Target:
+def _target(parsed: argparse.Namespace, version: int | None = None) -> CommandTarget:
     return open_target(
         parsed.uri,
         version=version if version is not None else getattr(parsed, "version", None),
@@ -144,3 +149,75 @@ def _diff(parsed: argparse.Namespace) -> int:
     else:
         print_tree(diff_tree(document), sys.stdout)
     return 0
+
+
+def describe_versions(target: CommandTarget, limit: int | None) -> dict[str, Any]:
+    """The versions, oldest first; keys as in docs/command-line.md."""
+    partitioned = target.partitioned
+    found = target.dataset.versions(limit) if partitioned is None else history(partitioned, limit)[::-1]
+    return {
+        "uri": target.uri,
+        "branch": target.dataset.branch,
+        "versions": [
+            {
+                "version": entry.version,
+                "timestamp": entry.timestamp.isoformat(),
+                "operation": entry.operation,
+                "rows": None if entry.content is None else entry.content.num_rows,
+                "deleted_rows": None if entry.content is None else entry.content.num_deleted_rows,
+                "fragments": None if entry.content is None else entry.content.num_fragments,
+                "bytes": None if entry.content is None else entry.content.num_bytes,
+                "message": entry.message,
+                "writer": None if entry.writer is None else f"{entry.writer.library} {entry.writer.version}",
+            }
+            for entry in found
+        ],
+    }
+
+
+def version_rows(document: dict[str, Any]) -> list[list[object]]:
+    """The lines of the table that is printed, titles first."""
+    keys = ["version", "timestamp", "operation", "rows", "deleted_rows", "fragments", "bytes", "message"]
+    return [list(keys), *([entry[key] for key in keys] for entry in document["versions"])]
+
+
+def upgrade_target(target: CommandTarget, to: str, show: Callable[[str], None]) -> dict[str, Any]:
+    """Upgrades the newest version; keys as in docs/command-line.md.
+
+    Args:
+        show: shows how far the upgrade is.
+
+    Raises: as `Dataset.upgrade_files`.
+    """
+    version = upgrade_version(to)
+    num_done = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal num_done
+        num_done += 1
+        show(f"fragment {done} of {total}")
+
+    if target.partitioned is None:
+        before = target.dataset.version
+        made = commit_upgrade(target.dataset.location, target.dataset.manifest, version, progress=progress).version
+    else:
+        before = target.partitioned.version
+        made = commit_partition_upgrade(target.partitioned, version, progress=progress).version
+    show("")
+    return {
+        "uri": target.uri,
+        "file_version": version.value,
+        "version": made,
+        "changed": made != before,
+        "fragments_rewritten": num_done,
+    }
+
+
+def upgrade_line(document: dict[str, Any]) -> str:
+    """The result in one line."""
+    if not document["changed"]:
+        return f"version {document['version']}: all files are of version {document['file_version']} or newer"
+    return (
+        f"version {document['version']}: {document['fragments_rewritten']} fragments rewritten in file version "
+        f"{document['file_version']}"
+    )

@@ -13,7 +13,7 @@ from lance_spark.table.dataset import Dataset
 
 
 @dataclass(frozen=True)
-class Target:
+class CommandTarget:
     """A version of a table.
 
     Attributes:
@@ -44,7 +44,7 @@ def open_target(
     branch: str | None = None,
     tag: str | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> Target:
+) -> CommandTarget:
     """The version of the table at `uri`, plain or partitioned, that the arguments of a command name.
 
     Raises:
@@ -57,9 +57,9 @@ def open_target(
         if not is_partitioned_table(uri, storage_options):
             raise
     else:
-        return Target(dataset.uri, dataset)
+        return CommandTarget(dataset.uri, dataset)
     if branch is not None:
         raise InvalidInputError(f"{uri} is a partitioned table, which has no branches; leave out --branch")
     table = open_partitioned(uri, version=version, tag=tag, storage_options=storage_options)
     location = table.catalog.table
-    return Target(table.root, Dataset(location, location.at(table.version).manifest), table)
+    return CommandTarget(table.root, Dataset(location, location.at(table.version).manifest), table)

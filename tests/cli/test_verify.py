@@ -12,7 +12,7 @@ import pytest
 import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.cli.main import main
-from lance_spark.cli.verify_fragments import wrong_coverage
+from lance_spark.cli.verify import wrong_coverage
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
 from tests.support.arrays import leaves_table, nested_table

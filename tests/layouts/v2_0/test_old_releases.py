@@ -11,7 +11,7 @@ import pytest
 
 import lance_spark
 from lance_spark._proto import table_pb2
-from lance_spark.cli.pages import describe_columns
+from lance_spark.cli.inspect import describe_columns
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
