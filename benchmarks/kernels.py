@@ -14,10 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.base import EncodedBlock, EncodedMiniBlocks
-from lance_spark.encodings.blocks import Block, Chunks, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import (
+    Block,
+    ChunkLimits,
+    Chunks,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    VariableWidthBlock,
+    equal_chunks,
+)
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
-from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst

@@ -3,7 +3,7 @@
 A *block* is decoded values without nulls (validity is in definition levels, or, for fixed-size lists, in the
 block). `Chunks` is encoded bytes: n slices of one buffer. A standalone block (a dictionary, the levels of a
 constant page) is `Chunks` with n = 1; the mini-block chunks of a complete page are `Chunks` with n in the
-hundreds, so that a codec decodes a page with one kernel call.
+hundreds, so that a codec decodes a page with one kernel call. `ChunkLimits` are the sizes of the chunks that we write.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.slices import outside
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
+
+MAX_UNBACKED_BYTES = 1 << 30
+"""Maximum bytes decoded from (nearly) no input, such as the zeros of a bit width of 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +124,60 @@ class PackedStructBlock:
 
 
 Block: TypeAlias = FixedWidthBlock | VariableWidthBlock | FixedSizeListBlock | PackedStructBlock
+
+
+def check(status: int, wire_name: str) -> int:
+    """Returns `status` if it is not negative.
+
+    Raises:
+        CorruptFileError: chunk (or value) ``~status`` is inconsistent with its size or its number of values.
+    """
+    if status < 0:
+        raise CorruptFileError(f"{wire_name}: chunk {~status} contradicts its size or its number of values")
+    return status
+
+
+def allocate_unbacked(num_bytes: int, wire_name: str) -> pa.Buffer:
+    """A buffer whose size is based on a count in the file, not on the size of its bytes.
+
+    Raises:
+        CorruptFileError: more than `MAX_UNBACKED_BYTES`.
+    """
+    if num_bytes > MAX_UNBACKED_BYTES:
+        raise CorruptFileError(f"{wire_name}: {num_bytes} bytes are claimed, but no bytes stand for them")
+    return pa.allocate_buffer(num_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """Limits of one chunk.
+
+    Attributes:
+        max_values: maximum values of a chunk, a power of two; the format allows 32768.
+        max_bytes: maximum bytes of one value buffer of a chunk, unless two values are larger.
+    """
+
+    max_values: int = 4096
+    max_bytes: int = 8192
+
+    def values_per_chunk(self, bits_per_value: int) -> int:
+        """The largest power of two of values within both limits, at least 2.
+
+        A chunk of one value can only be the last of its page: the wire reserves the logarithm 0 for that.
+        """
+        fitting = max(2, self.max_bytes * 8 // max(bits_per_value, 1))
+        return min(self.max_values, 1 << (fitting.bit_length() - 1))
+
+
+def equal_chunks(num_values: int, values_per_chunk: int) -> Int64Array:
+    """Value counts of equal chunks with a shorter last one; a single empty chunk for no values."""
+    full, rest = divmod(num_values, values_per_chunk)
+    counts = np.full(full + (1 if rest or not full else 0), values_per_chunk, np.int64)
+    if rest or not full:
+        counts[-1] = rest
+    return counts
+
+
+def starts_of(sizes: Int64Array) -> Int64Array:
+    """The starts of back-to-back slices of these sizes."""
+    return np.asarray(np.cumsum(sizes) - sizes, np.int64)

@@ -3,10 +3,14 @@
 LZ4 is a u32 with the decompressed size and one raw LZ4 block. ZSTD is a u64 with the decompressed size and one zstd
 frame; old files have the bare frame (it begins with the magic ``28 b5 2f fd``, which is implausible as a size). Empty
 buffers stay empty.
+
+A few bytes of zstd can expand to gigabytes. Where the metadata of a page bounds the size, that bound applies;
+`check_growth` is for the rest, and for wrong metadata. Sizes are checked before any allocation.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -15,11 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.blocks import Chunks, Int64Array
-from lance_spark.encodings.chunk_limits import starts_of
-from lance_spark.encodings.decompression_limit import check_growth
-from lance_spark.encodings.status import check
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.encodings.blocks import Chunks, Int64Array, check, starts_of
+from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.kernels.compression.lz4 import MAX_RATIO, decompress_blocks
 from lance_spark.kernels.compression.zstd import UNKNOWN, find_frames
 from lance_spark.kernels.jit import address_of
@@ -28,11 +29,50 @@ from lance_spark.kernels.slices import concatenate
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+VARIABLE = "LANCE_SPARK_MAX_DECOMPRESSED_BYTES"
+"""The environment variable that sets the limit."""
+
+DEFAULT_MAX_BYTES = 256 << 20
+"""Pages have 8 to 32 MiB; only a single large value can exceed that."""
+
+FREE_RATIO = 16
+"""Expansion up to this factor is always allowed: its memory is proportional to the file size."""
+
 _ZSTD_MAX_RATIO = 50_000
 """The highest ratio is a zstd block with 128 KiB of one repeated byte in 4 bytes."""
 _RATIO_FREE_BYTES = 1 << 16
 _STREAMED_BYTES = 1 << 15
 """Frames of up to that many bytes are decompressed as one stream."""
+
+
+def max_decompressed_bytes() -> int:
+    """The limit in bytes.
+
+    Raises:
+        InvalidInputError: the environment variable is not a number of bytes.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return DEFAULT_MAX_BYTES
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidInputError(f"{VARIABLE} is {text!r}; set it to a number of bytes, such as {DEFAULT_MAX_BYTES}")
+    return int(text)
+
+
+def check_growth(compressed: int, decompressed: int) -> None:
+    """Checks that `compressed` bytes may expand to `decompressed` bytes.
+
+    Raises:
+        CorruptFileError: above the limit.
+    """
+    if decompressed <= FREE_RATIO * compressed:
+        return
+    limit = max_decompressed_bytes()
+    if decompressed > limit:
+        raise CorruptFileError(
+            f"{compressed} compressed bytes claim to hold {decompressed}, the limit is {limit}; "
+            f"if the file can be trusted, set {VARIABLE} to a larger number of bytes"
+        )
 
 
 class CompressionScheme(IntEnum):

@@ -10,11 +10,17 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import CompressiveEncoding, EncodedMiniBlocks, MiniBlockEncoding
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
-from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
+from lance_spark.encodings.blocks import (
+    ChunkLimits,
+    Chunks,
+    FixedWidthBlock,
+    Int64Array,
+    check,
+    equal_chunks,
+    starts_of,
+)
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
-from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.byte_stream_split import join_bytes, split_bytes
 from lance_spark.kernels.jit import address_of

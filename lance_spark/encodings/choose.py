@@ -21,15 +21,16 @@ from lance_spark.encodings.base import (
 )
 from lance_spark.encodings.blocks import (
     Block,
+    ChunkLimits,
     FixedSizeListBlock,
     FixedWidthBlock,
     Int64Array,
     PackedStructBlock,
     VariableWidthBlock,
+    equal_chunks,
 )
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
-from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst

@@ -9,9 +9,8 @@ import numpy as np
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, allocate_unbacked
 from lance_spark.encodings.registry import register
-from lance_spark.encodings.status import allocate_unbacked
 from lance_spark.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:

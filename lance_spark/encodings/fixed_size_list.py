@@ -22,13 +22,14 @@ from lance_spark.encodings.base import (
 )
 from lance_spark.encodings.blocks import (
     Block,
+    ChunkLimits,
     Chunks,
     FixedSizeListBlock,
     FixedWidthBlock,
     Int64Array,
     VariableWidthBlock,
+    equal_chunks,
 )
-from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks
 from lance_spark.encodings.flat import Flat, cut
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, InvalidInputError

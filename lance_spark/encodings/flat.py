@@ -21,11 +21,19 @@ from lance_spark.encodings.base import (
     MiniBlockEncoding,
     PerValueEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.encodings.blocks import (
+    MAX_UNBACKED_BYTES,
+    ChunkLimits,
+    Chunks,
+    FixedWidthBlock,
+    Int64Array,
+    VariableWidthBlock,
+    check,
+    equal_chunks,
+    starts_of,
+)
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
-from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
 from lance_spark.encodings.registry import register
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bits import concatenate_bits, measure_flat, split_bits
 from lance_spark.kernels.jit import address_of

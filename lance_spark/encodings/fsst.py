@@ -21,8 +21,7 @@ from lance_spark.encodings.base import (
     MiniBlockEncoding,
     PerValueEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
-from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.blocks import ChunkLimits, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.variable import Variable

@@ -20,11 +20,9 @@ from lance_spark.encodings.base import (
     EncodedMiniBlocks,
     MiniBlockEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, check, equal_chunks, starts_of
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
-from lance_spark.encodings.chunk_limits import equal_chunks, starts_of
 from lance_spark.encodings.registry import register
-from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, block_widths, pack_inline, unpack_inline
 from lance_spark.kernels.jit import address_of

@@ -14,12 +14,10 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, EncodedBlocks
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
-from lance_spark.encodings.chunk_limits import starts_of
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, allocate_unbacked, check, starts_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
-from lance_spark.encodings.status import allocate_unbacked, check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, pack_out_of_line, unpack_out_of_line
 from lance_spark.kernels.jit import address_of

@@ -9,8 +9,14 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import CompressiveEncoding, EncodedMiniBlocks, MiniBlockEncoding, PerValueEncoding
-from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, PackedStructBlock, VariableWidthBlock
-from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.blocks import (
+    Block,
+    ChunkLimits,
+    Chunks,
+    FixedWidthBlock,
+    PackedStructBlock,
+    VariableWidthBlock,
+)
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError

@@ -20,12 +20,18 @@ from lance_spark.encodings.base import (
     EncodedMiniBlocks,
     MiniBlockEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
-from lance_spark.encodings.chunk_limits import ChunkLimits, equal_chunks, starts_of
+from lance_spark.encodings.blocks import (
+    ChunkLimits,
+    Chunks,
+    FixedWidthBlock,
+    Int64Array,
+    check,
+    equal_chunks,
+    starts_of,
+)
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
-from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, bound_runs, decode_runs, encode_runs, take_runs

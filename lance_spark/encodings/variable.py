@@ -24,12 +24,18 @@ from lance_spark.encodings.base import (
     MiniBlockEncoding,
     PerValueEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.encodings.blocks import (
+    ChunkLimits,
+    Chunks,
+    FixedWidthBlock,
+    Int64Array,
+    VariableWidthBlock,
+    check,
+    starts_of,
+)
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
-from lance_spark.encodings.chunk_limits import ChunkLimits, starts_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
-from lance_spark.encodings.status import check
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.offsets import concatenate_variable, plan_variable_chunks, write_variable_chunks

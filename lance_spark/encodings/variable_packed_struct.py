@@ -15,18 +15,19 @@ import pyarrow as pa
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import CompressiveEncoding, EncodedValues, PerValueEncoding
 from lance_spark.encodings.blocks import (
+    MAX_UNBACKED_BYTES,
     Block,
     FixedSizeListBlock,
     FixedWidthBlock,
     Int64Array,
     PackedStructBlock,
     VariableWidthBlock,
+    check,
+    starts_of,
 )
-from lance_spark.encodings.chunk_limits import starts_of
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES, check
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import (
+    MAX_UNBACKED_BYTES,
     Block,
     FixedSizeListBlock,
     FixedWidthBlock,
     PackedStructBlock,
     VariableWidthBlock,
 )
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.checked_values import PLAIN, checked
 

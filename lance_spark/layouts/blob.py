@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.blocks import VariableWidthBlock
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES
+from lance_spark.encodings.blocks import MAX_UNBACKED_BYTES, VariableWidthBlock
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import FileRange, Page, PageLayout, PageRequest, Reads, RowRanges
 from lance_spark.layouts.leaf.arrays import Leaf, block_leaf, check_count

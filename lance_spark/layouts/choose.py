@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import (
     Block,
+    ChunkLimits,
     FixedSizeListBlock,
     FixedWidthBlock,
     PackedStructBlock,
     VariableWidthBlock,
 )
 from lance_spark.encodings.choose import choose_block, choose_mini_block, choose_values
-from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.hints import NO_REQUESTS, EncodingHints
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lance_spark.encodings.blocks import ChunkLimits
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
-from lance_spark.encodings.chunk_limits import ChunkLimits
 from tests.support.codec_contract import EDGE_LENGTHS, LIMITS, Case, CodecContract, fixed_width
 
 

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 
-from lance_spark.encodings.blocks import FixedSizeListBlock, FixedWidthBlock, PackedStructBlock
+from lance_spark.encodings.blocks import ChunkLimits, FixedSizeListBlock, FixedWidthBlock, PackedStructBlock
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
 from lance_spark.encodings.choose import choose_block, choose_blocks, choose_mini_block, choose_values
-from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst

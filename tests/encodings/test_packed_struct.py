@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.encodings.blocks import FixedSizeListBlock, PackedStructBlock
-from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.blocks import ChunkLimits, FixedSizeListBlock, PackedStructBlock
 from lance_spark.encodings.packed_struct import PackedStruct
 from lance_spark.encodings.variable_packed_struct import VariablePackedStruct
 from lance_spark.errors import CorruptFileError, InvalidInputError

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.encodings.blocks import Chunks, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
+from lance_spark.encodings.blocks import ChunkLimits, Chunks, FixedSizeListBlock, FixedWidthBlock, VariableWidthBlock
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
-from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.fixed_size_list import FixedSizeList
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.fsst import Fsst

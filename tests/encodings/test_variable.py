@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_spark.encodings.blocks import Chunks
-from lance_spark.encodings.chunk_limits import ChunkLimits
+from lance_spark.encodings.blocks import ChunkLimits, Chunks
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 from tests.support.codec_contract import EDGE_LENGTHS, LIMITS, Case, CodecContract, meaning, variable_width

@@ -27,13 +27,13 @@ from lance_spark.encodings.base import (
 )
 from lance_spark.encodings.blocks import (
     Block,
+    ChunkLimits,
     Chunks,
     FixedSizeListBlock,
     FixedWidthBlock,
     PackedStructBlock,
     VariableWidthBlock,
 )
-from lance_spark.encodings.chunk_limits import ChunkLimits
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, LanceError
 from tests.support.guarded_memory import allocate_guarded, guarded

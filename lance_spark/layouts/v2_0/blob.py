@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.encodings.blocks import Int64Array
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES
+from lance_spark.encodings.blocks import MAX_UNBACKED_BYTES, Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.layouts.v2_0 import MAX_NARROW_OFFSET
 from lance_spark.layouts.base import EncodedBuffer, RowRanges, side_by_side

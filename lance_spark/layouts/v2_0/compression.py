@@ -12,8 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Chunks
-from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
-from lance_spark.encodings.decompression_limit import check_growth
+from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme, check_growth
 from lance_spark.errors import CorruptFileError
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

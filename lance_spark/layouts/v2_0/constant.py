@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.status import MAX_UNBACKED_BYTES
+from lance_spark.encodings.blocks import MAX_UNBACKED_BYTES
 from lance_spark.errors import CorruptFileError
 from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, immediate, require_type
 from lance_spark.layouts.v2_0.binary import WIDE_OFFSETS

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.status import allocate_unbacked
+from lance_spark.encodings.blocks import allocate_unbacked
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.layouts.v2_0 import MAX_NARROW_OFFSET
 from lance_spark.layouts.v2_0.base import ArrayEncoding, FileReads, PageBuffers, Selection, require_type

@@ -10,8 +10,13 @@ import pytest
 
 from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding, PerValueEncoding
 from lance_spark.encodings.blocks import Chunks, VariableWidthBlock
-from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
-from lance_spark.encodings.decompression_limit import VARIABLE, check_growth, max_decompressed_bytes
+from lance_spark.encodings.buffer_compression import (
+    VARIABLE,
+    BufferCompression,
+    CompressionScheme,
+    check_growth,
+    max_decompressed_bytes,
+)
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.general import General
 from lance_spark.encodings.variable import Variable
