@@ -7,7 +7,7 @@ from dataclasses import replace
 from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.schema.check import with_check
+from lance_spark.schema.constraints import with_check
 from lance_spark.table.columns.check_constraints import check_rows, name_of_check, schema_with_check
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.writing.save import CommitOptions

@@ -49,7 +49,7 @@ from lance_spark.partitioned.manifest_index import (
 )
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PlannedTable
-from lance_spark.schema.check import has_new_checks
+from lance_spark.schema.constraints import has_new_checks
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy

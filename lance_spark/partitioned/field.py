@@ -20,10 +20,10 @@ from lance_spark.partitioned.names import partition_column
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.registry import transform_from_json
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.collation import has_collation
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.schema.identity import IDENTITY
+from lance_spark.schema.generated import IDENTITY
 from lance_spark.schema.projection import dotted
+from lance_spark.schema.text_type import has_collation
 
 
 @dataclass(frozen=True, slots=True)

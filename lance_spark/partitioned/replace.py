@@ -32,7 +32,7 @@ from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field, with_metadata
 from lance_spark.schema.blob import in_file_version
-from lance_spark.schema.check import CHECK_PREFIX, checks_of, without_checks
+from lance_spark.schema.constraints import CHECK_PREFIX, checks_of, without_checks
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.table.commits.retry import cleanup_on_failure

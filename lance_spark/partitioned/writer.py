@@ -29,7 +29,7 @@ from lance_spark.partitioned.table import PartitionedTable, PlannedTable
 from lance_spark.partitioned.values.row_values import PartitionRows, grouped
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import has_blobs
-from lance_spark.schema.check import without_checks
+from lance_spark.schema.constraints import without_checks
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases

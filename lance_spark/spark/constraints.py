@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.schema.check import CHECK_PREFIX, checks_of
+from lance_spark.schema.constraints import CHECK_PREFIX, checks_of
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.check_constraints import schema_with_check
 from lance_spark.table.writing.checks import parsed_check

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_schema
-from lance_spark.schema.evolution import as_nested, renamed, reordered, with_added, without
+from lance_spark.schema.evolution import as_nested, is_wider, renamed, reordered, with_added, without
 from lance_spark.schema.field import RESERVED_NAMES, LanceSchema
-from lance_spark.schema.widening import is_wider
 
 INNER = pa.struct([("x", pa.int32()), ("a.b", pa.string())])
 ARROW = pa.schema(

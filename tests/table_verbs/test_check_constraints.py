@@ -20,7 +20,7 @@ from lance_spark.errors import (
 )
 from lance_spark.partitioned import check_constraints as partitioned
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.schema.check import checks_of
+from lance_spark.schema.constraints import checks_of
 from lance_spark.table.columns import check_constraints as plain
 from tests.table_verbs.kinds import ROWS, Kind, content, table_of
 

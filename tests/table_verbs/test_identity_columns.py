@@ -10,7 +10,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError, RetryableConflictError, UnsupportedFeatureError
-from lance_spark.schema.identity import IDENTITY, Identity
+from lance_spark.schema.generated import IDENTITY, Identity
 from lance_spark.spark.jobs.backfill_job import plan_values
 from lance_spark.table.manifests.identity_mark import PREFIX
 from lance_spark.table.writing.identity import IdentityColumns

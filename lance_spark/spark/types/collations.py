@@ -13,7 +13,7 @@ import pyarrow.types as pt
 from pyspark.sql import types as st
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.schema.collation import COLLATION
+from lance_spark.schema.text_type import COLLATION
 
 _NAME = re.compile("[A-Za-z0-9_]+")
 

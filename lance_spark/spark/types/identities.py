@@ -10,7 +10,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.identity import Identity, identities_of
+from lance_spark.schema.generated import Identity, identities_of
 
 _START, _STEP, _EXPLICIT = "identity.start", "identity.step", "identity.allowExplicitInsert"
 """Spark's metadata of an identity column."""

@@ -18,11 +18,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.blob import BLOB_KEY
-from lance_spark.schema.collation import COLLATION
 from lance_spark.schema.extension import is_json_field
-from lance_spark.schema.generated import GENERATED
-from lance_spark.schema.identity import IDENTITY
-from lance_spark.schema.text_type import TEXT_TYPE
+from lance_spark.schema.generated import GENERATED, IDENTITY
+from lance_spark.schema.text_type import COLLATION, TEXT_TYPE
 from lance_spark.spark.types.collations import collation_metadata, with_collation_of, without_collations
 from lance_spark.spark.types.column_properties import Properties, apply
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, DEFAULT, checked_default, default_of

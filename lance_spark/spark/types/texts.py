@@ -14,9 +14,8 @@ from pyspark.sql import types as st
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import with_metadata
-from lance_spark.schema.collation import COLLATION
 from lance_spark.schema.field import Field
-from lance_spark.schema.text_type import TEXT_TYPE, TextType, text_type
+from lance_spark.schema.text_type import COLLATION, TEXT_TYPE, TextType, text_type
 
 SPARK_TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata in which Spark keeps the declared type of a column with such strings (`CharVarcharUtils`)."""

@@ -12,9 +12,9 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import from_arrow_field, to_arrow_field, to_arrow_type, with_metadata
+from lance_spark.schema.evolution import check_widening
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import prune
-from lance_spark.schema.widening import check_widening
 from lance_spark.table.bases import Bases
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution, options_of
 from lance_spark.table.columns.schema_changes import check_followable, check_nulls, forbids_more_nulls, project

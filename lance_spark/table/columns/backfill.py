@@ -26,7 +26,7 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import FieldId, LanceSchema
-from lance_spark.schema.identity import IDENTITY
+from lance_spark.schema.generated import IDENTITY
 from lance_spark.schema.projection import FieldFinder
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly

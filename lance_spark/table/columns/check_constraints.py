@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from lance_spark.schema.check import CHECK_PREFIX, checks_of, with_check
+from lance_spark.schema.constraints import CHECK_PREFIX, checks_of, with_check
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.schema_changes import check_followable
 from lance_spark.table.commits.retry import retry_on_conflict

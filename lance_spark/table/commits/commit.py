@@ -29,7 +29,7 @@ from lance_spark.errors import (
     StorageError,
 )
 from lance_spark.file_version import FileVersion
-from lance_spark.schema.primary_key import check_key_stays, check_primary_key
+from lance_spark.schema.constraints import check_key_stays, check_primary_key
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.commits.conflict_rules import ConflictContext

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from lance_spark.errors import IncompatibleConflictError, RetryableConflictError
-from lance_spark.schema.check import CHECK_PREFIX, has_new_checks
+from lance_spark.schema.constraints import CHECK_PREFIX, has_new_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.table.operations import (
     Append,

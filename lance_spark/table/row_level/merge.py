@@ -28,9 +28,9 @@ from lance_spark.expr.values import no_rows
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.schema.check import without_checks
+from lance_spark.schema.constraints import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.identity import identities_of
+from lance_spark.schema.generated import identities_of
 from lance_spark.schema.projection import dotted, find, parse_path
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lance_spark.errors import IncompatibleConflictError
-from lance_spark.schema.check import has_new_checks
+from lance_spark.schema.constraints import has_new_checks
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind

@@ -20,11 +20,10 @@ from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr
 from lance_spark.expr.sql.parse import has_moment, parse
 from lance_spark.expr.values import as_boolean
 from lance_spark.schema.arrow import to_arrow_schema
-from lance_spark.schema.check import checks_of, without_checks
-from lance_spark.schema.collation import has_collation
+from lance_spark.schema.constraints import checks_of, without_checks
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.generated import generated_of
-from lance_spark.schema.identity import identities_of
+from lance_spark.schema.generated import generated_of, identities_of
+from lance_spark.schema.text_type import has_collation
 
 _UNSAFE = re.compile(r"[\"\\]|--|/\*")
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.identity import IDENTITY, Identity, identities_of
+from lance_spark.schema.generated import IDENTITY, Identity, identities_of
 from lance_spark.schema.number_types import numpy_type
 from lance_spark.table.manifests.identity_mark import IdentityMark, UsedValues, used_values
 from lance_spark.table.manifests.manifest import Manifest

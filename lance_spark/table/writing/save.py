@@ -11,7 +11,7 @@ from lance_spark.file_version import FileVersion
 from lance_spark.progress import progress
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2, has_blobs
-from lance_spark.schema.check import checks_of, has_new_checks
+from lance_spark.schema.constraints import checks_of, has_new_checks
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
 from lance_spark.table.bases import BasePath, Bases

@@ -11,7 +11,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CommitStateUnknownError, LanceError, RetryableConflictError
-from lance_spark.schema.identity import IDENTITY, Identity
+from lance_spark.schema.generated import IDENTITY, Identity
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.identity_mark import used_values

@@ -10,7 +10,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.arrow import from_arrow_schema
-from lance_spark.schema.check import CHECK_PREFIX
+from lance_spark.schema.constraints import CHECK_PREFIX
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.check_constraints import add_check
 from lance_spark.table.writing import conform

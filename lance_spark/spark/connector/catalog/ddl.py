@@ -24,7 +24,7 @@ from lance_spark.partitioned.replace import planned_with
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_field, with_metadata
-from lance_spark.schema.check import checks_of
+from lance_spark.schema.constraints import checks_of
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.connector.catalog.partition_by import NO_CLUSTERING
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find

@@ -12,10 +12,10 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
-from lance_spark.schema.collation import has_collation
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
 from lance_spark.schema.projection import parse_path
+from lance_spark.schema.text_type import has_collation
 from lance_spark.spark.blobs.references import decoded_secret
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN, messages
