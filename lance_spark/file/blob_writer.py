@@ -24,8 +24,7 @@ from lance_spark.schema.blob import INGEST, PLACE, SOURCE, BlobKind, BlobSizes, 
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field
 from lance_spark.schema.projection import written_path
-from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream
-from lance_spark.storage.copies import copy_object
+from lance_spark.storage.base import ByteRange, ObjectStore, OutputStream, copy_object
 from lance_spark.storage.deletion import delete_quietly
 
 COPY_BYTES = 16 << 20

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError, InvalidInputError
-from lance_spark.file.plan import merged_ranges
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.arrow_errors import DECODING_ERRORS, raise_corrupt
 from lance_spark.layouts.base import (
@@ -28,11 +29,12 @@ from lance_spark.layouts.base import (
 )
 from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.read_spans import spanned
+from lance_spark.schema.blob import is_blob_v1, stored
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project
-from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.base import ByteRange, ObjectStore, mapped_file
 from lance_spark.storage.cache import cached_by_path, has_free_etags
-from lance_spark.storage.mapped import mapped_file
 from lance_spark.storage.meter import READS
 
 TAIL_BYTES = 64 * 1024
@@ -312,3 +314,44 @@ class FileErrors:
             error.at(path=self._path, root=self._store.uri)
         elif isinstance(error, DECODING_ERRORS):
             raise_corrupt(error, path=self._path, root=self._store.uri)
+
+
+def merged_ranges(rows: RowRanges) -> RowRanges:
+    """The same rows, without empty ranges and with adjacent ranges merged.
+
+    Raises:
+        InvalidInputError: the ranges are not ascending, or overlap.
+    """
+    if rows.are_apart:
+        return rows
+    keep = rows.stops > rows.starts
+    starts, stops = rows.starts[keep], rows.stops[keep]
+    if len(starts) < 2:
+        return RowRanges(starts, stops)
+    if bool((starts[1:] < stops[:-1]).any()):
+        raise InvalidInputError("ranges of rows must be ascending and must not overlap")
+    opens = np.ones(len(starts), np.bool_)
+    opens[1:] = starts[1:] > stops[:-1]
+    closes = np.append(opens[1:], True)
+    return RowRanges(starts[opens], stops[closes])
+
+
+def described_blobs(field: Field, held_fields: Mapping[FieldId, Field]) -> Field:
+    """`field` with blob fields as they are stored in the file.
+
+    Since 2.2 data files contain blob descriptors (a struct of kind, position, size, id, URI), while the table's
+    schema has the type of the blob itself. Of files of older versions the values are read, or their positions and sizes
+    if `field` is a description.
+
+    Args:
+        held_fields: the fields of the file's schema by their ids.
+    """
+    if is_blob(field):
+        held = held_fields.get(field.id)
+        if held is not None and is_blob_v1(held) and field.children:
+            return stored(replace(held, name=field.name, nullable=field.nullable))
+        if held is None or not held.children:
+            return field
+        return Field(field.name, field.id, "struct", field.nullable, held.children, held.metadata)
+    children = tuple(described_blobs(child, held_fields) for child in field.children)
+    return field if children == field.children else field.with_children(children)

@@ -12,16 +12,15 @@ import pyarrow as pa
 
 from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError
-from lance_spark.file.data_file_reader import DataFileReader
-from lance_spark.file.early_columns import early_columns
+from lance_spark.file.data_file_reader import DataFileReader, described_blobs
 from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
-from lance_spark.file.plan import described_blobs
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldsReader
 from lance_spark.layouts.field_readers import field_reader
 from lance_spark.layouts.v2_0.list_ import holds_lists
-from lance_spark.schema.columns import column_fields, has_bytes
+from lance_spark.layouts.v2_0.simple_struct import holds_structs
+from lance_spark.schema.columns import column_fields, has_bytes, is_array_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore
 
@@ -87,7 +86,7 @@ class FileReader(DataFileReader):
         owners = column_fields(self.schema.fields, self.version)
         found, count = {owner.id: index for index, owner in enumerate(owners)}, len(owners)
         if count < self.num_columns and self.version is FileVersion.V2_0:
-            found, count = early_columns(self.schema.fields, self.encoded_columns_at(range(self.num_columns)))
+            found, count = _early_columns(self.schema.fields, self.encoded_columns_at(range(self.num_columns)))
         if count != self.num_columns:
             raise CorruptFileError(f"the schema has {count} columns, the file {self.num_columns}", path=self.path)
         return found
@@ -196,3 +195,34 @@ class FileReader(DataFileReader):
 
     def _read_buffer(self, buffer: EncodedBuffer) -> pa.Buffer:
         return self._read_ranges([ByteRange(*buffer)])[0]
+
+
+def _early_columns(fields: Iterable[Field], columns: Sequence[EncodedColumn]) -> tuple[dict[FieldId, int], int]:
+    """(the column of each field that owns one, how many columns the fields have) in early files of version 2.0.
+
+    Until 0.14 texts were lists of bytes, whose bytes have a column of their own, and no struct was packed: metadata
+    that say otherwise are ignored.
+
+    Args:
+        columns: all columns of the file.
+
+    Raises:
+        CorruptFileError: the encoding of a page is corrupt.
+    """
+    found: dict[FieldId, int] = {}
+    count = 0
+
+    def visit(field: Field) -> None:
+        nonlocal count
+        column = columns[count] if count < len(columns) else None
+        found[field.id] = count
+        count += 1
+        if column is not None and has_bytes(field) and holds_lists(column):
+            count += 1
+        if not is_array_leaf(field) or (column is not None and field.children and holds_structs(column)):
+            for child in field.children:
+                visit(child)
+
+    for field in fields:
+        visit(field)
+    return found, count

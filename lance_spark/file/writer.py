@@ -27,10 +27,9 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_spark._proto import encodings_v2_0_pb2, file2_pb2, file_pb2
 from lance_spark.errors import InvalidInputError
-from lance_spark.file.array_column_writer import ArrayColumnWriter
 from lance_spark.file.batches import BatchChecker, leaf_steps, node_steps
 from lance_spark.file.blob_writer import BlobColumns, BlobSource, Sidecars
-from lance_spark.file.column_writer import ColumnWriter
+from lance_spark.file.column_writer import ArrayColumnWriter, ColumnWriter
 from lance_spark.file.writable import require_writable
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.page_bytes import PageBytes, PageDescription

@@ -20,9 +20,8 @@ from lance_spark.layouts.leaf.values import is_variable
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.remembered import Remembered
-from lance_spark.storage.base import ByteRange, ObjectStore
+from lance_spark.storage.base import ByteRange, ObjectStore, mapped_file, whole_file
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
-from lance_spark.storage.mapped import mapped_file, whole_file
 
 Value = TypeVar("Value")
 

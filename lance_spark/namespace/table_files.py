@@ -8,7 +8,7 @@ from contextlib import suppress
 from lance_spark.errors import LanceError
 from lance_spark.storage import open_manifest_table
 from lance_spark.storage.base import ObjectStore
-from lance_spark.storage.folders import delete_folder
+from lance_spark.storage.deletion import delete_folder
 from lance_spark.storage.paths import below
 from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import VERSIONS

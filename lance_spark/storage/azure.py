@@ -113,7 +113,7 @@ class AzureStore(FsspecStore):
         return BufferedOutput(self, path, lambda: self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES))
 
     def copy_object(self, source: ObjectStore, source_path: str, path: str, size: int) -> bool:
-        """See `storage.copies`: by the service within one container, for as long as a request may take."""
+        """See `storage.base.copy_object`: by the service within one container, for as long as a request may take."""
         if not isinstance(source, AzureStore) or source.service != self.service or source.size(source_path) != size:
             return False
         client, key = self._filesystem.get(), self._key(path)

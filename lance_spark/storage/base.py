@@ -4,7 +4,8 @@ A store is rooted at one URI (a table's root, or one of its other base paths). P
 joined by ``/``; a path that would leave the root is an `InvalidInputError`, so that nothing read from a table
 can name an object outside the table's base paths.
 
-Commits need exactly one strong operation, `put_if_absent`; see `docs/design/006-object-stores.md`.
+Commits need exactly one strong operation, `put_if_absent`; see `docs/design/006-object-stores.md`. What only
+some stores do is a protocol of its own: names without listings, copies, mapped files.
 """
 
 from __future__ import annotations
@@ -145,3 +146,71 @@ class ObjectStore(Protocol):
     def delete(self, path: str) -> None:
         """Removes the object; no error if it does not exist."""
         ...
+
+
+@runtime_checkable
+class Copying(Protocol):
+    """A store that reads into `bytes`."""
+
+    def read_copies(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
+        """`ObjectStore.read_ranges`, as copies."""
+
+
+@runtime_checkable
+class ObjectCopying(Protocol):
+    """A store that copies complete objects itself."""
+
+    def copy_object(self, source: ObjectStore, source_path: str, path: str, size: int) -> bool:
+        """See `copy_object`."""
+
+
+def read_copies(store: ObjectStore, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
+    """The bytes of each range, in order. Raises as `ObjectStore.read_ranges`."""
+    if isinstance(store, Copying):
+        return store.read_copies(path, byte_ranges)
+    return [buffer.to_pybytes() for buffer in store.read_ranges(path, byte_ranges)]
+
+
+def copy_object(source: ObjectStore, source_path: str, target: ObjectStore, path: str, size: int) -> bool:
+    """Copies a complete object to a new one, as `ObjectStore.open_output` publishes it.
+
+    Returns:
+        False, and nothing is written, if the stores cannot do that by themselves, or the object does not have `size`
+        bytes: the caller copies the bytes.
+
+    Raises:
+        NotFoundError: the source does not exist.
+        StorageError: the store failed; the copy may exist.
+    """
+    return isinstance(target, ObjectCopying) and target.copy_object(source, source_path, path, size)
+
+
+class MapsFiles(Protocol):
+    """A store that maps files."""
+
+    def mapped_file(self, path: str, size: int, requests: int, num_bytes: int) -> pa.Buffer | None:
+        """See `mapped_file`."""
+
+    def whole_file(self, path: str) -> pa.Buffer | None:
+        """See `whole_file`."""
+
+
+def mapped_file(store: ObjectStore, path: str, size: int, requests: int, num_bytes: int) -> pa.Buffer | None:
+    """All of an object of `size` bytes; None if it is not mapped yet, has changed since, or has another size.
+
+    Args:
+        requests, num_bytes: what of it will be read, for the meter.
+    """
+    # A check against the protocol takes longer than to read a few rows.
+    mapped = getattr(store, "mapped_file", None)
+    return None if mapped is None else mapped(path, size, requests, num_bytes)
+
+
+def whole_file(store: ObjectStore, path: str) -> pa.Buffer | None:
+    """All of an object, which is mapped if it was not; None if the store does not map files.
+
+    Raises:
+        NotFoundError: the object does not exist.
+    """
+    whole = getattr(store, "whole_file", None)
+    return None if whole is None else whole(path)

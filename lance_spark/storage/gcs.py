@@ -94,7 +94,7 @@ class GcsStore(FsspecStore):
         return BufferedOutput(self, path, lambda: self._filesystem.get().open(key, "wb", block_size=BLOCK_BYTES))
 
     def copy_object(self, source: ObjectStore, source_path: str, path: str, size: int) -> bool:
-        """See `storage.copies`: by the service's rewrite, which goes on until all is there."""
+        """See `storage.base.copy_object`: by the service's rewrite, which goes on until all is there."""
         if not isinstance(source, GcsStore) or source.service != self.service or source.size(source_path) != size:
             return False
         with self.writing(path):

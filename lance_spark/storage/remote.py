@@ -18,7 +18,7 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage.base import ByteRange, ObjectInfo, OutputStream, PutResult
 from lance_spark.storage.coalesce import ReadPolicy, cut, plan_stretches, require_inside, slice_ranges
-from lance_spark.storage.exclusive_create import require_exclusive_create
+from lance_spark.storage.conditional_put import require_exclusive_create
 from lance_spark.storage.meter import READS
 from lance_spark.storage.overlap import overlapped
 from lance_spark.storage.paths import Root, folder_path, is_listed, object_path

@@ -27,7 +27,7 @@ from lance_spark.spark.jobs.plain_target import plan_plain_changes, plan_plain_w
 from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import to_spark_schema
-from lance_spark.storage import exclusive_create
+from lance_spark.storage import conditional_put
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
@@ -54,7 +54,7 @@ class ChangingFileSystem(MemoryFileSystem):  # type: ignore[misc]
 @pytest.fixture
 def uri(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     fsspec.register_implementation("changing", ChangingFileSystem, clobber=True)
-    monkeypatch.setattr(exclusive_create, "_trusted", set())
+    monkeypatch.setattr(conditional_put, "_trusted", set())
     monkeypatch.setattr(ChangingFileSystem, "honest", True)
     ChangingFileSystem.written.clear()
     yield f"changing://{uuid.uuid4().hex}"
@@ -67,7 +67,7 @@ def spoiled(uri: str, monkeypatch: pytest.MonkeyPatch) -> str:
     lance_spark.write(rows(1, 2), f"{uri}/plain")
     save_rows(create_partitioned(f"{uri}/parts", SCHEMA, BY_COUNTRY), rows(1, 2))
     monkeypatch.setattr(ChangingFileSystem, "honest", False)
-    exclusive_create._trusted.clear()
+    conditional_put._trusted.clear()
     ChangingFileSystem.written.clear()
     return uri
 

@@ -15,7 +15,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lance_spark.errors import InvalidInputError, StorageError
-from lance_spark.storage import exclusive_create, open_store, patience
+from lance_spark.storage import conditional_put, open_store, patience
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.patience import one_statement
 
@@ -102,7 +102,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(patience, "_clock", clock)
     monkeypatch.setattr(patience, "_sleep", clock.sleep)
     monkeypatch.setattr(patience, "_sleep_async", clock.sleep_async)
-    monkeypatch.setattr(exclusive_create, "_trusted", set())
+    monkeypatch.setattr(conditional_put, "_trusted", set())
     return clock
 
 

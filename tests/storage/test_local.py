@@ -18,11 +18,10 @@ import pytest
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, StorageError
 from lance_spark.storage import open_store
-from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
+from lance_spark.storage.base import ByteRange, ObjectStore, PutResult, mapped_file, whole_file
 from lance_spark.storage.local import in_memory, publish
 from lance_spark.storage.local import store as local
 from lance_spark.storage.local.store import LocalStore
-from lance_spark.storage.mapped import mapped_file, whole_file
 from lance_spark.storage.meter import READS
 from lance_spark.storage.paths import STAGING_PREFIX
 from tests.support.process_race import assert_one_of_many_processes_wins

@@ -11,7 +11,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lance_spark.errors import StorageError
-from lance_spark.storage import exclusive_create, open_store
+from lance_spark.storage import conditional_put, open_store
 from lance_spark.storage.base import ObjectStore, PutResult
 from tests.support.store_contract import StoreContract
 
@@ -86,7 +86,7 @@ class SilentFileSystem(StrictFileSystem):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(exclusive_create, "_trusted", set())
+    monkeypatch.setattr(conditional_put, "_trusted", set())
     for client in [StrictFileSystem, OverwritingFileSystem, LyingFileSystem, ModelessFileSystem, SilentFileSystem]:
         fsspec.register_implementation(client.protocol, client, clobber=True)
         client.store.clear()

@@ -9,8 +9,7 @@ import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
 from lance_spark.storage import open_store, patience
-from lance_spark.storage.base import ByteRange, PutResult
-from lance_spark.storage.copies import copy_object
+from lance_spark.storage.base import ByteRange, PutResult, copy_object
 from lance_spark.storage.s3.bulk import S3BulkReader
 from lance_spark.storage.s3.client import S3Client
 from lance_spark.storage.s3.store import S3Store

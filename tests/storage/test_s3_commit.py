@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lance_spark.errors import NotFoundError, StorageError
-from lance_spark.storage import exclusive_create, open_store, patience
+from lance_spark.storage import conditional_put, open_store, patience
 from lance_spark.storage.base import ObjectStore, PutResult
 from tests.support.moto import S3Bucket
 from tests.support.s3_proxy import ANSWER_LOST, NOT_SENT, S3Proxy, Trouble, landed_but, refused, s3_proxy
@@ -25,7 +25,7 @@ def running_proxy(s3_bucket: S3Bucket) -> Iterator[S3Proxy]:
 @pytest.fixture
 def proxy(running_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> S3Proxy:
     monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(exclusive_create, "_trusted", set())
+    monkeypatch.setattr(conditional_put, "_trusted", set())
     running_proxy.reset()
     return running_proxy
 

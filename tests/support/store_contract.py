@@ -14,8 +14,7 @@ import pytest
 
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lance_spark.storage import open_store
-from lance_spark.storage.base import ByteRange, ObjectStore, PutResult
-from lance_spark.storage.copies import copy_object, read_copies
+from lance_spark.storage.base import ByteRange, ObjectStore, PutResult, copy_object, read_copies
 
 ODD_NAMES = [
     "with space",

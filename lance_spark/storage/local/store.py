@@ -142,7 +142,7 @@ class LocalStore:
             return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
 
     def mapped_file(self, path: str, size: int, requests: int, num_bytes: int) -> pa.Buffer | None:
-        """See `storage.mapped`."""
+        """See `storage.base.mapped_file`."""
         whole = self._still_mapped(path)
         if whole is None or whole.size != size:
             return None
@@ -152,7 +152,7 @@ class LocalStore:
         return whole
 
     def whole_file(self, path: str) -> pa.Buffer | None:
-        """See `storage.mapped`."""
+        """See `storage.base.whole_file`."""
         whole = self._still_mapped(path)
         if whole is None:
             # A context of a generator takes longer than to open the file.
@@ -165,7 +165,7 @@ class LocalStore:
         return whole
 
     def read_copies(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
-        """See `storage.copies`. Reading costs half of what copying from a mapped file does, whose pages fault."""
+        """See `read_copies` of `storage.base`. Reading costs half of copying from a mapped file, whose pages fault."""
         num_bytes = sum([wanted.length for wanted in byte_ranges])
         with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
@@ -203,7 +203,7 @@ class LocalStore:
         return _LocalOutput(self, path, descriptor, staged, final)
 
     def copy_object(self, source: ObjectStore, source_path: str, path: str, size: int) -> bool:
-        """See `storage.copies`. The copy has a new time, from which clean-ups count, so it is no link."""
+        """See `storage.base.copy_object`. The copy has a new time, from which clean-ups count, so it is no link."""
         if not isinstance(source, LocalStore):
             return False
         final = self._file(path)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lance_spark.errors import NotFoundError, UnsupportedFeatureError
 from lance_spark.storage.base import Named, ObjectInfo, ObjectStore, PutResult
 from lance_spark.storage.cache import free_etag
-from lance_spark.storage.exclusive_create import check_commits
+from lance_spark.storage.conditional_put import check_commits
 from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.paths import VERSIONS, ManifestNaming, parse_manifest_name
 

@@ -14,8 +14,8 @@ from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.field import Field
 from lance_spark.schema.remembered import Remembered
+from lance_spark.storage.base import whole_file
 from lance_spark.storage.cache import cached_by_path
-from lance_spark.storage.mapped import whole_file
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
 from lance_spark.table.reading.fragment_columns import FragmentColumns

@@ -13,8 +13,7 @@ import pyarrow as pa
 from lance_spark.errors import CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from lance_spark.file.blob_writer import MAX_BLOB_BYTES, sidecar_path
 from lance_spark.schema.blob import SOURCE, BlobKind
-from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.storage.copies import read_copies
+from lance_spark.storage.base import ByteRange, ObjectStore, read_copies
 from lance_spark.storage.paths import split_object
 from lance_spark.table.bases import Bases
 from lance_spark.table.paths import checked_relative
