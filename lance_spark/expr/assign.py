@@ -18,7 +18,7 @@ from lance_spark.expr.comparison import align
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Column, Expr
-from lance_spark.expr.sql.arrays import ArrayOf
+from lance_spark.expr.sql.calls import ArrayOf
 from lance_spark.expr.values import Family, family_of
 
 _EXACT = {

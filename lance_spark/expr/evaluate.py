@@ -17,16 +17,15 @@ import pyarrow.compute as pc
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr import arithmetic, casts
-from lance_spark.expr.array_match import array_contains
 from lance_spark.expr.columns import column_values, field_at
 from lance_spark.expr.comparison import compare, same_type
 from lance_spark.expr.datetime_text import check_time_zone
 from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.functions import registry
-from lance_spark.expr.geo.columns import relating
+from lance_spark.expr.functions.lists import array_contains
+from lance_spark.expr.geo.geos import relating
 from lance_spark.expr.geo.nodes import Related
-from lance_spark.expr.json_path.nodes import JsonValue
-from lance_spark.expr.json_path.path_tests import JsonTest
+from lance_spark.expr.json_path.nodes import JsonTest, JsonValue
 from lance_spark.expr.json_path.values import json_values
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.membership import constant_options, is_member, options_of
@@ -49,9 +48,8 @@ from lance_spark.expr.nodes import (
     Or,
     StringMatch,
 )
-from lance_spark.expr.text.match import like, match_text
+from lance_spark.expr.text.match import check_searchable, contains_tokens, like, match_text
 from lance_spark.expr.text.nodes import ContainsTokens, TextMatch
-from lance_spark.expr.text.token_match import check_searchable, contains_tokens
 from lance_spark.expr.values import (
     NUMBERS,
     Family,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.expr.array_match import is_list
 from lance_spark.expr.comparison import compare
+from lance_spark.expr.functions.lists import is_list
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import ArrayContains, Column, ComparisonOp, Expr, Not
 from lance_spark.expr.values import as_array, plain

@@ -19,13 +19,12 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from lance_spark.errors import LanceError
-from lance_spark.expr.array_match import is_list
 from lance_spark.expr.columns import field_at, resolve_path
 from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.functions.lists import is_list
 from lance_spark.expr.geo.geos import has_geos
 from lance_spark.expr.geo.nodes import GEO_CALLS, INTERSECTS, RELATIONS, GeometryConstant, related_call
-from lance_spark.expr.json_path.nodes import JSON_CALLS, JsonValue
-from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, JSON_TESTS
+from lance_spark.expr.json_path.nodes import CONTAINS, EXISTS, JSON_CALLS, JSON_TESTS, JsonValue
 from lance_spark.expr.json_path.values import JsonKind
 from lance_spark.expr.literals import FALSE, NULL, TRUE, Literal, duration_literal, literal, timestamp_literal
 from lance_spark.expr.nodes import (
@@ -43,7 +42,7 @@ from lance_spark.expr.nodes import (
     StringMatchOp,
     conjunction,
 )
-from lance_spark.expr.sql.text import TEXT_CALLS
+from lance_spark.expr.sql.calls import TEXT_CALLS
 from lance_spark.expr.text.members import without_members
 from lance_spark.schema.extension import is_json_field
 from lance_spark.spark.types.collations import has_collation, is_collated

@@ -35,7 +35,7 @@ from lance_spark.expr.nodes import (
     StringMatch,
     StringMatchOp,
 )
-from lance_spark.expr.sql.arrays import ArrayOf
+from lance_spark.expr.sql.calls import ArrayOf
 
 OR, AND, NOT, PREDICATE, COMPARISON, SUM, PRODUCT, SIGNED, TERM = range(9)
 """Precedence, lowest first."""

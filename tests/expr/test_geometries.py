@@ -16,8 +16,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.geo.geos import parse_wkt, related
 from lance_spark.expr.geo.nodes import RELATIONS, TURNED
-from lance_spark.expr.geo.shape import Shape
-from lance_spark.expr.geo.wkb import parse_wkb
+from lance_spark.expr.geo.shape import Shape, parse_wkb
 from lance_spark.expr.sql.parse import parse
 from tests.support.expr.geometries import geometries, path, point, random_geometry, wkb
 

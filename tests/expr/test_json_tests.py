@@ -12,7 +12,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.json_path.path_tests import EXTRACT, JsonTest
+from lance_spark.expr.json_path.nodes import EXTRACT, JsonTest
 from lance_spark.expr.nodes import Column
 from lance_spark.expr.sql.parse import parse
 

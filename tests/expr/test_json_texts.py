@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.json_path.documents import json_document, json_part, json_text, json_texts
-from lance_spark.expr.json_path.written_texts import written_texts
+from lance_spark.expr.json_path.documents import json_document, json_part, json_text, json_texts, written_texts
 from lance_spark.kernels.documents.json_text import DEPTH
 from tests.support.table.json_texts import random_texts
 

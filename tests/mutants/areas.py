@@ -116,7 +116,7 @@ AREAS = (
             "expr/arithmetic.py",
             "expr/decimal_expr.py",
             "expr/temporal.py",
-            "expr/array_match.py",
+            "expr/functions/*.py",
         ),
         ("expr/test_*.py",),
         14,

@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.geo.geos import parse_wkt
-from lance_spark.expr.geo.shape import Shape
-from lance_spark.expr.geo.wkb import parse_wkb
+from lance_spark.expr.geo.shape import Shape, parse_wkb
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr, Not, quote_string
 

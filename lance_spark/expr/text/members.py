@@ -8,9 +8,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lance_spark.errors import LanceError
-from lance_spark.expr.array_match import is_list
 from lance_spark.expr.columns import field_at
 from lance_spark.expr.evaluate import check_filter
+from lance_spark.expr.functions.lists import is_list
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import And, Expr, Not, Or
 from lance_spark.expr.text.nodes import TextMatch

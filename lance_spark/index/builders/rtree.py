@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.geo.columns import boxes, is_geometry
+from lance_spark.expr.geo.geos import boxes, is_geometry
 from lance_spark.index.builders.base import IndexBuilder, IndexedRows, OldSegment, UInt64Array
 from lance_spark.index.builders.output import SegmentOutput
 from lance_spark.index.files import IndexFiles

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.expr.text.options import MAX_FUZZINESS, TextOptions
+from lance_spark.expr.text.nodes import MAX_FUZZINESS, TextOptions
 from lance_spark.index.text.items import Granularity
 
 

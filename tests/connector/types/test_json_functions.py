@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import lance_spark
-from lance_spark.expr.json_path.path_tests import CONTAINS, EXISTS, EXTRACT, LENGTH, JsonTest
+from lance_spark.expr.json_path.nodes import CONTAINS, EXISTS, EXTRACT, LENGTH, JsonTest
 from lance_spark.expr.json_path.values import JsonKind, json_steps, json_values
 from lance_spark.expr.nodes import Column
 from tests.support.connector.plans import plan

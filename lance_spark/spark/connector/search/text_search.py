@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import quote_name
-from lance_spark.expr.text.options import TEXT_OPTIONS, TextOptions
+from lance_spark.expr.text.nodes import TEXT_OPTIONS, TextOptions
 from lance_spark.index.text.queries import MatchQuery, PhraseQuery, query_with, written_query
 from lance_spark.spark.connector.search.arguments import VERSION_ARGUMENTS, Arguments, SearchCall, column_tops
 from lance_spark.table.reading.system_columns import ROW_ID, flagged
