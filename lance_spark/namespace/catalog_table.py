@@ -26,22 +26,16 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lance_spark.errors import (
-    CommitConflictError,
-    CorruptFileError,
-    RetryableConflictError,
-    UnsupportedFeatureError,
-)
+from lance_spark.errors import CommitConflictError, CorruptFileError, RetryableConflictError, UnsupportedFeatureError
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp, Expr, StringMatch, StringMatchOp
-from lance_spark.namespace.catalog_entry import CatalogEntry
-from lance_spark.namespace.catalog_overwrite import CatalogOverwrite
 from lance_spark.namespace.catalog_rows import (
     ENTRY_COLUMNS,
     LOCATION,
     METADATA,
     OBJECT_ID,
     OBJECT_TYPE,
+    CatalogEntry,
     CatalogRows,
 )
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
@@ -58,7 +52,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.marks import CommitMark
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.operations import CommittableOperation, OperationKind
+from lance_spark.table.operations import CommittableOperation, OperationKind, Overwrite, Settings
+from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.versions.changes import update_metadata
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import OVERWRITE, plan_write
@@ -88,6 +83,28 @@ _ENTRIES_BYTES = 4096
 
 _READER_FLAGS = f"{RESERVED_PROPERTIES}reader_feature_flags"
 _WRITER_FLAGS = f"{RESERVED_PROPERTIES}writer_feature_flags"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogOverwrite(Overwrite):
+    """An Overwrite of `__manifest` that changes rows, columns and properties atomically.
+
+    No operation of the transaction message covers all of them, but a manifest can contain all of them, and readers only
+    use the manifest. The message is an Overwrite, which conflicts with every other change of rows. Writers of the
+    properties that a partitioned namespace depends on publish only the direct successor of the version they read, so
+    none is lost.
+
+    Attributes:
+        properties: changed properties of the root namespace; None removes one.
+    """
+
+    properties: Mapping[str, str | None] | None = None
+
+    def next_manifest(self, previous: Manifest | None, settings: Settings) -> Manifest:
+        manifest = Overwrite.next_manifest(self, previous, settings)
+        if not self.properties:
+            return manifest
+        return replace(manifest, table_metadata=UpdateMap(self.properties).applied(manifest.table_metadata))
 
 
 @dataclass(frozen=True, slots=True)

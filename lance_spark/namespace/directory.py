@@ -21,8 +21,19 @@ from lance_spark.errors import (
     NotFoundError,
 )
 from lance_spark.expr.nodes import And, Expr, Or
-from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry, checked_properties, properties_to_json
-from lance_spark.namespace.catalog_rows import LOCATION, OBJECT_ID, OBJECT_TYPE, CatalogRows, names_alike, only
+from lance_spark.namespace.catalog_rows import (
+    LOCATION,
+    NAMESPACE,
+    OBJECT_ID,
+    OBJECT_TYPE,
+    TABLE,
+    CatalogEntry,
+    CatalogRows,
+    checked_properties,
+    names_alike,
+    only,
+    properties_to_json,
+)
 from lance_spark.namespace.catalog_table import (
     MANAGED_VERSIONS,
     RESERVED_PROPERTIES,
@@ -57,7 +68,6 @@ from lance_spark.namespace.locations import (
     location_uri,
     requested_location,
 )
-from lance_spark.namespace.name_case import spelling
 from lance_spark.namespace.object_id import (
     Identifier,
     checked,
@@ -67,6 +77,7 @@ from lance_spark.namespace.object_id import (
     is_findable,
     object_id,
     prefix_of,
+    spelling,
 )
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.cleanup.retention import FOREVER

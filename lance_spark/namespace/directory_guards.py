@@ -11,8 +11,7 @@ from lance_spark.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
-from lance_spark.namespace.catalog_rows import CatalogRows
+from lance_spark.namespace.catalog_rows import NAMESPACE, TABLE, CatalogEntry, CatalogRows
 from lance_spark.namespace.locations import checked_location, is_external
 from lance_spark.namespace.object_id import (
     DELIMITER,

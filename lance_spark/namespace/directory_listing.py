@@ -12,7 +12,7 @@ from enum import Enum
 
 from lance_spark.errors import NotFoundError, StorageError
 from lance_spark.namespace.locations import listed_directory, listed_name
-from lance_spark.namespace.name_case import folded
+from lance_spark.namespace.object_id import folded
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.commits.commit import RetryPolicy

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from lance_spark.errors import CorruptFileError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.directory_listing import DEREGISTERED_MARKER
+from lance_spark.namespace.directory_places import delete_tables_in
 from lance_spark.namespace.locations import (
     checked_location,
     is_external,
@@ -28,7 +29,6 @@ from lance_spark.namespace.locations import (
     requested_location,
 )
 from lance_spark.namespace.object_id import Identifier
-from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore, PutResult
 from lance_spark.storage.overlap import overlapped

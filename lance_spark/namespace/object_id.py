@@ -4,15 +4,24 @@ An identifier is the path of names from the root namespace, which is the empty p
 (Lance directory namespace specification, "Manifest Table Schema"). Names are case sensitive and may contain any
 character except ``$``; they are not names of directories.
 
+They are compared case-insensitively, as in Spark, where ``spark.sql.caseSensitive`` is not set: an exact match of a name
+in the catalog wins. Otherwise the name means the only one that differs from it just in case, if there is exactly one.
+Namespaces are resolved before their content.
+
 >>> object_id(("prod", "sales", "orders"))
 'prod$sales$orders'
 >>> child_names(["prod$sales$orders", "prod$sales"], ("prod",))
 ['sales']
+>>> content = {(): ["Shop"], ("Shop",): ["orders", "Items", "ITEMS"]}
+>>> spelling(("shop", "ORDERS"), lambda namespace, _is_last: content.get(namespace, []))
+('Shop', 'orders')
+>>> spelling(("Shop", "ITEMS"), lambda namespace, _is_last: content.get(namespace, []))
+('Shop', 'ITEMS')
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.projection import dotted
@@ -78,3 +87,33 @@ def checked(identifier: Identifier) -> Identifier:
 def format_identifier(identifier: Identifier) -> str:
     """The identifier as messages show it."""
     return dotted(identifier) if identifier else "the root namespace"
+
+
+def folded(name: str) -> str:
+    """The key by which names are compared case-insensitively."""
+    return name.lower()
+
+
+def spelling(identifier: Identifier, children: Callable[[Identifier, bool], Iterable[str]]) -> Identifier | None:
+    """`identifier` as the catalog spells it; None if there is no match.
+
+    Args:
+        children: maps a namespace, and whether the last name of `identifier` is being resolved, to the names in it.
+
+    Raises:
+        InvalidInputError: there is no exact match, and several names differ only in case.
+    """
+    spelled: Identifier = ()
+    for depth, name in enumerate(identifier, start=1):
+        names = set(children(spelled, depth == len(identifier)))
+        alike = [name] if name in names else sorted(other for other in names if folded(other) == folded(name))
+        if not alike:
+            return None
+        if len(alike) > 1:
+            candidates = " and ".join(format_identifier((*spelled, other)) for other in alike)
+            raise InvalidInputError(
+                f"{format_identifier(identifier)} may be {candidates}, which differ in case only; write "
+                "the name that is meant with its capitals"
+            )
+        spelled = (*spelled, alike[0])
+    return spelled

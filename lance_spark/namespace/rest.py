@@ -22,8 +22,15 @@ from lance_spark.errors import (
     UnsupportedFeatureError,
 )
 from lance_spark.namespace.directory_places import TableEntry
-from lance_spark.namespace.name_case import spelling
-from lance_spark.namespace.object_id import DELIMITER, Identifier, checked, format_identifier, is_findable, object_id
+from lance_spark.namespace.object_id import (
+    DELIMITER,
+    Identifier,
+    checked,
+    format_identifier,
+    is_findable,
+    object_id,
+    spelling,
+)
 
 _ERRORS: dict[int, type[LanceError]] = {
     1: NotFoundError,

@@ -18,8 +18,7 @@ from lance_spark.errors import (
     NotEmptyError,
     NotFoundError,
 )
-from lance_spark.namespace.catalog_entry import NAMESPACE, CatalogEntry
-from lance_spark.namespace.catalog_rows import CatalogRows
+from lance_spark.namespace.catalog_rows import NAMESPACE, CatalogEntry, CatalogRows
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.storage import open_store

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lance_spark.namespace import directory_places
-from lance_spark.namespace.catalog_entry import NAMESPACE, TABLE, CatalogEntry
+from lance_spark.namespace.catalog_rows import NAMESPACE, TABLE, CatalogEntry
 from lance_spark.namespace.catalog_table import CatalogTable, CatalogVersion
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.spark.connector.catalog.resolve import TableName, find

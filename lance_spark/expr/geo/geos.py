@@ -1,4 +1,4 @@
-"""Relations of geometries by GEOS (package shapely), on columns of well-known binary or of points as structs of x and y.
+"""Relations of geometries by GEOS (package shapely); columns are well-known binary, or points as structs of x and y.
 
 The extra ``geo`` has the package, which is loaded where a filter first needs it.
 """

@@ -123,7 +123,6 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
     only_read = {
         "namespace/directory_places.py",
         "namespace/dropped_tables.py",
-        "namespace/table_files.py",
         "partitioned/table.py",  # Commits to partitions are made on pinned copies; `vacuum` cleans them up.
         "partitioned/maintenance/vacuum.py",
         "spark/blobs/references.py",

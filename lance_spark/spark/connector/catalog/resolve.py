@@ -15,7 +15,7 @@ from lance_spark.expr.nodes import quote_name
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import remove_expired
 from lance_spark.namespace.locations import location_uri, requested_location
-from lance_spark.namespace.name_case import spelling
+from lance_spark.namespace.object_id import spelling
 from lance_spark.namespace.rest import RestNamespace
 from lance_spark.partitioned.table import is_partitioned_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location

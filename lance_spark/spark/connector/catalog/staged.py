@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from lance_spark.errors import AlreadyExistsError, NotFoundError
 from lance_spark.namespace.directory import DirectoryNamespace
+from lance_spark.namespace.directory_places import delete_tables_in
 from lance_spark.namespace.locations import CATALOG_DIRECTORY
-from lance_spark.namespace.table_files import delete_tables_in
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, directory, remove_expired_tables
 from lance_spark.spark.connector.catalog.table import TableDescription
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle
