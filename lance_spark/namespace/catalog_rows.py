@@ -1,7 +1,7 @@
 """The rows of one version of `__manifest` in memory, from which the rows of the next one are computed.
 
-A row is a namespace, a table, or an object of an unknown type; its properties are a JSON object of strings in the column
-`metadata`, null if there are none. Unknown columns and rows are preserved.
+A row is a namespace, a table, or an object of an unknown type; its properties are a JSON object of strings in the
+column `metadata`, null if there are none. Unknown columns and rows are preserved.
 """
 
 from __future__ import annotations

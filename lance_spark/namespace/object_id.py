@@ -4,8 +4,8 @@ An identifier is the path of names from the root namespace, which is the empty p
 (Lance directory namespace specification, "Manifest Table Schema"). Names are case sensitive and may contain any
 character except ``$``; they are not names of directories.
 
-They are compared case-insensitively, as in Spark, where ``spark.sql.caseSensitive`` is not set: an exact match of a name
-in the catalog wins. Otherwise the name means the only one that differs from it just in case, if there is exactly one.
+Spark compares them case-insensitively unless ``spark.sql.caseSensitive`` is set: an exact match of a name in the
+catalog wins. Otherwise the name means the only one that differs from it just in case, if there is exactly one.
 Namespaces are resolved before their content.
 
 >>> object_id(("prod", "sales", "orders"))

@@ -6,6 +6,8 @@ file of any partition means the same for ever; the namespace remembers the large
 A column that partition values come from can be renamed, and it can be dropped: from then on it counts as NULL, as the
 partitioning specification demands, so new and changed rows go to the partition of that value; those that are there
 stay. Its type cannot be changed: that would give it another id.
+
+CHECK constraints are in the schema of the namespace too, for the rows of all partitions.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from threading import Lock
 
 import pyarrow as pa
 
-from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.errors import CorruptFileError, InvalidInputError, RetryableConflictError
 from lance_spark.expr.values import no_rows
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import Step
@@ -26,9 +28,11 @@ from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema import evolution
 from lance_spark.schema.arrow import to_arrow_schema, to_arrow_type, with_metadata
+from lance_spark.schema.constraints import with_check
 from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.columns.add_columns import AddedColumns, ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration, conversion, converted_schema
+from lance_spark.table.columns.check_constraints import check_rows, name_of_check, schema_with_check
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.new_columns import BatchFunction, arrow_fields
 from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
@@ -293,3 +297,37 @@ def _with_schema(table: PartitionedTable, schema: LanceSchema) -> PartitionSpecs
 def noted_ids(table: PartitionedTable, schema: LanceSchema) -> dict[str, str | None]:
     """The property with the largest id; dropping a column must not make its id free."""
     return {MAX_FIELD_ID: str(max(next_field_id(table) - 1, schema.max_field_id))}
+
+
+def add_check(
+    table: PartitionedTable, name: str, condition: str, options: CommitOptions | None = None
+) -> PartitionedTable:
+    """The version with the CHECK constraint `name`. Arguments and errors as `table.columns.add_check`."""
+    options = with_operation_name(options, "columns")
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        schema = schema_with_check(current.lance_schema, name, condition)
+        check_rows(schema, name, lambda columns: current.stored_rows(columns)[1])
+
+        def unchanged(newer: PartitionedTable) -> None:
+            if newer.rows != current.rows:
+                raise RetryableConflictError(
+                    f"another writer has changed rows of {current.root}, which the CHECK constraint {name!r} was not "
+                    "checked for. Run the statement again",
+                    table_version=newer.version,
+                )
+
+        return commit_specs(current, replace(current.specs, schema=schema), options, check=unchanged)
+
+    return retry_on_conflict(attempt, table, table.newest, options.policy)
+
+
+def drop_check(table: PartitionedTable, name: str, options: CommitOptions | None = None) -> PartitionedTable:
+    """The version without the CHECK constraint `name`. Errors as `table.columns.drop_check`."""
+    options = with_operation_name(options, "columns")
+
+    def attempt(current: PartitionedTable) -> PartitionedTable:
+        schema = with_check(current.lance_schema, name_of_check(current.lance_schema, name), None)
+        return commit_specs(current, replace(current.specs, schema=schema), options)
+
+    return retry_on_conflict(attempt, table, table.newest, options.policy)

@@ -37,7 +37,7 @@ from lance_spark.partitioned.change import (
     PartitionChange,
     Step,
 )
-from lance_spark.partitioned.maintenance.auto_cleanup import clean_up_after
+from lance_spark.partitioned.maintenance.vacuum import clean_up_after
 from lance_spark.partitioned.manifest_index import (
     READ_BRANCH,
     READ_TAG,

@@ -20,7 +20,7 @@ from lance_spark.partitioned.change import AppendRows, ChangeRows, PartitionChan
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
 from lance_spark.partitioned.commit import Check, commit_specs, with_operation_name
 from lance_spark.partitioned.field import PartitionField
-from lance_spark.partitioned.maintenance.auto_compaction import compact_after
+from lance_spark.partitioned.maintenance.compaction import compact_after
 from lance_spark.partitioned.save import (
     PartitionBy,
     RowDelta,

@@ -23,7 +23,7 @@ from lance_spark.namespace.catalog_table import CATALOG_SCHEMA, CatalogTable, Ca
 from lance_spark.partitioned.change import AppendRows, ChangeRows, DropPartition, PartitionChange, ReplaceRows
 from lance_spark.partitioned.commit import Check, commit_changes, with_operation_name
 from lance_spark.partitioned.field import PartitionField, partition_field
-from lance_spark.partitioned.maintenance.auto_compaction import compact_after
+from lance_spark.partitioned.maintenance.compaction import compact_after
 from lance_spark.partitioned.manifest_index import READ_FIELDS, PartitionKey
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import FILE_VERSION, PartitionedTable, PartitionVersion, identity_columns

@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 from lance_spark.partitioned.field import PartitionField, partition_field
 from lance_spark.partitioned.spec import PartitionSpec
 from lance_spark.partitioned.transforms.base import Transform
-from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.bucket import Bucket, MultiBucket
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.field import LanceSchema
 from tests.expr.random_rows import VALUES, simple_conditions

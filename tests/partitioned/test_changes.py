@@ -28,7 +28,7 @@ from lance_spark.partitioned.save import (
     save_rows,
 )
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.partitioned.transforms.year import Year
+from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown

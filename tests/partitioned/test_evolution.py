@@ -19,8 +19,8 @@ from lance_spark.partitioned.evolution import (
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.storage.overlap import overlapped
 from tests.partitioned.appendix import METADATA
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, ids, rows

@@ -28,7 +28,7 @@ from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
-from lance_spark.partitioned.transforms.year import Year
+from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.storage.faults import Harm
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration

@@ -13,9 +13,9 @@ import pytest
 import lance_spark
 from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
+from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 
 FILTERS = [
     "left(p, 1) = 'a'",

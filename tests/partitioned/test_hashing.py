@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
+from lance_spark.partitioned.transforms.bucket import MultiBucket
 from lance_spark.partitioned.values.hashing import check_hashable, murmur3, murmur3_multi
 from tests.partitioned import murmur3_vectors
 from tests.support.partitioned.hashing import TYPES, VECTORS, column

@@ -16,7 +16,7 @@ from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
-from lance_spark.partitioned.transforms.year import Year
+from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.writing.save import CommitOptions
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, ids, rows, shown

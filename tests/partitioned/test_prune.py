@@ -18,14 +18,10 @@ from lance_spark.expr.sql.parse import parse
 from lance_spark.partitioned.field import PartitionField, partition_field
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs, specs_from_metadata
 from lance_spark.partitioned.transforms.base import Transform
-from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.bucket import Bucket, MultiBucket
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.partitioned.values.prune import full_partition_filter, manifest_filter, partition_filter
 from lance_spark.schema.arrow import from_arrow_schema
 from tests.partitioned.appendix import metadata

@@ -25,13 +25,10 @@ from lance_spark.partitioned.spec import (
     spec_from_json,
     specs_from_metadata,
 )
-from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.day import Day
+from lance_spark.partitioned.transforms.bucket import Bucket, MultiBucket
+from lance_spark.partitioned.transforms.date_part import Day, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.arrow import from_arrow_schema
 from tests.partitioned.appendix import METADATA, metadata
 

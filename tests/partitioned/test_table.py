@@ -22,8 +22,8 @@ from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.location import TableLocation

@@ -17,17 +17,12 @@ from hypothesis import strategies as st
 from lance_spark.errors import InvalidInputError, LanceError, UnsupportedFeatureError
 from lance_spark.partitioned.expression import evaluate_expression
 from lance_spark.partitioned.transforms.base import Keep, Transform
-from lance_spark.partitioned.transforms.bucket import Bucket, Modulo, buckets
+from lance_spark.partitioned.transforms.bucket import Bucket, Modulo, MultiBucket, buckets
 from lance_spark.partitioned.transforms.calendar import Level
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hierarchy import CoarserTime, ordinals, time_reducer
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.date_part import CoarserTime, Day, Hour, Month, Year, ordinals, time_reducer
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.registry import TRANSFORMS, transform_from_json
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.partitioned.values.key_space import space_of
 from tests.partitioned.random_specs import COLUMNS, SCHEMA, rows, specs
 

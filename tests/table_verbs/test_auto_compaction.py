@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lance_spark.errors import StorageError
-from lance_spark.partitioned.maintenance import auto_compaction as partitioned_auto_compaction
+from lance_spark.partitioned.maintenance import compaction as partitioned_auto_compaction
 from lance_spark.table.maintenance import auto_compaction
 from lance_spark.table.versions.known_properties import KNOWN_PROPERTIES, KnownProperty
 from tests.table_verbs.kinds import Kind, Row, content

@@ -18,7 +18,7 @@ from lance_spark.errors import (
     RetryableConflictError,
     UnsupportedFeatureError,
 )
-from lance_spark.partitioned import check_constraints as partitioned
+from lance_spark.partitioned import columns as partitioned
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.constraints import checks_of
 from lance_spark.table.columns import check_constraints as plain

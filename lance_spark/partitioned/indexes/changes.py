@@ -7,28 +7,33 @@ index is over, for when no partition has it any more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lance_spark.errors import AlreadyExistsError, InvalidInputError, LanceError, NotFoundError
+from lance_spark.index.builders.kinds import builder_named
+from lance_spark.index.members import is_member
 from lance_spark.partitioned.change import ChangeTable, Step
 from lance_spark.partitioned.commit import commit_changes, commit_specs, with_operation_name
-from lance_spark.partitioned.indexes.definitions import (
-    index_key,
-    known_definitions,
-    properties_of,
-    recorded_definitions,
-)
+from lance_spark.partitioned.names import INDEX_PREFIX
 from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
 from lance_spark.schema.projection import dotted, quoted
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.commit import commit_indices, drop_index
 from lance_spark.table.indexes.coverage import Coverage
 from lance_spark.table.indexes.create import create_index, split_parameters
-from lance_spark.table.indexes.definition import IndexDefinition, define_beside, field_path, known_indexes
+from lance_spark.table.indexes.definition import IndexDefinition, KnownIndex, define_beside, field_path, known_indexes
 from lance_spark.table.indexes.describe import index_statistics, kind_name, list_indices
-from lance_spark.table.indexes.optimize import OptimizeOptions, commit_optimized, definition_of, optimize_indices
+from lance_spark.table.indexes.optimize import (
+    OptimizeOptions,
+    commit_optimized,
+    definition_of,
+    definition_over,
+    optimize_indices,
+)
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -37,6 +42,8 @@ from lance_spark.table.writing.save import CommitOptions
 
 _MAX_ATTEMPTS = 5
 _SUMS = ("num_segments", "num_indexed_fragments", "num_indexed_rows", "num_unindexed_fragments", "num_unindexed_rows")
+
+_log = logging.getLogger(__name__)
 
 
 def create_partition_indexes(
@@ -348,3 +355,57 @@ def _retried(table: PartitionedTable, attempt: Any, options: CommitOptions | Non
         attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS
     )
     return made
+
+
+def index_key(name: str) -> str:
+    """The key of the definition of an index."""
+    return INDEX_PREFIX + name
+
+
+def known_definitions(definitions: Iterable[IndexDefinition]) -> list[KnownIndex]:
+    """Indexes with these definitions, for the choice of a name for another one."""
+    return [KnownIndex(item.name, item.type_url, (item.field.id,)) for item in definitions]
+
+
+def properties_of(definitions: Iterable[IndexDefinition]) -> dict[str, str | None]:
+    """The metadata with these definitions. Those whose parameters cannot be written, such as arrays, are not kept."""
+    return {index_key(definition.name): _encoded(definition) for definition in definitions}
+
+
+def recorded_definitions(table: PartitionedTable) -> dict[str, IndexDefinition]:
+    """The definitions that a table has, by the name of the index, of columns that it still has."""
+    found = {}
+    for key, text in table.properties.items():
+        if key.startswith(INDEX_PREFIX):
+            definition = _decoded(table, key[len(INDEX_PREFIX) :], text)
+            if definition is not None:
+                found[definition.name] = definition
+    return found
+
+
+def _encoded(definition: IndexDefinition) -> str | None:
+    builder = definition.builder.untrained()
+    content = {
+        "field": definition.field.id,
+        "kind": builder.index_type.type_name,
+        "parameters": dict(builder.parameters),
+    }
+    try:
+        return json.dumps(content)
+    except TypeError:
+        return None
+
+
+def _decoded(table: PartitionedTable, name: str, text: str) -> IndexDefinition | None:
+    try:
+        content = json.loads(text)
+        field_id, kind, parameters = content["field"], content["kind"], content["parameters"]
+        builder_type = builder_named(str(kind))
+        checked = builder_type.checked(parameters)
+    except (ValueError, LookupError, TypeError, AttributeError, LanceError) as error:
+        _log.warning("the definition of index %s of %s cannot be read: %s", name, table.root, error)
+        return None
+    path = field_path(table.lance_schema, field_id)
+    if not path or not is_member(path, in_lists=builder_type.reaches_into_lists):
+        return None
+    return definition_over(name, path, builder_type, checked)

@@ -1,30 +1,36 @@
 """Fewer and larger fragments in many partitions, as one version of the table.
 
 Three steps that can run in three places, as for one table: plan, tasks, commit. A partition that another writer has
-changed meanwhile gets what still fits; the next compaction takes the rest.
+changed meanwhile gets what still fits; the next compaction takes the rest. `compact_after` compacts after writes, where
+the properties of the table ask for it (``lance.auto_compact``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidInputError, LanceError, RetryableConflictError
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
 from lance_spark.partitioned.commit import commit_changes, with_operation_name
+from lance_spark.partitioned.manifest_index import Partition, PartitionKey
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.references import listed_versions
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction, Budget, auto_options, bounded_tasks
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_fragments
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +226,33 @@ def _parts(text: str, key: str) -> tuple[str, str]:
         return str(content["object_id"]), str(content[key])
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInputError(f"not the {key} of a compaction: {error}") from error
+
+
+def compact_after(made: PartitionedTable, keys: Iterable[PartitionKey]) -> None:
+    """Compacts partitions that the write `made` has changed if the properties ask for it. Failures are only logged."""
+    try:
+        policy = AutoCompaction.of(made.properties)
+        if policy is None:
+            return
+        changed = [partition for key in keys if (partition := made.index.find(key)) is not None]
+        compact_small_fragments(made, changed, policy)
+    except LanceError as error:
+        _log.warning("version %d of %s is committed; compacting after it failed: %s", made.version, made.root, error)
+
+
+def compact_small_fragments(
+    table: PartitionedTable, partitions: Sequence[Partition], policy: AutoCompaction
+) -> PartitionedTable:
+    """The version after one bounded compaction of some partitions, those with enough fragments to rewrite; `table`
+    itself if there is none.
+
+    Raises: as `compaction.compact`.
+    """
+    options = auto_options(table.properties)
+    budget = Budget.of(options)
+    tasks = [
+        PartitionTask(opened.partition.object_id, task)
+        for opened in table.open_all(partitions)
+        for task in bounded_tasks(opened.table, opened.manifest, options, policy, budget)
+    ]
+    return commit_partition_compaction(table, run_partition_tasks(table, tasks)) if tasks else table

@@ -19,12 +19,13 @@ because a number must not come again for other content while a writer may hold i
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.namespace.locations import is_external, location_uri
 from lance_spark.partitioned.manifest_index import Partition, partitions_of
@@ -33,6 +34,7 @@ from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectInfo, ObjectStore
 from lance_spark.storage.overlap import overlapped
+from lance_spark.table.cleanup.auto_cleanup import policy_after
 from lance_spark.table.cleanup.cleanup import (
     SAFETY_WINDOW,
     CleanupPolicy,
@@ -60,6 +62,8 @@ _KINDS = {
 }
 _Named = dict[str, set[int | None]]
 """Named versions of the main branch by location; None for the newest one at the time."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,3 +313,16 @@ def _main_versions(partition: Partition) -> set[int | None]:
 def _add(named: _Named, more: _Named) -> None:
     for location, versions in more.items():
         named.setdefault(location, set()).update(versions)
+
+
+def clean_up_after(made: PartitionedTable) -> None:
+    """Cleans up if the version `made` is one after which the properties ask for it. Failures are only logged."""
+    try:
+        policy = policy_after(made.version, made.properties)
+        if policy is None:
+            return
+        stats = vacuum(made, replace(policy, error_if_tagged_old_versions=False))
+    except LanceError as error:
+        _log.warning("version %d of %s is committed; cleaning up after it failed: %s", made.version, made.root, error)
+        return
+    _log.info("cleaned up after version %d of %s: %s", made.version, made.root, stats.total)

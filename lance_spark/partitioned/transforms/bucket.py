@@ -1,4 +1,7 @@
-"""`bucket`: the hash of one column, into N buckets: `abs(murmur3(col0)) % N`.
+"""`bucket` and `multi_bucket`: the hash of one column, or of several together, into N buckets.
+
+`bucket` is `abs(murmur3(col0)) % N`, `multi_bucket` is `abs(murmur3_multi(col0, col1, ...)) % N`. The
+latter skips nulls, so `(1, NULL)` and `(NULL, 1)` share a bucket; if all are null the result is NULL.
 
 The absolute value is computed in 64 bits, so that -2**31 has one. (Iceberg masks the sign instead: different buckets.)
 """
@@ -13,10 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Column, Expr
 from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform, integer_parameter
 from lance_spark.partitioned.values.conditions import is_in_array
-from lance_spark.partitioned.values.hashing import check_hashable, murmur3
+from lance_spark.partitioned.values.hashing import check_hashable, murmur3, murmur3_multi
 from lance_spark.partitioned.values.key_space import space_of
 
 MAX_BUCKETS = 2**31 - 1
@@ -110,3 +114,42 @@ def point_rows(sources: Sequence[Source]) -> list[pa.Array] | None:
         pattern = np.repeat(np.arange(len(values)), repeats)
         rows.append(values.take(pa.array(np.resize(pattern, num_rows), pa.int64())))
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class MultiBucket(Transform):
+    """The hash of several columns together modulo `num_buckets`; nulls are skipped."""
+
+    num_buckets: int
+    name = "multi_bucket"
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> MultiBucket:
+        return cls(integer_parameter(members, "num_buckets", MAX_BUCKETS))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "num_buckets": self.num_buckets}
+
+    def check_sources(self, sources: Sequence[pa.DataType]) -> None:
+        if not sources:
+            raise InvalidInputError(f"transform {self.name} takes one source column or more, got none")
+        for source in sources:
+            check_hashable(source)
+
+    def result_type(self, sources: Sequence[pa.DataType]) -> pa.DataType:
+        self.check_sources(sources)
+        return pa.int32()
+
+    def apply(self, *columns: pa.Array) -> pa.Array:
+        return buckets(murmur3_multi(columns), self.num_buckets)
+
+    def derived_expression(self, sources: Sequence[pa.DataType]) -> str:
+        columns = ", ".join(f"col{position}" for position in range(len(sources)))
+        return f"abs(murmur3_multi({columns})) % {self.num_buckets}"
+
+    def project(self, sources: Sequence[Source], partition: Column) -> Expr | None:
+        rows = point_rows(sources)
+        return None if rows is None else is_in_array(partition, self.apply(*rows))
+
+    def reducer(self, other: Transform) -> Reducer | None:
+        return bucket_reducer(self.num_buckets, other.num_buckets) if isinstance(other, MultiBucket) else None

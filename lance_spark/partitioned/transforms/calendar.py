@@ -1,4 +1,4 @@
-"""Calendar fields of dates and timestamps: proleptic Gregorian calendar, whatever the year.
+"""Calendar fields of dates and timestamps: proleptic Gregorian calendar for all years.
 
 Fields are numbered as levels of a hierarchy: year, month (1-12), day of the month (1-31), hour (0-23).
 

@@ -1,15 +1,25 @@
-"""The common part of `year`, `month`, `day` and `hour`: one calendar field of a date or timestamp.
+"""`year`, `month`, `day` and `hour`: one calendar field of a date or timestamp.
 
 Fields of one column are projected together: `ts >= '2025-03-10'` implies `year > 2025 OR year = 2025 AND month >= 3`
 for partitions by year and month, which neither field implies alone. Any fields of the hierarchy may be missing.
+
+For joins the fields are one ordered number: the number of days since 1970-01-01 orders partitions by year, month and
+day as the column does, and is reduced to months or years, so that tables of different granularity join without a
+shuffle (specification, Storage Partitioned Join: time hierarchy).
+
+>>> days = ordinals([pa.array([2024, None]), pa.array([2, None]), pa.array([29, None])])
+>>> days.to_pylist(), CoarserTime(Level.DAY, Level.MONTH).apply(days).to_pylist()
+([19782, None], [649, None])
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
@@ -18,7 +28,7 @@ from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.literals import FALSE, literal
 from lance_spark.expr.nodes import Arithmetic, ArithmeticOp, Column, ComparisonOp, Expr, Function
 from lance_spark.expr.values import Family, family_of, plain
-from lance_spark.partitioned.transforms.base import Source, Transform
+from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform
 from lance_spark.partitioned.transforms.calendar import (
     FIRST,
     Fields,
@@ -37,6 +47,8 @@ from lance_spark.partitioned.values.value_set import ALL_VALUES, ValueSet, betwe
 _MAX_RANGES = 32
 _WEIGHT_BITS = (14, 10, 5, 0)
 """The bit shifts that combine fields into one number: month (4 bits), day and hour (5 bits each)."""
+
+_UNITS = ("Y", "M", "D", "h")
 
 
 class DatePart(Transform):
@@ -216,3 +228,73 @@ class _Ranges:
 
 
 _INCLUSIVE: dict[ComparisonOp, ComparisonOp] = {ComparisonOp.GT: ComparisonOp.GE, ComparisonOp.LT: ComparisonOp.LE}
+
+
+@dataclass(frozen=True, slots=True)
+class Year(DatePart):
+    """The calendar year (2025)."""
+
+    name = "year"
+    level = Level.YEAR
+
+
+@dataclass(frozen=True, slots=True)
+class Month(DatePart):
+    """The month of the year (1-12)."""
+
+    name = "month"
+    level = Level.MONTH
+
+
+@dataclass(frozen=True, slots=True)
+class Day(DatePart):
+    """The day of the month (1-31)."""
+
+    name = "day"
+    level = Level.DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Hour(DatePart):
+    """The hour of the day (0-23)."""
+
+    name = "hour"
+    level = Level.HOUR
+
+
+def ordinals(fields: Sequence[pa.Array]) -> pa.Int64Array:
+    """Years, months, days or hours since 1970, from one to four columns of fields: year, month, day, hour.
+
+    Null where the year is null: int64[num_rows].
+    """
+    if not 1 <= len(fields) <= len(Level):
+        raise InvalidInputError(f"a time hierarchy has one to four fields, got {len(fields)}")
+    first = (1970, 1, 1, 0)
+    parts = [
+        column.cast(pa.int64()).fill_null(start).to_numpy(zero_copy_only=False) - start
+        for column, start in zip(fields, first, strict=False)
+    ]
+    total = parts[0].view("datetime64[Y]")
+    for unit, part in zip(_UNITS[1:], parts[1:], strict=False):
+        total = total.astype(f"datetime64[{unit}]") + part
+    nulls = fields[0].is_null().to_numpy(zero_copy_only=False) if fields[0].null_count else None
+    return pa.array(total.astype(np.int64), mask=nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class CoarserTime(Reducer):
+    """Reduces ordinals of `source` granularity to those of a coarser `target`."""
+
+    source: Level
+    target: Level
+
+    def apply(self, values: pa.Array) -> pa.Array:
+        nulls = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+        numbers = np.ascontiguousarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+        moments = numbers.view(f"datetime64[{_UNITS[self.source]}]")
+        return pa.array(moments.astype(f"datetime64[{_UNITS[self.target]}]").astype(np.int64), mask=nulls)
+
+
+def time_reducer(source: Level, other: Level) -> Reducer:
+    """The reducer that makes ordinals of one granularity comparable with those of another."""
+    return Keep() if source <= other else CoarserTime(source, other)

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.partitioned.transforms.base import Transform
-from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.bucket import Bucket, MultiBucket
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 
 TRANSFORMS: dict[str, type[Transform]] = {
     transform.name: transform for transform in (Identity, Year, Month, Day, Hour, Bucket, MultiBucket, Truncate)

@@ -6,7 +6,7 @@ import logging
 
 from lance_spark.errors import LanceError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.maintenance.auto_compaction import compact_small_fragments as compact_partitions
+from lance_spark.partitioned.maintenance.compaction import compact_small_fragments as compact_partitions
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.maintenance.auto_compaction import AutoCompaction, compact_small_fragments
 

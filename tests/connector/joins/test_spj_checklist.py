@@ -35,12 +35,9 @@ from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_r
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from tests.support.connector.plans import plan
 
 pytestmark = pytest.mark.tasks

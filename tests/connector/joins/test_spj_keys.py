@@ -14,13 +14,9 @@ from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hierarchy import ordinals
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year, ordinals
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.spark.connector.scan.common_keys import common_keys
 from lance_spark.spark.connector.scan.partition_keys import texts
 

@@ -11,15 +11,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from lance_spark.partitioned.transforms.bucket import Bucket
+from lance_spark.partitioned.transforms.bucket import Bucket, MultiBucket
 from lance_spark.partitioned.transforms.calendar import Level
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hierarchy import CoarserTime, ordinals
-from lance_spark.partitioned.transforms.hour import Hour
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
+from lance_spark.partitioned.transforms.date_part import CoarserTime, Day, Hour, Month, Year, ordinals
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from tests.support.partitioned.hashing import VECTORS, column
 
 PARTS = {"year": Year(), "month": Month(), "day": Day(), "hour": Hour()}

@@ -14,10 +14,10 @@ from lance_spark.expr.assign import constant
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take
-from lance_spark.partitioned.check_constraints import add_check as add_partitioned_check
-from lance_spark.partitioned.check_constraints import drop_check as drop_partitioned_check
+from lance_spark.partitioned.columns import add_check as add_partitioned_check
 from lance_spark.partitioned.columns import add_computed_columns, edit_columns
 from lance_spark.partitioned.columns import alter_column as alter_partitioned_column
+from lance_spark.partitioned.columns import drop_check as drop_partitioned_check
 from lance_spark.partitioned.columns import next_field_id as next_partitioned_id
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.replace import planned_with

@@ -15,14 +15,10 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.spec import PartitionSpec
 from lance_spark.partitioned.transforms.base import Transform
-from lance_spark.partitioned.transforms.bucket import MAX_BUCKETS, Bucket
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hour import Hour
+from lance_spark.partitioned.transforms.bucket import MAX_BUCKETS, Bucket, MultiBucket
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.month import Month
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, spark_transforms

@@ -13,8 +13,7 @@ from pyspark.sql.types import LongType, StringType
 
 from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.indexes.changes import commit_optimized_partitions
-from lance_spark.partitioned.indexes.definitions import recorded_definitions
+from lance_spark.partitioned.indexes.changes import commit_optimized_partitions, recorded_definitions
 from lance_spark.schema.projection import quoted
 from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.procedures.index_targets import INDEX_NAME, index_verbs, segment_groups

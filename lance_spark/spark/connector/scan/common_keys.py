@@ -20,12 +20,8 @@ from lance_spark.partitioned.spec import PartitionSpec
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.bucket import Bucket, bucket_reducer
 from lance_spark.partitioned.transforms.calendar import Level
-from lance_spark.partitioned.transforms.day import Day
-from lance_spark.partitioned.transforms.hierarchy import ordinals, time_reducer
-from lance_spark.partitioned.transforms.hour import Hour
-from lance_spark.partitioned.transforms.month import Month
+from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year, ordinals, time_reducer
 from lance_spark.partitioned.transforms.truncate import Truncate
-from lance_spark.partitioned.transforms.year import Year
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.connector.scan.partition_keys import (
     BUCKET,

@@ -20,11 +20,9 @@ from pyspark.sql.types import DataType, IntegerType
 from lance_spark.partitioned.field import PartitionField
 from lance_spark.partitioned.manifest_index import Partition
 from lance_spark.partitioned.spec import PartitionSpec
-from lance_spark.partitioned.transforms.bucket import Bucket
-from lance_spark.partitioned.transforms.date_part import DatePart
-from lance_spark.partitioned.transforms.hierarchy import ordinals
+from lance_spark.partitioned.transforms.bucket import Bucket, MultiBucket
+from lance_spark.partitioned.transforms.date_part import DatePart, ordinals
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.schema.field import LanceSchema
 from lance_spark.spark.types.schemas import is_lossless, to_spark_schema
