@@ -1,7 +1,13 @@
-"""Values of blob columns, read and written as files and as bytes in functions that Spark runs in its tasks."""
+"""Values of blob columns, read and written as files and as bytes in functions that Spark runs in its tasks.
+
+A value can be written before there is a row for it. Its bytes go to an object that lies where a sidecar would lie whose
+data file does not exist. No version ever names it, so clean-ups remove it when it is old, whether a row got a copy of
+it or not.
+"""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -11,14 +17,17 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.file.blob_writer import sidecar_path
 from lance_spark.partitioned.dataset import open_table
 from lance_spark.storage.base import ByteRange, ObjectStore
-from lance_spark.table.blobs.blob_writer import BlobWriter
+from lance_spark.storage.paths import absolute_uri, below
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.paths import DATA, new_data_file_name
 from lance_spark.table.reading.blobs.binary_scan import BATCH_BYTES, blob_sizes
 from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, batches_by_bytes
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from pyspark.sql import DataFrame
 
 __all__ = ["BlobWriter", "open_blob", "read_all", "writer"]
@@ -26,6 +35,8 @@ __all__ = ["BlobWriter", "open_blob", "read_all", "writer"]
 Result = TypeVar("Result")
 
 _PARTS = ("kind", "position", "size", "blob_id", "blob_uri", "source")
+
+_PIECE_BYTES = 1 << 20
 
 
 def open_blob(
@@ -217,3 +228,84 @@ def _parts(description: Any) -> dict[str, Any] | None:
     if parts["source"] is None or parts["kind"] is None or parts["kind"] != parts["kind"]:
         return None
     return {name: int(parts[name]) if name in _PARTS[:4] else parts[name] for name in _PARTS}
+
+
+class BlobWriter(io.RawIOBase):
+    """A binary file that is written from front to back. It exists once it is closed, or not at all.
+
+    Use it as a context manager: an error inside discards what was written.
+
+    Args:
+        store: the root of a table.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__()
+        path = sidecar_path(f"{DATA}/{new_data_file_name()}", 1)
+        self._uri = below(absolute_uri(store.uri), path)
+        self._output = store.open_output(path)
+        self._pending = bytearray()
+        self._is_published = False
+
+    @property
+    def uri(self) -> str:
+        """URI of the value, for ``blob_ingest``.
+
+        Raises:
+            InvalidInputError: the file is not closed, or it was discarded.
+        """
+        if not self._is_published:
+            raise InvalidInputError("a blob has a URI once its file was closed without an error")
+        return self._uri
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._output.tell() + len(self._pending)
+
+    def write(self, data: ReadableBuffer) -> int:
+        """Appends all of `data`; the number of its bytes."""
+        if self.closed:
+            raise ValueError("the file is closed")
+        view = memoryview(data).cast("B")
+        if len(self._pending) + len(view) > _PIECE_BYTES:
+            self._flush_pending()
+        if len(view) > _PIECE_BYTES:
+            self._output.write(view)
+        else:
+            self._pending += view
+        return len(view)
+
+    def close(self) -> None:
+        """Publishes the value durably; a no-op for a file that is closed already."""
+        if self.closed:
+            return
+        try:
+            self._flush_pending()
+            self._output.close()
+            self._is_published = True
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Closes the file without the value."""
+        if not self.closed:
+            self._output.abort()
+            super().close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        if kind is not None:
+            self.discard()
+        self.close()
+
+    def __del__(self) -> None:
+        # What nobody has closed is not complete.
+        if hasattr(self, "_output"):
+            self.discard()
+
+    def _flush_pending(self) -> None:
+        if self._pending:
+            self._output.write(bytes(self._pending))
+            self._pending = bytearray()

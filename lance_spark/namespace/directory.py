@@ -80,7 +80,7 @@ from lance_spark.namespace.object_id import (
     spelling,
 )
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
-from lance_spark.table.cleanup.retention import FOREVER
+from lance_spark.table.cleanup.auto_cleanup import FOREVER
 
 
 @dataclass(frozen=True, slots=True)

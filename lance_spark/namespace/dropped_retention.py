@@ -16,7 +16,7 @@ from lance_spark.errors import InvalidInputError, LanceError
 from lance_spark.namespace.dropped_tables import DroppedTable, DroppedTables
 from lance_spark.namespace.locations import listed_name
 from lance_spark.namespace.object_id import format_identifier
-from lance_spark.table.cleanup.retention import parse_retention
+from lance_spark.table.cleanup.auto_cleanup import parse_retention
 
 _log = logging.getLogger(__name__)
 

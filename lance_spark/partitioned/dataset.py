@@ -38,8 +38,8 @@ from lance_spark.table.columns.add_columns import ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.schema_changes import Change
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.indexes.optimizer import Optimizer
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version

@@ -35,7 +35,7 @@ from lance_spark.schema.blob import as_blob_v2
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
-from lance_spark.table.indexes.zone_columns import check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.rewritten_rows import NewFragment

@@ -12,12 +12,12 @@ from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.zone_columns import check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.moments import Moment
 from lance_spark.table.paths import TREE
-from lance_spark.table.reference_names import refuse_write_options
+from lance_spark.table.reference_arguments import refuse_write_options
 from lance_spark.table.writing.base_selection import checked_bases
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CREATE, CommitOptions, save

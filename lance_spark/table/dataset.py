@@ -21,7 +21,7 @@ from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
 from lance_spark.table.dataset_fragment import DatasetFragment
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
 from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs

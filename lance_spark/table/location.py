@@ -12,10 +12,9 @@ from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import UriOrPath, below, uri_text
 from lance_spark.table.bases import Bases, options_of
 from lance_spark.table.manifests.external_manifests import ExternalManifests
-from lance_spark.table.manifests.history import History
+from lance_spark.table.manifests.history import History, PinnedHistory
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.manifest_file import ManifestFile
-from lance_spark.table.manifests.pinned_history import PinnedHistory
 from lance_spark.table.moments import Moment, in_utc
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.paths import branch_root

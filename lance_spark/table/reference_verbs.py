@@ -13,7 +13,7 @@ from lance_spark.table.cleanup.cleanup import CleanupStats
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.columns.column_verbs import ColumnVerbs
 from lance_spark.table.maintenance.maintenance_verbs import CleanupVerbs
-from lance_spark.table.reference_names import MISSING_VERBS
+from lance_spark.table.reference_arguments import MISSING_VERBS
 from lance_spark.table.row_level.merge_insert import MergeInsert
 from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.versions.tag_verbs import TagVerbs

@@ -22,7 +22,7 @@ from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION, remove_ex
 from lance_spark.namespace.dropped_tables import DroppedTable
 from lance_spark.partitioned.save import create_partitioned, save_rows
 from lance_spark.table import location
-from lance_spark.table.cleanup.retention import DROPPED_TABLE_RETENTION, parse_retention
+from lance_spark.table.cleanup.auto_cleanup import DROPPED_TABLE_RETENTION, parse_retention
 from lance_spark.table.location import TableLocation
 from lance_spark.table.refs.tagging import create_tag
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows

@@ -17,7 +17,7 @@ from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.storage.cache import shared
 from lance_spark.table.manifests.index_section import parse_indices
-from lance_spark.table.operations.column_rewrite import with_rewritten_columns
+from lance_spark.table.operations.update import with_rewritten_columns
 from lance_spark.table.rows.deletion_vector import DeletionFileType, DeletionVector
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence

@@ -20,8 +20,7 @@ from lance_spark.partitioned.dataset import create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.reference_arguments import _REFUSED, _RENAMED
-from lance_spark.table.reference_names import MISSING_VERBS
+from lance_spark.table.reference_arguments import _REFUSED, _RENAMED, MISSING_VERBS
 
 ROWS = pa.table({"id": pa.array(range(6), pa.int64()), "p": [0, 1] * 3, "text": ["sea", "lake", "the sea"] * 2})
 

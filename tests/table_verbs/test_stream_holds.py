@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.table.refs.stream_holds import hold_name, hold_versions, release_versions
+from lance_spark.table.refs.tagging import hold_name, hold_versions, release_versions
 
 NOW = timedelta(0)
 HOLD = hold_name("query", "0")

@@ -40,7 +40,7 @@ from lance_spark.spark.types.schemas import exchanged_schema, table_types, writt
 from lance_spark.storage import open_store
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.read_conflicts import ReadRows
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN

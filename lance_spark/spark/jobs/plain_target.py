@@ -26,7 +26,7 @@ from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import zoned
 from lance_spark.table.manifests.features import check_writable

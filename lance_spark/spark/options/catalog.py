@@ -10,7 +10,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION
 from lance_spark.spark.option_values import DIRECTORY, REST, Option, boolean_value, implementation_value, text_value
 from lance_spark.spark.options.names import parse_options
-from lance_spark.table.cleanup.retention import parse_retention
+from lance_spark.table.cleanup.auto_cleanup import parse_retention
 
 _HEADER = "header."
 _RETENTION = "dropped_table_retention"

@@ -6,8 +6,12 @@
 ``lance.auto_cleanup.retain_versions``  keeps this many of the newest versions
 =================================  ==========================================================================
 
+The files of dropped tables are kept for ``lance.dropped_table_retention``.
+
 >>> parse_duration("1day 12h"), parse_duration("2weeks")
 (datetime.timedelta(days=1, seconds=43200), datetime.timedelta(days=14))
+>>> parse_retention("7 days"), parse_retention("forever")
+(datetime.timedelta(days=7), None)
 """
 
 from __future__ import annotations
@@ -43,6 +47,9 @@ _SECONDS = {
     **dict.fromkeys(("years", "year", "y", "yr", "yrs"), 365.25 * _DAY),
 }
 _PART = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]+)\s*")
+
+DROPPED_TABLE_RETENTION = "lance.dropped_table_retention"
+FOREVER = "forever"
 
 
 def clean_up_after(table: TableLocation, made: Manifest, kind: OperationKind) -> None:
@@ -101,3 +108,17 @@ def _number(config: Mapping[str, str], key: str) -> int | None:
     if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) == 0:
         raise InvalidInputError(f"{key} is {text!r}, which is no positive number")
     return int(text)
+
+
+def parse_retention(text: str) -> timedelta | None:
+    """Parses the retention of dropped tables' files; None: they are kept until somebody removes them.
+
+    Raises:
+        InvalidInputError: it is neither a length of time nor `forever`.
+    """
+    if text.strip().lower() == FOREVER:
+        return None
+    try:
+        return parse_duration(text.strip())
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error}, or {FOREVER}") from None

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta, timezone
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import PutResult
-from lance_spark.table.cleanup.named_files import NamedFiles
 from lance_spark.table.cleanup.orphan_files import (
     FileKind,
+    NamedFiles,
     OrphanFile,
     find_orphan_files,
     remove_orphan_files,

@@ -1,4 +1,7 @@
-"""Changes of columns without changes of values: dropping, renaming, reordering, forbidding nulls."""
+"""Changes of columns without changes of values: dropping, renaming, reordering, forbidding nulls.
+
+`edit_schema` makes several of them one version.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from lance_spark.schema.projection import dotted
 from lance_spark.table.columns.column_commit import Evolution, commit_evolution
 from lance_spark.table.columns.placeholder_columns import PlaceholderColumns
 from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -28,6 +32,9 @@ from lance_spark.table.writing.save import CommitOptions
 
 Change = Callable[[LanceSchema], LanceSchema]
 """The new schema from the old one. Raises if the change is invalid."""
+
+Edit = Callable[[LanceSchema, int], LanceSchema]
+"""The new schema, from the old one and the first free id for new fields."""
 
 
 def project(table: TableLocation, base: Manifest, change: Change, options: CommitOptions | None = None) -> Manifest:
@@ -128,3 +135,34 @@ def _below(array: pa.Array) -> list[pa.Array]:
             pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
         ]
     return [array.flatten()]
+
+
+def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: CommitOptions | None = None) -> Manifest:
+    """The version with `edit` applied to the schema of `base`; of the newest version, if others changed the schema.
+
+    Values are unchanged; fields that `edit` adds are null in all rows. An edit without effect creates no version.
+
+    Raises:
+        InvalidInputError: a field that becomes required contains a null.
+        CommitConflictError: it conflicts with a concurrent transaction. Nothing was changed.
+        CommitStateUnknownError: it is unknown whether the version was committed.
+        UnsupportedFeatureError: this release cannot write to the table, or does not support these columns.
+    """
+    options = options or CommitOptions()
+
+    def attempt(version: Manifest) -> Manifest:
+        check_followable(version)
+        schema = edit(version.schema, next_field_id(table.history, version))
+        if schema == version.schema:
+            return version
+        check_nulls(table, version, schema)
+        known = {field.id for field in version.schema.walk()}
+        placeholders = PlaceholderColumns(version.schema, schema)
+        needs_files = any(placeholders.columns_of(message) for message in version.fragments.messages)
+        if not needs_files and all(field.id in known for field in schema.walk()):
+            return project_once(table, version, schema, options)
+        preserves = not forbids_more_nulls(version.schema, schema)
+        evolution = Evolution(schema, placeholders if needs_files else None, preserves_nullability=preserves)
+        return commit_evolution(table, version, evolution, options)
+
+    return retry_on_conflict(attempt, base, table.newest, options.policy)

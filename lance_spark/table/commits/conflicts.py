@@ -16,13 +16,16 @@ from lance_spark.table.commits.conflict_rules import (
     compatible,
     computed_again,
     incompatible,
+    indexed_values_stay,
     other_bases,
     other_config_keys,
+    other_index_names,
     other_keys,
     other_keys_than_overwrite,
     retryable,
     same_columns,
     same_data_files,
+    same_rows,
     same_table,
     unless_schema_metadata,
 )
@@ -39,7 +42,6 @@ from lance_spark.table.commits.evolution_rules import (
     same_fields_and_nulls,
     unless_of_schema,
 )
-from lance_spark.table.commits.rewrite_rules import indexed_values_stay, other_index_names, same_rows
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations import OperationKind as Kind
 

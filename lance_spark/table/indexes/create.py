@@ -1,10 +1,16 @@
-"""Creates an index: builds its segments from the newest version and commits them as one version."""
+"""Creates an index: builds its segments from the newest version and commits them as one version.
+
+`trained` trains what all segments have in common, from a sample of a version.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
+
+import numpy as np
 
 from lance_spark.errors import (
     AlreadyExistsError,
@@ -14,21 +20,25 @@ from lance_spark.errors import (
     RetryableConflictError,
 )
 from lance_spark.index.builders.base import IndexedRows, positive_number
+from lance_spark.table.bases import Bases
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, remove_segments, write_segment
 from lance_spark.table.indexes.commit import commit_indices
 from lance_spark.table.indexes.definition import IndexDefinition, define
-from lance_spark.table.indexes.training import trained
+from lance_spark.table.indexes.rows import index_scan, indexed_rows
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.take import Take
 from lance_spark.table.writing.save import CommitOptions
 
 _MAX_ATTEMPTS = 5
 """Fewer than of other operations, because each attempt reads the column again."""
 
 _COMMON = ("train", "num_segments")
+
+_SEED = 0
 
 
 def create_index(
@@ -143,3 +153,25 @@ def _parts(fragment_ids: Sequence[int], num_parts: int) -> list[Sequence[int]]:
     num_parts = max(1, min(num_parts, len(fragment_ids)))
     bounds = [len(fragment_ids) * part // num_parts for part in range(num_parts + 1)]
     return [fragment_ids[start:stop] for start, stop in pairwise(bounds)]
+
+
+def trained(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> IndexDefinition:
+    """The definition with a model trained from rows of a version, so that segments built apart fit each other.
+
+    It is `definition` itself for kinds of index that need no model.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+        NotFoundError: a file does not exist any more.
+        StorageError: the store failed.
+    """
+    scan = index_scan(manifest, bases, definition)
+    num_rows = sum(scan.counts(manifest.fragments))
+    wanted = definition.builder.sample_rows(num_rows)
+    if not wanted:
+        return definition
+    # Some rows more than asked for: those without a vector are no use.
+    places = np.random.default_rng(_SEED).choice(num_rows, min(num_rows, wanted + wanted // 4 + 16), replace=False)
+    sample = Take(scan, [(scan, manifest.fragments)]).rows(np.sort(places).tolist())
+    rows = indexed_rows(sample.to_batches(), manifest, definition)
+    return replace(definition, builder=definition.builder.trained(rows, num_rows))

@@ -19,11 +19,10 @@ from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.indexes.build import build_segment, chosen_fragments, write_segment
 from lance_spark.table.indexes.commit import replace_segments
 from lance_spark.table.indexes.coverage import Coverage
-from lance_spark.table.indexes.create import again_if_removed, removing_on_failure
+from lance_spark.table.indexes.create import again_if_removed, removing_on_failure, trained
 from lance_spark.table.indexes.deferred_remap import trimmed_reuse
 from lance_spark.table.indexes.definition import IndexDefinition, field_path, made_over
 from lance_spark.table.indexes.rows import holds_row_ids, kept_addresses, kept_row_ids, row_batches, values_of_rows
-from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices

@@ -31,8 +31,8 @@ from lance_spark.progress import progress
 from lance_spark.schema.blob import in_file_version
 from lance_spark.table.bases import Bases
 from lance_spark.table.commits.commit import Commit, NewTable
+from lance_spark.table.commits.conflict_rules import columns_stay
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
-from lance_spark.table.commits.rewrite_rules import columns_stay
 from lance_spark.table.indexes.create import removing_on_failure
 from lance_spark.table.indexes.remap import is_deferred, remap_indices
 from lance_spark.table.indexes.unknown import UnknownIndexes

@@ -9,8 +9,14 @@ from lance_spark._proto import table_pb2, transaction_pb2
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.manifests import index_section
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.live_files import live_field_ids, with_live_files, without_columns
+from lance_spark.table.operations.base import (
+    CommittableOperation,
+    OperationKind,
+    Settings,
+    live_field_ids,
+    with_live_files,
+    without_columns,
+)
 from lance_spark.table.operations.manifest_builder import data_format, with_flags, writer_version
 from lance_spark.table.rows.fragment import DataFile, FragmentId, FragmentList
 

@@ -16,8 +16,13 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import fields_to_proto, schema_from_messages
 from lance_spark.table.manifests import index_section
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.live_files import live_field_ids, with_live_files
+from lance_spark.table.operations.base import (
+    CommittableOperation,
+    OperationKind,
+    Settings,
+    live_field_ids,
+    with_live_files,
+)
 from lance_spark.table.operations.manifest_builder import (
     checked_row_id,
     data_format,

@@ -11,8 +11,13 @@ from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.wire import fields_from_proto, fields_to_proto
 from lance_spark.table.manifests import index_section
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.base import CommittableOperation, OperationKind, Settings
-from lance_spark.table.operations.live_files import live_field_ids, with_live_files
+from lance_spark.table.operations.base import (
+    CommittableOperation,
+    OperationKind,
+    Settings,
+    live_field_ids,
+    with_live_files,
+)
 from lance_spark.table.operations.manifest_builder import data_format, with_flags, writer_version
 from lance_spark.table.rows.fragment import FragmentList
 

@@ -2,6 +2,9 @@
 
 A tag is one JSON file. It is created with put-if-absent, so that of two writers of a name one fails; a writer whose
 reply was lost recognizes its own file by the creation time, in nanoseconds.
+
+Some tags hold versions: while a version is restored, so that a clean-up at the same time spares its files, and for
+streaming queries that still have to read it (docs/design/036-streaming.md).
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from types import MappingProxyType
 
-from lance_spark.errors import InvalidInputError, NotFoundError, StorageError
+from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_spark.storage.base import PutResult
+from lance_spark.table.cleanup.references import GUARD_PREFIX, HOLD_PREFIX
 from lance_spark.table.commits.commit import RetryPolicy
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
@@ -127,3 +132,63 @@ def _now() -> str:
     """The time as RFC 3339 to the nanosecond; with coarser clocks, the last digits distinguish writers."""
     seconds, nanos = divmod(time.time_ns() // 1000 * 1000 + secrets.randbelow(1000), _NANOS)
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"
+
+
+@contextmanager
+def kept_while_restored(table: TableLocation, version: int) -> Iterator[None]:
+    """Keeps `version` of the branch `table`.
+
+    Raises: as `create_tag`.
+    """
+    guard = f"{GUARD_PREFIX}{secrets.token_hex(8)}"
+    try:
+        create_tag(table, guard, version)
+        yield
+    finally:
+        # A tag that is left spares a version until it is old; it must not hide what has happened.
+        with suppress(LanceError):
+            delete_tag(table, guard)
+
+
+def hold_name(query: str, source: str) -> str:
+    """The tag of one source of a streaming query.
+
+    >>> hold_name("5e1c", "0")
+    'lance-stream-5e1c-0'
+    """
+    return f"{HOLD_PREFIX}{query}-{source}"
+
+
+def hold_versions(table: TableLocation, name: str, version: int) -> int:
+    """Keeps `version` of a branch and those after it from being cleaned up; the version that the tag `name` names now.
+
+    If `version` was cleaned up, or never existed, it is the oldest one after it that is there.
+
+    Raises:
+        NotFoundError: neither the version nor one after it exists.
+        StorageError: the store failed; the tag names the version that it named before, or the new one.
+    """
+    available = [item.version for item in table.history.locations() if item.version >= version]
+    if not available:
+        raise NotFoundError(f"{table.uri} has no version {version} or later to keep for a stream")
+    kept = min(available)
+    try:
+        tag = table.refs.tag(name)
+    except NotFoundError:
+        create_tag(table, name, kept)
+        return kept
+    if (tag.version, tag.branch) != (kept, table.branch):
+        update_tag(table, name, kept)
+    return kept
+
+
+def release_versions(table: TableLocation, query: str) -> list[str]:
+    """Removes the tags of a streaming query; their names.
+
+    Raises:
+        StorageError: the store failed; some of the tags may be removed.
+    """
+    names = [name for name in sorted(table.refs.tags()) if name.rpartition("-")[0] == f"{HOLD_PREFIX}{query}"]
+    for name in names:
+        delete_tag(table, name)
+    return names

@@ -19,7 +19,7 @@ from lance_spark.table.operations import CommittableOperation, Restore, UpdateBa
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.operations.update_map import UpdateMap
 from lance_spark.table.paths import is_detached
-from lance_spark.table.refs.restore_guards import kept_while_restored
+from lance_spark.table.refs.tagging import kept_while_restored
 from lance_spark.table.writing.base_selection import checked_bases
 
 

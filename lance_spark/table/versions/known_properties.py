@@ -13,9 +13,15 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.cleanup.auto_cleanup import INTERVAL, OLDER_THAN, RETAIN_VERSIONS, policy_after
-from lance_spark.table.cleanup.retention import DROPPED_TABLE_RETENTION, parse_retention
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, column_names
+from lance_spark.table.cleanup.auto_cleanup import (
+    DROPPED_TABLE_RETENTION,
+    INTERVAL,
+    OLDER_THAN,
+    RETAIN_VERSIONS,
+    parse_retention,
+    policy_after,
+)
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, column_names
 from lance_spark.table.maintenance.auto_compaction import AUTO_COMPACT, MIN_FRAGMENTS, AutoCompaction
 from lance_spark.table.maintenance.compaction_plan import CONFIG_PREFIX, CompactionOptions
 from lance_spark.table.manifests.epoch_mark import RETENTION, is_mark, retention_days

@@ -1,14 +1,17 @@
-"""The verbs for tags and for the change feed, for tables of both kinds."""
+"""The verbs for tags and for the change feed, for tables of both kinds.
+
+`Dataset.tags` and `Dataset.branches` can be called, and have the methods of the reference library.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.table.change_feed.change_feed import ChangeFeed
 from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation, checked_version
@@ -17,10 +20,80 @@ from lance_spark.table.moments import Moment
 from lance_spark.table.reading.shown_types import shown_batches
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
-from lance_spark.table.versions.reference_refs import Tags
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_Ref = TypeVar("_Ref")
+
+
+class NamedRefs(Generic[_Ref]):
+    """The tags or the branches of a table.
+
+    Args:
+        read: those that there are, by name.
+        remove: removes one.
+    """
+
+    def __init__(self, read: Callable[[], dict[str, _Ref]], remove: Callable[[str], None]) -> None:
+        self._read = read
+        self._remove = remove
+
+    def __call__(self) -> dict[str, _Ref]:
+        """Tags or branches by name."""
+        return self._read()
+
+    def list(self) -> dict[str, _Ref]:
+        """Tags or branches by name."""
+        return self._read()
+
+    def delete(self, name: str) -> None:
+        """Removes one. Raises as `Dataset.delete_tag` or `Dataset.delete_branch`."""
+        self._remove(name)
+
+
+class Tags(NamedRefs[Tag]):
+    """The tags of a table.
+
+    Args:
+        verbs: "create" and "update", which take a name and a version.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], dict[str, Tag]],
+        remove: Callable[[str], None],
+        verbs: Mapping[str, Callable[[str, int | None], Any]],
+    ) -> None:
+        super().__init__(read, remove)
+        self._verbs = verbs
+
+    def get_version(self, tag: str) -> int:
+        """The number of the version that a tag names.
+
+        Raises:
+            NotFoundError: there is no such tag.
+        """
+        found = self._read().get(tag)
+        if found is None:
+            raise NotFoundError(f"there is no tag {tag!r}")
+        return found.version
+
+    def create(self, tag: str, reference: int | None = None) -> None:
+        """Creates a tag for a version of this branch, None for this dataset's. Raises as `Dataset.create_tag`."""
+        self._verbs["create"](tag, _number(reference))
+
+    def update(self, tag: str, reference: int | None = None) -> None:
+        """Updates a tag to a version, chosen as in `create`. Raises as `Dataset.update_tag`."""
+        self._verbs["update"](tag, _number(reference))
+
+
+def _number(reference: Any) -> int | None:
+    if reference is not None and not isinstance(reference, int):
+        raise InvalidInputError(
+            f"the reference {reference!r} is no number of a version; open the tag or branch, and tag its version"
+        )
+    return reference
 
 
 class TagVerbs(ABC):

@@ -18,8 +18,7 @@ from lance_spark.table.refs.branching import create_branch, delete_branch
 from lance_spark.table.refs.clone_tags import tagged_clone
 from lance_spark.table.refs.refs import Branch
 from lance_spark.table.versions.changes import add_bases
-from lance_spark.table.versions.reference_refs import NamedRefs
-from lance_spark.table.versions.tag_verbs import TagVerbs
+from lance_spark.table.versions.tag_verbs import NamedRefs, TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 
 if TYPE_CHECKING:

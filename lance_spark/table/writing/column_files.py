@@ -27,7 +27,7 @@ from lance_spark.storage.deletion import delete_quietly
 from lance_spark.table.bases import Bases
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.live_files import without_columns
+from lance_spark.table.operations.base import without_columns
 from lance_spark.table.paths import DATA, new_data_file_name
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES

@@ -50,10 +50,10 @@ from lance_spark.spark.types.texts import with_longer_text
 from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
 from lance_spark.table.columns.check_constraints import add_check, drop_check
-from lance_spark.table.columns.schema_edit import Edit, edit_schema
+from lance_spark.table.columns.schema_changes import Edit, edit_schema
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.versions.changes import update_properties

@@ -46,7 +46,7 @@ from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.types.schemas import table_types, with_comments, written_schema
-from lance_spark.table.indexes.zone_columns import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,8 @@ from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.search.arguments import spelt_column
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.build import build_segment
-from lance_spark.table.indexes.create import removing_on_failure
+from lance_spark.table.indexes.create import removing_on_failure, trained
 from lance_spark.table.indexes.definition import define
-from lance_spark.table.indexes.training import trained
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 

@@ -12,7 +12,7 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import PREFIX, committed_epochs
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.refs.stream_holds import release_versions
+from lance_spark.table.refs.tagging import release_versions
 from lance_spark.table.versions.changes import update_config
 
 _STREAMS = row_type(query=StringType(), epoch=LongType(), committed_at=TimestampType())

@@ -43,7 +43,7 @@ from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
-from lance_spark.table.refs.stream_holds import hold_name, hold_versions
+from lance_spark.table.refs.tagging import hold_name, hold_versions
 from lance_spark.table.source import Split
 
 DEFAULT_TRIGGER_DELAY = 15 * 60.0
