@@ -24,8 +24,7 @@ from lance_spark.table.dataset_fragment import DatasetFragment
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
-from lance_spark.table.maintenance.optimizer_verbs import OptimizerVerbs
-from lance_spark.table.maintenance.upgrade_verbs import UpgradeVerbs
+from lance_spark.table.maintenance.maintenance_verbs import MaintenanceVerbs
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
@@ -67,8 +66,7 @@ class Dataset(
     DatasetBlobVerbs,
     DatasetColumnVerbs,
     VersionVerbs,
-    OptimizerVerbs,
-    UpgradeVerbs,
+    MaintenanceVerbs,
     IndexRecallVerbs,
 ):
     """One version of a table. It never changes; open the table again to see what others have committed.
