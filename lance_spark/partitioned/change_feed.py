@@ -27,8 +27,7 @@ from lance_spark.table.change_feed.change_feed import (
     RowsTask,
     VersionStep,
 )
-from lance_spark.table.change_feed.column_match import found_in
-from lance_spark.table.change_feed.version_diff import RowSet
+from lance_spark.table.change_feed.version_diff import RowSet, found_in
 from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, version_effect
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest

@@ -15,7 +15,7 @@ from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, Ro
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.field import FieldId
 from lance_spark.table.commits.retry import retry_on_conflict
-from lance_spark.table.manifests.identity_mark import IdentityMark
+from lance_spark.table.manifests.marks import IdentityMark
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.row_level.row_target import RowTarget
 from lance_spark.table.rows.row_address import UInt64Array

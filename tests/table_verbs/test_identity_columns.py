@@ -12,7 +12,7 @@ import lance_spark
 from lance_spark.errors import InvalidInputError, RetryableConflictError, UnsupportedFeatureError
 from lance_spark.schema.generated import IDENTITY, Identity
 from lance_spark.spark.jobs.backfill_job import plan_values
-from lance_spark.table.manifests.identity_mark import PREFIX
+from lance_spark.table.manifests.marks import IDENTITY_PREFIX
 from lance_spark.table.writing.identity import IdentityColumns
 from tests.table_verbs.kinds import Kind, Plain
 
@@ -181,11 +181,13 @@ def test_copies_have_plain_columns(made: Any, tmp_path: Any) -> None:
 def test_damaged_count(stable: bool) -> None:
     """Of a plain table: no verb changes the config of the `__manifest` of a partitioned one."""
     made = (
-        define(Plain(stable_row_ids=stable).create(), ALWAYS).append(rows("a")).update_config({PREFIX + "always": "-3"})
+        define(Plain(stable_row_ids=stable).create(), ALWAYS)
+        .append(rows("a"))
+        .update_config({IDENTITY_PREFIX + "always": "-3"})
     )
     with pytest.raises(InvalidInputError, match="no count of used values"):
         made.append(rows("b"))
-    made = made.update_config({PREFIX + "always": None}).sync_identity()
+    made = made.update_config({IDENTITY_PREFIX + "always": None}).sync_identity()
     assert ids(made.append(rows("b"))) == [10, 15]
 
 
@@ -208,7 +210,7 @@ def test_tasks_never_take_one_number() -> None:
     field = lance_spark.schema.arrow.from_arrow_schema(
         pa.schema([pa.field("id", pa.int32(), metadata={IDENTITY: ALWAYS.to_bytes()})])
     )
-    columns = IdentityColumns.of(field, {PREFIX + "always": "7"}, lambda: True)
+    columns = IdentityColumns.of(field, {IDENTITY_PREFIX + "always": "7"}, lambda: True)
     taken, used = [], []
     for task, sizes in enumerate(([3, 1], [], [2])):
         values = columns.values(task, 3)
@@ -219,6 +221,6 @@ def test_tasks_never_take_one_number() -> None:
     assert numbers == [7, 9, 10, 12, 13, 16]
     mark = columns.mark(used)
     assert mark is not None
-    assert mark.entries() == {PREFIX + "always": "17"}
+    assert mark.entries() == {IDENTITY_PREFIX + "always": "17"}
     with pytest.raises(InvalidInputError, match="two tasks"):
         columns.mark([used[0], used[0]])

@@ -14,8 +14,7 @@ from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_to_bytes
 from lance_spark.spark.streaming.schema_check import difference
-from lance_spark.table.change_feed.column_match import found_in, nullable
-from lance_spark.table.change_feed.version_diff import NEW_MEANING, same_field_ids
+from lance_spark.table.change_feed.version_diff import NEW_MEANING, found_in, nullable, same_field_ids
 from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, needs_predecessor, version_effect
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest

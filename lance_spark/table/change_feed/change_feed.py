@@ -30,13 +30,14 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
-from lance_spark.table.change_feed.column_match import found_in, nullable
 from lance_spark.table.change_feed.version_diff import (
     NEW_MEANING,
     RowPairs,
     RowSet,
     Version,
     diff_versions,
+    found_in,
+    nullable,
     same_field_ids,
 )
 from lance_spark.table.change_feed.version_range import VersionRange

@@ -10,24 +10,28 @@ whether it was updated; without them, its values are compared. Without stable ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
 from lance_spark._proto import table_pb2
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import UnsupportedFeatureError
+from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
-from lance_spark.table.change_feed.column_match import found_in
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.row_lineage import KeptLineage
 from lance_spark.table.rows.deletion_vector import DeletionVector
 from lance_spark.table.rows.fragment import BaseId, DataFragment
+
+# No table assigns such ids, so no data file has them: such a field reads as null.
+_FIRST_UNHELD = 1 << 30
 
 _SAME_ROWS = frozenset({OperationKind.REWRITE, OperationKind.CLONE})
 NEW_MEANING = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, OperationKind.UNKNOWN})
@@ -36,6 +40,56 @@ NEW_MEANING = frozenset({OperationKind.OVERWRITE, OperationKind.RESTORE, Operati
 _NUM_THREADS = 16
 
 _Holder = tuple[str, "BaseId | None", int]
+
+
+def found_in(wanted: LanceSchema, here: LanceSchema, there: LanceSchema, *, by_id: bool) -> LanceSchema:
+    """`wanted`, as stored in data files of the version with the schema `there`.
+
+    Names and nesting are those of `wanted`, ids and types those of `there`. A field that `there` lacks gets an id that
+    no file has.
+
+    Args:
+        wanted: columns with the ids of `here`; unknown ids stand for missing columns.
+        here: the schema of the version that follows the one with the schema `there`.
+        by_id: whether field ids mean the same in both.
+    """
+    return LanceSchema(_Match(here, there, by_id).fields(wanted.fields, there.fields), wanted.metadata)
+
+
+def nullable(field: Field) -> Field:
+    """`field`, nullable at every depth; the entries of a map are unchanged."""
+    if field.logical_type.startswith("map") or is_blob(field):
+        return replace(field, nullable=True)
+    return replace(field, nullable=True, children=tuple(nullable(child) for child in field.children))
+
+
+class _Match:
+    def __init__(self, here: LanceSchema, there: LanceSchema, by_id: bool) -> None:
+        self._names: Mapping[FieldId, str] = {node.id: node.name for node in here.walk()}
+        self._known: Mapping[FieldId, Field] = {node.id: node for node in there.walk() if node.id >= 0} if by_id else {}
+        self._taken: Collection[FieldId] = self._names.keys() if by_id else ()
+        self._unheld: Iterator[int] = count(_FIRST_UNHELD)
+
+    def fields(self, wanted: Sequence[Field], there: Sequence[Field]) -> tuple[Field, ...]:
+        return tuple(self._field(field, there) for field in wanted)
+
+    def _field(self, wanted: Field, siblings: Sequence[Field]) -> Field:
+        found = self._known.get(wanted.id) if wanted.id in self._names else None
+        if found is None:
+            name = self._names.get(wanted.id)
+            found = next((other for other in siblings if other.name == name and other.id not in self._taken), None)
+        if found is None:
+            return self._missing(wanted)
+        if is_blob(found) or is_blob(wanted) or bool(found.children) != bool(wanted.children):
+            return replace(found, name=wanted.name)
+        children = self.fields(wanted.children, found.children)
+        return replace(found, name=wanted.name, nullable=wanted.nullable, children=children)
+
+    def _missing(self, wanted: Field) -> Field:
+        if is_blob(wanted):
+            return replace(wanted, id=FieldId(next(self._unheld)))
+        children = tuple(self._missing(child) for child in wanted.children)
+        return replace(wanted, id=FieldId(next(self._unheld)), children=children)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
-from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import IdentityMark
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import sources_in, with_blob_descriptors
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter, remove_new

@@ -12,8 +12,8 @@ from lance_spark.schema.field import FieldId
 from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import IdentityMark
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import CommittableOperation, Restore, UpdateBases, UpdateConfig
 from lance_spark.table.operations.manifest_builder import data_format

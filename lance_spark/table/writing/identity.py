@@ -20,8 +20,8 @@ from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import IDENTITY, Identity, identities_of
 from lance_spark.schema.number_types import numpy_type
-from lance_spark.table.manifests.identity_mark import IdentityMark, UsedValues, used_values
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.manifests.marks import IdentityMark, UsedValues, used_values
 from lance_spark.table.writing.row_source import RowSource
 
 BoolArray = npt.NDArray[np.bool_]

@@ -21,9 +21,8 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import EpochMark
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.history import History
-from lance_spark.table.manifests.identity_mark import IdentityMark
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.manifests.marks import CommitMark
+from lance_spark.table.manifests.marks import CommitMark, IdentityMark
 from lance_spark.table.manifests.transaction import COMMIT_MESSAGE, Transaction
 from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.manifest_builder import data_format

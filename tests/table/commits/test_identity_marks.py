@@ -14,7 +14,7 @@ from lance_spark.errors import CommitStateUnknownError, LanceError, RetryableCon
 from lance_spark.schema.generated import IDENTITY, Identity
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.identity_mark import used_values
+from lance_spark.table.manifests.marks import used_values
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions, save
 from tests.support.harmed_tables import NO_WAIT, files, with_faults
