@@ -164,7 +164,6 @@ class Analyzer:
         return found
 
 
-@functools.lru_cache(maxsize=256)
 def tokens_of(parameters: TextParameters, text: str) -> tuple[Token, ...]:
     """The terms of the text of a query."""
     return tuple(Analyzer(parameters).tokens(text))

@@ -52,7 +52,6 @@ def to_lower_case(token: str) -> str:
     return token.lower() if token.isascii() else "".join(character.lower() for character in token)
 
 
-@functools.cache
 def stemmer(language: str) -> Callable[[str], str]:
     """The function from a word in lower case to its stem."""
     # Each distinct word is stemmed once, so the stemmer's own cache costs more than it spares.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
@@ -55,7 +54,7 @@ class EncodingHints:
         """
         # Most fields request nothing, and all pages of a column request the same.
         requests = tuple(item for item in metadata.items() if item[0].startswith(PREFIX)) if metadata else ()
-        return _parsed(requests) if requests else NO_REQUESTS
+        return cls._parse(dict(requests)) if requests else NO_REQUESTS
 
     @classmethod
     def _parse(cls, metadata: Metadata) -> EncodingHints:
@@ -73,11 +72,6 @@ class EncodingHints:
             _word(metadata, "structural-encoding", ("", "miniblock", "fullzip")),
             _number(metadata, "minichunk-size", int, (1, 1 << 31)),
         )
-
-
-@lru_cache(maxsize=1024)
-def _parsed(requests: tuple[tuple[str, bytes], ...]) -> EncodingHints:
-    return EncodingHints._parse(dict(requests))
 
 
 def _word(metadata: Metadata, key: str, known: tuple[str, ...]) -> str:

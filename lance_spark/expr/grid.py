@@ -21,7 +21,6 @@ True
 from __future__ import annotations
 
 import decimal
-import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -81,7 +80,6 @@ class Threshold:
     upto: int
 
 
-@functools.lru_cache(maxsize=256)
 def grid_of(type_: pa.DataType) -> Grid:
     """The grid of a plain type of one of the exact families."""
     family = family_of(type_)

@@ -7,7 +7,6 @@ layout (dictionary, views, run ends, narrow decimals, float16, fixed-size binary
 from __future__ import annotations
 
 import decimal
-import functools
 from enum import Enum
 from typing import TypeAlias
 
@@ -41,7 +40,6 @@ class Family(str, Enum):
 NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.FLOAT)
 
 
-@functools.lru_cache(maxsize=256)
 def family_of(type_: pa.DataType) -> Family | None:
     """The family of a plain type; None for nested types and calendar intervals, which are not comparable."""
     if types.is_timestamp(type_):
@@ -93,7 +91,6 @@ def plain(values: pa.Array) -> pa.Array:
     return values if target is None else values.cast(target)
 
 
-@functools.lru_cache(maxsize=256)
 def _plain_type(type_: pa.DataType) -> pa.DataType | None:
     if types.is_decimal(type_) and (type_.bit_width < 128 or type_.scale < 0):
         digits = type_.precision - min(type_.scale, 0)

@@ -188,7 +188,6 @@ def _encoding(message: Any, file_size: int, read: Callable[[EncodedBuffer], pa.B
     return _described(data if isinstance(data, bytes) else data.to_pybytes())
 
 
-@lru_cache(maxsize=1024)
 def _described(data: bytes) -> tuple[str, bytes]:
     described = parse_message(AnyMessage, data, "an encoding")
     return described.type_url, described.value

@@ -17,7 +17,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache, lru_cache
 from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -320,15 +319,11 @@ def _direct(type_url: str, message: bytes) -> file2_pb2.Encoding:
     return file2_pb2.Encoding(direct=file2_pb2.DirectEncoding(encoding=wrapped))
 
 
-@lru_cache(maxsize=1024)
 def _page_encoding(type_url: str, layout: PageDescription) -> file2_pb2.Encoding:
-    """The same message for pages with equal layouts; it must not be modified."""
     return _direct(type_url, layout.to_proto().SerializeToString())
 
 
-@cache
 def _column_encoding(holds_blobs: bool) -> file2_pb2.Encoding:
-    """The same message for all columns of a kind; it must not be modified."""
     values = encodings_v2_0_pb2.ColumnEncoding()
     values.values.SetInParent()
     if holds_blobs:

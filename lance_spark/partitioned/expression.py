@@ -148,7 +148,7 @@ def _tokens(expression: str) -> Iterator[tuple[str, str, int]]:
         position = match.end()
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _deterministic_functions() -> frozenset[str]:
     datafusion = _datafusion()
     context = datafusion.SessionContext(datafusion.SessionConfig().with_information_schema(True))
@@ -161,7 +161,6 @@ def _deterministic_functions() -> frozenset[str]:
     return frozenset(known - {"version"}) | {*_HASHES}
 
 
-@functools.lru_cache(maxsize=256)
 def _check_words(expression: str, num_columns: int) -> None:
     tokens = list(_tokens(expression))
     if not tokens:

@@ -29,8 +29,9 @@ def schema_from_proto(message: file_pb2.Schema) -> LanceSchema:
 
 
 def schema_from_messages(messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes]) -> LanceSchema:
-    """The schema of some fields with some metadata: mostly the same object for equal ones, by which what was made of it
-    is found again.
+    """The schema of some fields with some metadata; mostly the same object for equal ones.
+
+    The versions of a table, and its files, have the same schema over and over.
 
     Raises:
         CorruptFileError: as `fields_from_proto`.
@@ -66,7 +67,6 @@ def fields_from_proto(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
         CorruptFileError: a negative or duplicate id, two fields of one name beside each other, a parent that does not
             precede its child, or excessive nesting.
     """
-    # The versions of a table, and its files, have the same schema over and over.
     return _parsed_fields(_serialized(messages))
 
 
@@ -74,7 +74,6 @@ def _serialized(messages: Sequence[file_pb2.Field]) -> tuple[bytes, ...]:
     return tuple(map(file_pb2.Field.SerializeToString, messages))
 
 
-@lru_cache(maxsize=64)
 def _parsed_fields(serialized: tuple[bytes, ...]) -> tuple[Field, ...]:
     messages = [file_pb2.Field.FromString(data) for data in serialized]
     children: dict[int, list[int]] = {}

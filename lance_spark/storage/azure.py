@@ -198,7 +198,6 @@ def _with_endpoint(arguments: dict[str, Any], endpoint: str) -> dict[str, Any]:
     return own | {"connection_string": text}
 
 
-@cache
 def _client_errors() -> tuple[type[BaseException], ...]:
     azure, http = import_module("azure.core.exceptions").AzureError, import_module("aiohttp").ClientError
     # adlfs wraps the failure of a block upload in a RuntimeError.
@@ -255,7 +254,6 @@ def _azure_client_class() -> Any:
     return AzureClient
 
 
-@cache
 def _retry_policy_class() -> Any:
     """A retry policy of Azure's client that asks `patience`."""
     base = import_module("azure.storage.blob.aio").ExponentialRetry

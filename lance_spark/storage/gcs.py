@@ -166,7 +166,6 @@ def _refused(error: BaseException) -> bool:
     return isinstance(error, (FileNotFoundError, PermissionError, ValueError)) or str(error).startswith("Forbidden")
 
 
-@cache
 def _client_errors() -> tuple[type[BaseException], ...]:
     retry = import_module("gcsfs.retry")
     return (

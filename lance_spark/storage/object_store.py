@@ -259,7 +259,6 @@ def http_errors() -> tuple[type[BaseException], ...]:
         return ()
 
 
-@cache
 def http_transport_errors() -> tuple[type[BaseException], ...]:
     """The `http_errors` for a request that was not sent or got no complete reply."""
     if not http_errors():

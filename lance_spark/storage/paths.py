@@ -24,7 +24,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
 from lance_spark.errors import InvalidInputError
@@ -54,7 +53,6 @@ class Root:
     location: str
 
 
-@lru_cache(maxsize=1024)
 def object_path(path: str) -> str:
     """Validates that `path` names an object below the root; returns it.
 

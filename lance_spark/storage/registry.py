@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import import_module
 from urllib.parse import parse_qs
 
@@ -63,7 +62,6 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
     return _store_type(root.scheme)(uri.rstrip("/") or "/", root, _checked(storage_options))
 
 
-@cache
 def _store_type(scheme: str) -> Callable[[str, Root, Options], ObjectStore]:
     module, name = _STORES.get(scheme, _OTHER)
     found: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
@@ -99,7 +97,6 @@ def open_manifest_table(uri: str, storage_options: Options | None = None) -> Man
     return open_table(name, root.location, options)
 
 
-@cache
 def _known_names() -> frozenset[str]:
     modules = (import_module(f"lance_spark.storage.{name}") for name in ("s3.options", "gcs", "azure"))
     return frozenset().union(*(module.KNOWN for module in modules))

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
-from lance_spark.partitioned import expression as partition_expression
 from lance_spark.partitioned.expression import check_expression, evaluate_expression
 from lance_spark.partitioned.field import PartitionField, partition_field_from_json
 from lance_spark.schema.arrow import from_arrow_schema
@@ -136,6 +135,5 @@ def test_fields_with_an_expression() -> None:
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datafusion", None)
-    partition_expression._check_words.cache_clear()
     with pytest.raises(UnsupportedFeatureError, match=r"pip install 'lance-spark\[datafusion\]'"):
         evaluate_expression("col0", [NUMBERS], pa.int64())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from functools import partial
 
 import numpy as np
@@ -15,10 +14,12 @@ from lance_spark.analysis.tokenizers.words import checked
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.code import INDEX_OPERATORS, PRESERVE_ORIGINAL, SPLIT, SPLIT_ON_NUMERICS, split_code
 
-_OPERATORS = (
+_OPERATOR_TEXTS = (
     "!= !== %= && &&= &= ** **= *= ++ += -- -= -> // //= /= :: := <- << <<= <= <=> == === => >= >> >>= >>>= ?? ??= ^= "
     "|| ||= |= |> ~= >>>"
 )
+_OPERATORS = np.array([int.from_bytes(text.encode(), "big") for text in _OPERATOR_TEXTS.split()], np.int64)
+"""The operators of several characters, as the kernel compares them."""
 
 
 def code_tokenizer(parameters: TextParameters) -> Tokenizer:
@@ -44,13 +45,6 @@ def _cut(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], flags: int
     positions, counts = np.empty(capacity, np.int32), np.empty(num_texts, np.int64)
     texts = (address_of(data), len(data), address_of(offsets), num_texts)
     out = (address_of(starts), address_of(lengths), address_of(positions), address_of(counts), capacity)
-    operators = _operators()
-    known = (address_of(code_classes()), address_of(operators), len(operators))
-    found = checked(split_code(*texts, *known, flags, *out))
-    return Cut(data, starts[:found], lengths[:found], counts, positions[:found])
-
-
-@functools.cache
-def _operators() -> npt.NDArray[np.int64]:
-    """int64: the operators of several characters, as the kernel compares them."""
-    return np.array([int.from_bytes(operator.encode(), "big") for operator in _OPERATORS.split()], np.int64)
+    classes = (address_of(code_classes()), address_of(_OPERATORS), len(_OPERATORS))
+    num_tokens = checked(split_code(*texts, *classes, flags, *out))
+    return Cut(data, starts[:num_tokens], lengths[:num_tokens], counts, positions[:num_tokens])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
@@ -45,7 +44,6 @@ def icu_tokenizer(parameters: TextParameters) -> Tokenizer:
     return cut
 
 
-@functools.cache
 def _segments() -> re.Pattern[bytes]:
     item = _ITEM.replace(b"{e}", _MARKS)
     word = _WORD.replace(b"{item}", item).replace(b"{e}", _MARKS)

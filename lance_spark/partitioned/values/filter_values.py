@@ -273,7 +273,6 @@ def _cuts(column: _ComparedColumn, constant: pa.Scalar, scope: _Scope) -> _Cut |
     return _Cut(low, high, slack)
 
 
-@functools.lru_cache(maxsize=256)
 def _null_of(type_: pa.DataType) -> pa.Array:
     return pa.nulls(1, type_)
 

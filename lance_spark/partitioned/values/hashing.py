@@ -27,7 +27,6 @@ bytes.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -109,7 +108,6 @@ def _byte_form(values: pa.Array) -> _ByteForm:
     return _byte_form_of(values.type)(values)
 
 
-@functools.lru_cache(maxsize=256)
 def _byte_form_of(type_: pa.DataType) -> Callable[[pa.Array], _ByteForm]:
     family = family_of(type_)
     if family is None:

@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 from abc import ABC, abstractmethod
@@ -216,7 +215,6 @@ _SPACES: dict[Family, type[_BooleanSpace | _FloatSpace | _TextSpace]] = {
 }
 
 
-@functools.lru_cache(maxsize=256)
 def space_of(type_: pa.DataType) -> KeySpace | None:
     """The keys of a type of any layout; None for nested types, calendar intervals and the null type."""
     plain_type = plain_type_of(type_)
@@ -226,7 +224,6 @@ def space_of(type_: pa.DataType) -> KeySpace | None:
     return _SPACES[family](plain_type) if family in _SPACES else None
 
 
-@functools.lru_cache(maxsize=256)
 def plain_type_of(type_: pa.DataType) -> pa.DataType:
     """The type that values of `type_` have under evaluation."""
     return plain(pa.nulls(0, type_)).type

@@ -13,7 +13,6 @@ import os
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any, cast
 
 import pyarrow as pa
@@ -170,7 +169,6 @@ def _rename_new(staged: str, final: str, no_link: OSError) -> PutResult:
     )
 
 
-@cache
 def _renameat2() -> Callable[..., int] | None:
     if os.name != "posix":
         return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from lance_spark.errors import StorageError
@@ -136,7 +136,6 @@ def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | Non
     return Session(profile=given.get("profile")).create_client(service, config=Config(**config), **chosen)
 
 
-@cache
 def client_errors() -> tuple[type[BaseException], ...]:
     """Everything that s3fs raises when a request fails."""
     from aiohttp import ClientError as HttpError
@@ -159,7 +158,6 @@ def judge_failure(error: BaseException) -> Failure | None:
     return Failure.UNANSWERED if isinstance(error, _transport_errors()) else None
 
 
-@cache
 def _transport_errors() -> tuple[type[BaseException], ...]:
     """Exceptions of s3fs and botocore for a request that was not sent or got no valid reply."""
     from aiohttp import ClientError as HttpError
