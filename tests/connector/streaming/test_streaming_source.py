@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType
 
 import lance_spark
 from lance_spark.spark.streaming.admission import StreamReader
@@ -457,6 +458,18 @@ def test_partitioned_tables(spark: SparkSession, tmp_path: Path) -> None:
 def test_wrong_options(copy: Callable[..., Copy], options: dict[str, object], message: str) -> None:
     with pytest.raises((AnalysisException, StreamingQueryException), match=message):
         copy(**options).run()
+
+
+@pytest.mark.slow
+def test_options_choose_the_types_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """As in a batch."""
+    uri = str(tmp_path / "documents")
+    lance.write_dataset(pa.table({"id": [1], "doc": pa.array(['{"a":1}'], pa.json_())}), uri)
+    frame = spark.readStream.format("lance").option("json_as", "string").load(uri)
+    assert frame.schema["doc"].dataType == StringType()
+    run(frame, str(tmp_path / "target"), tmp_path / "checkpoint")
+    copied = spark.read.format("lance").load(str(tmp_path / "target"))
+    assert [tuple(row) for row in copied.collect()] == [(1, '{"a":1}')]
 
 
 @pytest.mark.slow

@@ -23,8 +23,9 @@ from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.constraints import TableConstraint
 from lance_spark.spark.options.names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
+from lance_spark.storage import open_store
 from lance_spark.storage.paths import place_of
-from lance_spark.table.bases import removed_meanwhile
+from lance_spark.table.bases import Bases, options_of, removed_meanwhile
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
@@ -189,6 +190,10 @@ class TableHandle:
             _partitioned.put(self.key, table)
         evolved = self.evolved_schema()
         return table if evolved is None else planned_with(table, evolved)
+
+    def unbound_bases(self) -> Bases:
+        """Store of the table's root, for a scan that is not bound to a split yet."""
+        return Bases(open_store(self.uri, options_of(self.storage_options)), (), self.storage_options)
 
     def location(self) -> TableLocation:
         """The branch of the table."""
