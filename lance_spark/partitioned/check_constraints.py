@@ -16,7 +16,7 @@ from lance_spark.table.writing.save import CommitOptions
 def add_check(
     table: PartitionedTable, name: str, condition: str, options: CommitOptions | None = None
 ) -> PartitionedTable:
-    """The version with the CHECK constraint `name`. Arguments and errors as `table.columns.add_check`."""
+    """The version with the CHECK constraint `name`. Arguments and errors as `ColumnVerbs.add_check`."""
     options = with_operation_name(options, "columns")
 
     def attempt(current: PartitionedTable) -> PartitionedTable:
@@ -37,7 +37,7 @@ def add_check(
 
 
 def drop_check(table: PartitionedTable, name: str, options: CommitOptions | None = None) -> PartitionedTable:
-    """The version without the CHECK constraint `name`. Errors as `table.columns.drop_check`."""
+    """The version without the CHECK constraint `name`. Errors as `ColumnVerbs.drop_check`."""
     options = with_operation_name(options, "columns")
 
     def attempt(current: PartitionedTable) -> PartitionedTable:

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats, cleanup, remove_orphans
+from lance_spark.table.indexes.index_verbs import DatasetIndexVerbs
 from lance_spark.table.indexes.optimize import trim_fragment_reuse
-from lance_spark.table.location import TableLocation
+from lance_spark.table.indexes.optimizer import Optimizer
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction, compact_small_fragments
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_plan import (
@@ -18,7 +20,7 @@ from lance_spark.table.maintenance.compaction_plan import (
     CompactionTask,
     plan_compaction,
 )
-from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.maintenance.upgrade import Progress, commit_upgrade, upgrade_version
 from lance_spark.table.moments import Moment
 from lance_spark.table.writing.save import CommitOptions
 
@@ -33,6 +35,13 @@ class CleanupVerbs(ABC):
     @abstractmethod
     def version(self) -> int:
         """The number of this version."""
+
+    @abstractmethod
+    def compact_small_fragments(self, policy: AutoCompaction) -> Self:
+        """The version after one bounded compaction; this one if too few fragments would be rewritten.
+
+        Raises: as `compact`.
+        """
 
     @abstractmethod
     def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
@@ -91,15 +100,17 @@ class CleanupVerbs(ABC):
         """
 
 
-class MaintenanceVerbs(CleanupVerbs):
+class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
     """The verbs that change files and versions, but no rows."""
 
-    location: TableLocation
-    manifest: Manifest
+    @property
+    def optimize(self) -> Optimizer[Self]:
+        """`optimize_indices` and `compact_files` with the arguments of the reference library."""
+        return Optimizer(self)
 
-    def __init__(self, location: TableLocation, manifest: Manifest) -> None:
-        self.location = location
-        self.manifest = manifest
+    def compact_small_fragments(self, policy: AutoCompaction) -> Self:
+        compacted = compact_small_fragments(self.location, self.manifest, policy)
+        return self if compacted is self.manifest else type(self)(self.location, compacted)
 
     def compact(
         self,
@@ -197,3 +208,30 @@ class MaintenanceVerbs(CleanupVerbs):
         """
         options = CommitOptions(message=commit_message)
         return type(self)(self.location, commit_compaction(self.location, self.manifest, results, options))
+
+    def upgrade_files(
+        self, version: str = "2.2", *, commit_message: str | None = None, progress: Progress | None = None
+    ) -> Self:
+        """The newest version of the branch with all its files rewritten in a newer file version; itself if they are.
+
+        Every fragment with an older file is rewritten on its own and loses its deleted rows; all of it is one
+        version. Rows and their stable ids stay, row addresses change. Indices no longer cover what was rewritten, as
+        after a compaction. Fragments that other writers append or change meanwhile are rewritten too.
+
+        Args:
+            version: "2.0", "2.1" or "2.2"; later appends use it too.
+            commit_message: kept with the version.
+            progress: called after each fragment with the number of those that are done and of all.
+
+        Raises:
+            InvalidInputError: the table is of a newer version, or files of `version` are not written.
+            UnsupportedFeatureError: `version` cannot hold a column or a value of the table.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+        """
+        options = CommitOptions(message=commit_message)
+        self.location.history.check_commits()
+        newest = self.location.newest()
+        made = commit_upgrade(self.location, newest, upgrade_version(version), (), options, progress)
+        return type(self)(self.location, made)

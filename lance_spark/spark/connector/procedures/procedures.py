@@ -25,12 +25,12 @@ from lance_spark.spark.connector.procedures import (
     version_procedures,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
+    AnalyzedQuery,
     Arguments,
     ColumnStatisticsQuery,
     Invocation,
     Procedure,
     Query,
-    Source,
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
@@ -152,7 +152,7 @@ def plan(request: CallRequest, call: Call) -> Reply:
     procedure = _procedure(request)
     assert procedure.plan is not None, "the procedure has asked for a query"
     assert request.columns is not None, "its columns are known"
-    planned = procedure.plan(request.invocation(call.session), Source(request.columns, request.tables))
+    planned = procedure.plan(request.invocation(call.session), AnalyzedQuery(request.columns, request.tables))
     return Reply(Done(), (command(planned.function, MESSAGE_TYPE), planned.state))  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from lance_spark.spark.blobs.columns import (
     with_ranges,
 )
 from lance_spark.spark.blobs.references import decoded_secret
-from lance_spark.spark.column_statistics import Entry, data_digest, entry_of, has_statistics
+from lance_spark.spark.column_statistics import Entry, entry_of, has_statistics
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -438,7 +438,7 @@ class ScanPlanner:
         key = self._request.handle.key
         digest = _digests.get(key)
         if digest is None:
-            digest = data_digest(self._source)
+            digest = self._source.data_digest
             _digests.put(key, digest)
         names = {name: name for name in self._columns.fieldNames()}
         if self.aggregation is not None:

@@ -19,7 +19,6 @@ _KEPT = frozenset({"branch", "columns", "with_row_id", "with_row_address", "blob
 """Options that choose what a query reads, and how its columns are shown."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class PathRequest:
     """The table at a path.
