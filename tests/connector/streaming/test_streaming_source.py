@@ -15,9 +15,14 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import lance_spark
+from lance_spark.spark.connector.channel import handles
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call
+from lance_spark.spark.connector.streaming.parsed_stream import ParsedStream, StreamRequest
+from lance_spark.spark.connector.streaming.source import BatchRequest, PlannedBatch, plan
 from lance_spark.spark.streaming.admission import StreamReader
 from lance_spark.spark.streaming.history import PlainHistory, history_of
 from lance_spark.spark.streaming.offsets import Offset
@@ -325,6 +330,19 @@ def test_columns_of_older_versions_are_kept_for_the_next_batch(uri: str, monkeyp
     assert found.columns is not None
     assert [(field.id, field.name) for field in found.columns.fields] == [(0, "id"), (1, "t")]
     assert set(read) == {3, 4}
+
+
+def test_batch_does_not_need_the_version_of_the_dataframe(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = lance_spark.open(uri)
+    handle = TableHandle(uri, version=dataset.version, timestamp_nanos=dataset.manifest.timestamp_nanos)
+    request = StreamRequest(handle, StructType([StructField("id", LongType())]))
+    state = ParsedStream.begin(request).state
+    newest = dataset.append(rows(10, 12))
+    newest.cleanup(keep_versions=1)
+    monkeypatch.setattr(handles, "_versions", handles.LruCache())
+    end = Offset(newest.version, newest.manifest.timestamp_nanos).to_json()
+    reply = plan(BatchRequest(state, Offset(dataset.version).to_json(), end), Call())
+    assert reply.body == PlannedBatch({"files": 1, "rows": 2, "bytes": list(newest.fragments)[-1].files[0].size_bytes})
 
 
 def test_null_of_an_older_version_in_a_column_that_is_required_now(copy: Callable[..., Copy], uri: str) -> None:

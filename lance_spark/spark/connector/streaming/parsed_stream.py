@@ -14,8 +14,6 @@ from lance_spark.cached import cached_property
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
 from lance_spark.file_version import FileVersion
-from lance_spark.partitioned.change_feed import plan_range
-from lance_spark.partitioned.table import open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.blobs.references import decoded_secret
@@ -34,7 +32,7 @@ from lance_spark.spark.streaming.admission import StreamReader
 from lance_spark.spark.streaming.history import StreamFile, history_of
 from lance_spark.spark.streaming.offsets import BEGINNING, Offset
 from lance_spark.spark.streaming.options import SourceOptions
-from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, FeedColumns, plan_changes, snapshot_as_inserts
+from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, FeedColumns, snapshot_as_inserts
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
@@ -63,10 +61,12 @@ class StreamState:
     Attributes:
         request: the stream.
         schema: the table's columns as `lance.file.Schema` in base64: the version of the handle may be cleaned up later.
+        file_version: of the table's new data files; None if the table does not say.
     """
 
     request: StreamRequest
     schema: str
+    file_version: str | None = None
 
 
 class ParsedStream:
@@ -75,6 +75,7 @@ class ParsedStream:
     Attributes:
         request: the stream.
         schema: the table's columns when it was planned.
+        file_version: of the table's new data files then.
         options: of the stream and of its reads.
 
     Raises:
@@ -82,26 +83,31 @@ class ParsedStream:
         UnsupportedFeatureError: a stream does not have an option.
     """
 
-    def __init__(self, request: StreamRequest, schema: LanceSchema) -> None:
+    def __init__(self, request: StreamRequest, schema: LanceSchema, file_version: FileVersion | None) -> None:
         self.request = request
         self.schema = schema
+        self.file_version = file_version
         self.options = _options(request)
         self._check()
 
     @classmethod
     def begin(cls, request: StreamRequest) -> ParsedStream:
         """A stream that begins, with the columns of the version that its DataFrame was made of."""
-        return cls(request, request.handle.source().lance_schema)
+        source = request.handle.source()
+        return cls(request, source.lance_schema, source.file_version)
 
     @classmethod
     def of(cls, state: StreamState) -> ParsedStream:
         """A stream that has begun."""
-        return cls(state.request, schema_from_bytes(b64decode(state.schema)))
+        named = state.file_version
+        schema = schema_from_bytes(b64decode(state.schema))
+        return cls(state.request, schema, None if named is None else FileVersion.parse(named))
 
     @property
     def state(self) -> StreamState:
         """The state that later requests carry."""
-        return StreamState(self.request, b64encode(schema_to_bytes(self.schema)).decode())
+        schema = b64encode(schema_to_bytes(self.schema)).decode()
+        return StreamState(self.request, schema, None if self.file_version is None else self.file_version.value)
 
     def _check(self) -> None:
         request, read = self.request, self.options.read
@@ -145,15 +151,11 @@ class ParsedStream:
             )
         return version_number(changes.ending_version) - (0 if changes.ending_inclusive else 1)
 
-    @cached_property
-    def _file_version(self) -> FileVersion | None:
-        return self.request.handle.source().file_version
-
     def _spec(self, call: Call, columns: LanceSchema) -> ScanSpec:
         """A read of the stream from files with these columns."""
         return ScanSpec.of(
             columns,
-            self._file_version,
+            self.file_version,
             self.request.columns,
             self.options.read,
             time_zone=call.session.time_zone,
@@ -230,28 +232,20 @@ class ParsedStream:
             pairs = [(file.split, file.fragment) for file in files]
             commit = Commit(end.version, end.timestamp)
             return snapshot_as_inserts(self._feed_columns(end.version), pairs, columns, commit)
+        # Columns that came later are not the stream's: it stops at versions that change those that it has.
         feeds = [
-            self._feed(versions, columns)
+            self.reader.history.plan_changes(versions, columns, self._feed_columns(versions.last))
             for versions in _ranges(start.version + 1, end.version, self.options.skip_versions)
         ]
         return ChangeFeed(pa.schema([]), tuple(task for feed in feeds for task in feed.tasks))
 
-    def _feed(self, versions: VersionRange, columns: Sequence[str]) -> ChangeFeed:
-        handle, reader = self.request.handle, self.reader
-        # Columns that came later are not the stream's: it stops at versions that change those that it has.
-        fields = self._feed_columns(versions.last)
-        if not handle.partitioned:
-            return plan_changes(reader.history.location, versions, columns, fields)
-        table = open_partitioned(handle.uri, version=versions.last, storage_options=handle.storage_options)
-        return plan_range(table, versions, columns, fields)
-
     def _feed_columns(self, version: int) -> FeedColumns:
         """The columns of the stream, and those that they are in a version."""
-        fields = FeedColumns.of(with_blob_descriptors(self.schema, self._file_version, with_source=True))
+        fields = FeedColumns.of(with_blob_descriptors(self.schema, self.file_version, with_source=True))
         older = self.reader.older_columns(version)
         if older is None:
             return fields
-        return replace(fields, stored=with_blob_descriptors(older, self._file_version, with_source=True))
+        return replace(fields, stored=with_blob_descriptors(older, self.file_version, with_source=True))
 
 
 def _options(request: StreamRequest) -> SourceOptions:
