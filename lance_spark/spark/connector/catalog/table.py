@@ -27,6 +27,7 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHa
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.connector.scan.settings import check_settings
 from lance_spark.spark.constraints import TableConstraint, constraints_of
 from lance_spark.spark.options.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.table_view import spark_view
@@ -135,12 +136,13 @@ class LoadReply:
 
 
 @operation("table.load")
-def load(request: LoadRequest, _call: Call) -> LoadReply:
+def load(request: LoadRequest, call: Call) -> LoadReply:
     """The table of a query or write.
 
     Raises:
-        InvalidInputError: an option is unknown or invalid.
+        InvalidInputError: an option or a setting of the session is unknown or invalid.
     """
+    check_settings(call.session)
     table = request.table_name()
     place = find(table)
     if place is None:

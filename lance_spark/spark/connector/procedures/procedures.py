@@ -34,6 +34,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
+from lance_spark.spark.connector.scan.settings import check_settings
 
 _MODULES = (
     analyze_procedure,
@@ -129,6 +130,7 @@ def describe(request: ProcedureRequest, _call: Call) -> ProcedureDescription:
 @operation("procedure.call")
 def call(request: CallRequest, call: Call) -> Reply:
     """The result of a procedure, or its job."""
+    check_settings(call.session)
     procedure, invocation = _procedure(request), request.invocation(call.session)
     result = procedure.call(invocation)
     changed = invocation.identifier() if procedure.changes_table else None

@@ -48,6 +48,7 @@ from lance_spark.spark.connector.scan.selection import (
     all_fragments,
 )
 from lance_spark.spark.connector.scan.settings import (
+    check_settings,
     searches_approximately,
     uses_selectivity,
     uses_top_n,
@@ -132,6 +133,7 @@ class ScanPlanner:
             raise InvalidInputError(
                 f"the request for a plan of {request.handle.display_name} does not say which columns"
             )
+        check_settings(call.session)
         self._request = request
         self._options = request.read_options()
         self._session = call.session
