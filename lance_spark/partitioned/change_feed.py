@@ -32,50 +32,10 @@ from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, 
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
-from lance_spark.table.moments import Moment
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
-
-
-def changes(
-    table: PartitionedTable,
-    from_version: int | Moment,
-    to_version: int | Moment | None = None,
-    columns: Sequence[str] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The rows that versions of the table have changed; arguments and errors as `plan_changes`."""
-    return plan_changes(table, from_version, to_version, columns).batches()
-
-
-def plan_changes(
-    table: PartitionedTable,
-    from_version: int | Moment,
-    to_version: int | Moment | None = None,
-    columns: Sequence[str] | None = None,
-    *,
-    from_inclusive: bool = True,
-    to_inclusive: bool = True,
-) -> ChangeFeed:
-    """The changes as tasks that can be pickled and run anywhere.
-
-    Args:
-        from_version: the first version whose changes are reported, by its number or by a time: the first one that was
-            committed then or later.
-        to_version: the last one, by its number or by a time: the last one that was committed then or before; None is
-            that of `table`.
-        columns: names as the last version of the range has them; None for all columns.
-        from_inclusive, to_inclusive: False leaves out the changes of the first or the last version.
-
-    Raises:
-        NotFoundError: there is no such column, or a version that is needed was cleaned up or does not exist yet.
-        InvalidInputError: there is no such range, or a column has the name of one of the change columns.
-    """
-    location = table.catalog.table
-    last = table.version if to_version is None else to_version
-    numbers = VersionRange.of(location, from_version, last, from_inclusive=from_inclusive, to_inclusive=to_inclusive)
-    return plan_range(table, numbers, columns)
 
 
 def plan_range(
@@ -84,10 +44,15 @@ def plan_range(
     columns: Sequence[str] | None = None,
     fields: FeedColumns | None = None,
 ) -> ChangeFeed:
-    """The changes of some versions; what comes back and errors as `plan_changes`.
+    """The changes of some versions as tasks that can be pickled and run anywhere.
 
     Args:
+        columns: names as the last version of the range has them; None for all columns.
         fields: the columns of the feed; None for those of the last version.
+
+    Raises:
+        NotFoundError: there is no such column, or a version that is needed was cleaned up or does not exist yet.
+        InvalidInputError: a column has the name of one of the change columns.
     """
     end = _at(table, max(numbers.last, 1))
     fields = fields or FeedColumns.of(_columns(end))

@@ -23,6 +23,7 @@ from lance_spark.expr.values import no_rows
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import Step
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
+from lance_spark.partitioned.names import MAX_FIELD_ID
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
@@ -47,9 +48,6 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.writing.checks import require_columns_of_checks
 from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
-
-MAX_FIELD_ID = "lance.max_field_id"
-"""The property of the namespace with the largest field id that was ever assigned."""
 
 
 def add_columns(

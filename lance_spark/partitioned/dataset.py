@@ -13,12 +13,15 @@ from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeat
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned import columns as column_changes
 from lance_spark.partitioned import history
-from lance_spark.partitioned.change_feed import plan_changes
+from lance_spark.partitioned.change_feed import plan_range
+from lance_spark.partitioned.columns import add_check, drop_check
 from lance_spark.partitioned.indexes.verbs import PartitionedIndexVerbs
 from lance_spark.partitioned.maintenance import compaction
+from lance_spark.partitioned.maintenance.compaction import compact_small_fragments
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
-from lance_spark.partitioned.properties import set_properties, user_properties
+from lance_spark.partitioned.properties import set_properties
+from lance_spark.partitioned.replace import planned_with
 from lance_spark.partitioned.row_changes import PartitionRows, change_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
@@ -28,18 +31,30 @@ from lance_spark.partitioned.save import (
     replace_where,
     save_rows,
 )
-from lance_spark.partitioned.table import PartitionedTable, identity_columns, is_partitioned_table, open_partitioned
+from lance_spark.partitioned.table import (
+    PartitionedTable,
+    PlannedTable,
+    identity_columns,
+    is_partitioned_table,
+    open_partitioned,
+)
+from lance_spark.schema.arrow import with_metadata_entries
+from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.access import open_dataset
 from lance_spark.table.blobs.blob_verbs import BlobVerbs
-from lance_spark.table.change_feed.change_feed import ChangeFeed
+from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
+from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.columns.add_columns import ColumnsToAdd
 from lance_spark.table.columns.alter_column import Alteration
-from lance_spark.table.columns.schema_changes import Change
+from lance_spark.table.columns.column_verbs import FieldEntries
+from lance_spark.table.columns.schema_changes import Change, Edit
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.indexes.optimizer import Optimizer
+from lance_spark.table.location import TableLocation
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.maintenance.upgrade import Progress, upgrade_version
@@ -131,16 +146,6 @@ class PartitionedDataset(
         """The newest version of the table."""
         return self.of(super().newest())
 
-    @property
-    def uri(self) -> str:
-        """The root of the namespace."""
-        return self.root
-
-    @property
-    def config(self) -> Mapping[str, str]:
-        """The properties of the table, without those that describe its columns and partitions."""
-        return user_properties(self.properties)
-
     def _described_rows(self, scan: Scan, ids: Sequence[int] | None, addresses: Sequence[int] | None) -> pa.Table:
         raise InvalidInputError(
             f"row ids and addresses are those within a partition, {self.root} has several; name rows by indices"
@@ -196,6 +201,26 @@ class PartitionedDataset(
 
     def update_field_metadata(self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False) -> Self:
         return self.of(column_changes.update_field_metadata(self, entries, replace=replace))
+
+    def edit_columns(self, edit: Edit) -> Self:
+        return self.of(column_changes.edit_columns(self, edit))
+
+    def with_edited_columns(self, edit: Edit) -> PlannedTable:
+        return planned_with(self, edit(self.lance_schema, column_changes.next_field_id(self)))
+
+    def update_properties(self, entries: Mapping[str, str | None], fields: FieldEntries) -> Self:
+        def edited(schema: LanceSchema) -> LanceSchema:
+            changed = fields(schema)
+            tops = tuple(with_metadata_entries(item, changed.get(item.id, {})) for item in schema.fields)
+            return LanceSchema(tops, schema.metadata)
+
+        return self.of(set_properties(self, entries, edited))
+
+    def add_check(self, name: str, condition: str) -> Self:
+        return self.of(add_check(self, name, condition))
+
+    def drop_check(self, name: str) -> Self:
+        return self.of(drop_check(self, name))
 
     def _alter_column(self, change: Alteration) -> Self:
         """The type of a column that partition values come from cannot change."""
@@ -277,6 +302,9 @@ class PartitionedDataset(
         """See `Dataset.commit_compaction`."""
         return self.of(compaction.commit_partition_compaction(self, results, CommitOptions(commit_message)))
 
+    def compact_small_fragments(self, policy: AutoCompaction) -> Self:
+        return self.of(compact_small_fragments(self, self.partitions(), policy))
+
     def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
         return vacuum(self, policy, keep_from).total
 
@@ -295,26 +323,23 @@ class PartitionedDataset(
         """See `Dataset.restore`. Partition specs that were added since stay, for future rows."""
         return self.of(history.restore(self, self._or_own_version(version)))
 
-    def plan_changes(
-        self,
-        from_version: int | Moment,
-        to_version: int | Moment | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        from_inclusive: bool = True,
-        to_inclusive: bool = True,
+    def plan_range(
+        self, versions: VersionRange, columns: Sequence[str] | None = None, fields: FeedColumns | None = None
     ) -> ChangeFeed:
-        return plan_changes(
-            self, from_version, to_version, columns, from_inclusive=from_inclusive, to_inclusive=to_inclusive
-        )
+        return plan_range(self, versions, columns, fields)
+
+    def on_branch(self, branch: str | None) -> Self:
+        if branch is not None:
+            raise self._without_branches()
+        return self.newest()
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
-        raise self._unsupported("branches", "create a tag to keep a version")
+        raise self._without_branches()
 
     def delete_branch(self, name: str, *, force: bool = False) -> NoReturn:
         """Raises `UnsupportedFeatureError`."""
-        raise self._unsupported("branches", "create a tag to keep a version")
+        raise self._without_branches()
 
     def shallow_clone(
         self, uri: UriOrPath, version: int | None = None, *, storage_options: Mapping[str, str] | None = None
@@ -341,11 +366,73 @@ class PartitionedDataset(
     def _at_manifest(self, manifest: Manifest) -> Self:
         return type(self)(self.root, self.storage_options, self.catalog, self.catalog.at(manifest))
 
+    def _without_branches(self) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"{self.root} is a partitioned table, which has no branches: its versions are those of __manifest, in one "
+            "line. Use a tag",
+            feature="branches of partitioned tables",
+        )
+
     def _unsupported(self, feature: str, remedy: str) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(
             f"the partitioned table {self.root} does not support {feature}; {remedy}",
             feature=f"{feature} of partitioned tables",
         )
+
+
+def with_verbs(table: Dataset | PartitionedTable) -> Dataset | PartitionedDataset:
+    """The same version, of a table of either kind, with its verbs."""
+    return table if isinstance(table, Dataset) else PartitionedDataset.of(table)
+
+
+def find_table(
+    location: TableLocation, *, version: int | None = None, tag: str | None = None, timestamp: Moment | None = None
+) -> Dataset | PartitionedDataset | None:
+    """A version of the table or branch at a place, by default the newest; at a partitioned table's root that table.
+
+    Args:
+        version, tag, timestamp: at most one: a number; a tag, which determines the branch; the newest version committed
+            at or before this time.
+
+    Returns:
+        None if there is no table.
+
+    Raises:
+        NotFoundError: there is no such branch, version or tag.
+    """
+    is_newest = version is None and tag is None and timestamp is None
+    manifest = location.latest() if is_newest else None
+    if manifest is not None:
+        return Dataset(location, manifest)
+    if not is_newest and (location.branch is not None or location.history.latest_location() is not None):
+        if tag is not None:
+            named = location.refs.tag(tag)
+            location, version = location.on_branch(named.branch), named.version
+        if version is not None:
+            return Dataset(location, location.at(version).manifest)
+        assert timestamp is not None, "a version was chosen"
+        return Dataset(location, location.as_of(timestamp).manifest)
+    if location.branch is not None:
+        return None
+    return find_partitioned_table(
+        location.uri, version=version, tag=tag, timestamp=timestamp, storage_options=location.storage_options
+    )
+
+
+def find_partitioned_table(
+    root: UriOrPath,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    timestamp: Moment | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> PartitionedDataset | None:
+    """Opens a version as `open_partitioned_dataset`; None if there is no partitioned table at `root`."""
+    if not is_partitioned_table(root, storage_options):
+        return None
+    return open_partitioned_dataset(
+        root, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options
+    )
 
 
 def open_partitioned_dataset(

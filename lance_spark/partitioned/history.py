@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.columns import MAX_FIELD_ID, next_field_id
+from lance_spark.partitioned.columns import next_field_id
 from lance_spark.partitioned.commit import OPERATION, commit_rows, with_operation_name
 from lance_spark.partitioned.manifest_index import NamedVersion, Partition
+from lance_spark.partitioned.names import MAX_FIELD_ID
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.storage.overlap import overlapped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.namespace.catalog_table import RESERVED_PROPERTIES
 
 TABLE_NAME = "dataset"
 """The table at the end of every branch of the hierarchy."""
@@ -12,6 +13,9 @@ TABLE_NAME = "dataset"
 PARTITION_COLUMN_PREFIX = "partition_field_"
 SPEC_KEY_PREFIX = "partition_spec_v"
 SCHEMA_KEY = "schema"
+MAX_FIELD_ID = "lance.max_field_id"
+"""The property of the namespace with the largest field id that was ever assigned."""
+
 INDEX_PREFIX = "lance.index_definition."
 """Prefix of the keys in the metadata of `__manifest` that hold index definitions."""
 
@@ -56,3 +60,8 @@ def _spec_number(key: str, digits: str) -> int:
     if not _SPEC_NUMBER.match(digits) or int(digits) > MAX_SPEC_ID:
         raise InvalidInputError(f"{key!r} names no version of a partition spec; v1, v2 and so on are versions")
     return int(digits)
+
+
+def is_definition(name: str) -> bool:
+    """Whether an entry in the metadata of `__manifest` defines columns, partitions or indexes, and is no property."""
+    return name in (SCHEMA_KEY, MAX_FIELD_ID) or name.startswith((SPEC_KEY_PREFIX, INDEX_PREFIX, RESERVED_PROPERTIES))

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.namespace.catalog_table import RESERVED_PROPERTIES
 from lance_spark.partitioned.change import Step
-from lance_spark.partitioned.columns import MAX_FIELD_ID, follower
+from lance_spark.partitioned.columns import follower
 from lance_spark.partitioned.commit import commit_specs, with_operation_name
-from lance_spark.partitioned.names import INDEX_PREFIX, SCHEMA_KEY, SPEC_KEY_PREFIX
+from lance_spark.partitioned.names import is_definition
 from lance_spark.partitioned.table import FILE_VERSION, STABLE_ROW_IDS, PartitionedTable
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.field import LanceSchema
@@ -23,11 +22,6 @@ from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.save import CommitOptions
 
 _AT_CREATION = (FILE_VERSION, STABLE_ROW_IDS)
-
-
-def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a namespace that do not define its columns and partitions."""
-    return {name: value for name, value in properties.items() if not _is_reserved(name)}
 
 
 def set_properties(
@@ -47,7 +41,7 @@ def set_properties(
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
-    refused = [name for name in entries if _is_reserved(name) or name in _AT_CREATION]
+    refused = [name for name in entries if is_definition(name) or name in _AT_CREATION]
     if refused:
         raise InvalidInputError(f"property {refused[0]} of a partitioned table cannot be set")
 
@@ -81,7 +75,3 @@ def _follower(schema: LanceSchema, options: CommitOptions) -> Step:
         return commit_evolution(table, manifest, Evolution(target, None, preserves_nullability=True), options)
 
     return step
-
-
-def _is_reserved(name: str) -> bool:
-    return name in (SCHEMA_KEY, MAX_FIELD_ID) or name.startswith((SPEC_KEY_PREFIX, INDEX_PREFIX, RESERVED_PROPERTIES))

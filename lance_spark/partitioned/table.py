@@ -7,7 +7,8 @@ null there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,7 @@ from lance_spark.namespace.json_arrow_schema import FIELD_ID_KEY
 from lance_spark.namespace.locations import location_uri
 from lance_spark.namespace.object_id import DELIMITER
 from lance_spark.partitioned.manifest_index import Partition, PartitionIndex, partitions_of
+from lance_spark.partitioned.names import is_definition
 from lance_spark.partitioned.spec import PartitionSpecs, is_partitioned, specs_from_metadata
 from lance_spark.partitioned.values.conditions import any_of
 from lance_spark.partitioned.values.prune import full_partition_filter, manifest_filter
@@ -115,14 +117,27 @@ class PartitionedTable(ReadVerbs):
     @property
     def timestamp(self) -> datetime:
         """When it was committed."""
-        dataset = self.catalog_version.dataset
-        assert dataset is not None  # A namespace without `__manifest` has no specs.
-        return dataset.timestamp
+        return self.versions_manifest.timestamp
+
+    @property
+    def uri(self) -> str:
+        """The root of the namespace."""
+        return self.root
+
+    @property
+    def branch(self) -> None:
+        """None: a partitioned table has no branches."""
+        return None
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The properties of the namespace."""
         return self.catalog_version.properties
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """The properties of the table, without the definitions of its columns, partitions and indexes."""
+        return {name: value for name, value in self.properties.items() if not is_definition(name)}
 
     @property
     def lance_schema(self) -> LanceSchema:
@@ -167,9 +182,22 @@ class PartitionedTable(ReadVerbs):
         return int(found.num_rows)
 
     @property
+    def data_digest(self) -> str:
+        """Text that is equal for versions of the table with the same versions of the same partitions."""
+        digest = hashlib.sha256()
+        for partition in self.partitions():
+            digest.update(repr((partition.object_id, partition.version)).encode())
+        return digest.hexdigest()[:16]
+
+    @property
     def num_splits(self) -> int:
         """The number of splits: each partition is one."""
         return self.num_partitions
+
+    @property
+    def has_split_keys(self) -> bool:
+        """True: a split's key is the object id of the partition."""
+        return True
 
     @property
     def split_columns(self) -> list[tuple[str, ...]]:
@@ -234,6 +262,13 @@ class PartitionedTable(ReadVerbs):
     def versions_location(self) -> TableLocation:
         """`__manifest`, whose versions are those of the table."""
         return self.catalog.table
+
+    @property
+    def versions_manifest(self) -> Manifest:
+        """The manifest of the version of `__manifest`."""
+        dataset = self.catalog_version.dataset
+        assert dataset is not None  # A namespace without `__manifest` has no specs.
+        return dataset.manifest
 
     def open(self, partition: Partition) -> PartitionVersion:
         """The version of a partition that this version of the table names.
@@ -397,6 +432,11 @@ class PartitionedTable(ReadVerbs):
             )
             parts.append(f"partition {item.key}\n{text}")
         return "\n".join(parts)
+
+
+def split_partitions(splits: Iterable[Split]) -> list[Partition]:
+    """The partitions of splits of a partitioned table."""
+    return [split.partition for split in splits if isinstance(split, PartitionVersion)]
 
 
 class PlannedTable(PartitionedTable):

@@ -275,6 +275,15 @@ def with_metadata(field: Field, metadata: Mapping[str, bytes]) -> Field:
     return field
 
 
+def with_metadata_entries(field: Field, entries: Mapping[str, str | None]) -> Field:
+    """`field` with these entries of its metadata, beside the others that it has; None removes one."""
+    if not entries:
+        return field
+    rest = {key: value for key, value in field.metadata.items() if key not in entries}
+    set_entries = {key: value.encode() for key, value in entries.items() if value is not None}
+    return with_metadata(field, {**rest, **set_entries})
+
+
 def _position(metadata: Mapping[str, bytes], key: str) -> int | None:
     digits = metadata.get(key, b"").removeprefix(b"+")
     return int(digits) if digits.isdigit() and len(digits) <= 10 and int(digits) < 1 << 32 else None

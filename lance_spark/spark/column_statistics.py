@@ -6,7 +6,6 @@ They are estimates: no answer of a query depends on them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -21,9 +20,6 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
-
-from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.table.dataset import Dataset
 
 PREFIX = "lance-spark.statistics."
 """The name of a property is this and the name of the column."""
@@ -46,7 +42,7 @@ class Entry:
     Attributes:
         type: of the column when it was analyzed, as Spark's JSON.
         rows: how many rows the table had then.
-        data: the `data_digest` of the table then.
+        data: the digest of the table then.
         stats: the keys and values of Spark's `CatalogColumnStat`.
     """
 
@@ -67,7 +63,7 @@ def entry_of(properties: Mapping[str, str], name: str, kind: DataType, data: str
     narrow would look as if it kept no row.
 
     Args:
-        data: the `data_digest` of the table.
+        data: the digest of the table.
     """
     text = properties.get(PREFIX + name)
     found = None if text is None else _parsed(text)
@@ -87,18 +83,6 @@ def has_statistics(properties: Mapping[str, str]) -> bool:
 def without_statistics(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties that users have set."""
     return {name: value for name, value in properties.items() if not name.startswith(PREFIX)}
-
-
-def data_digest(table: Dataset | PartitionedTable) -> str:
-    """Equal for versions of a table that have the same files, or the same versions of the same partitions."""
-    digest = hashlib.sha256()
-    if isinstance(table, Dataset):
-        for message in table.manifest.fragments.messages:
-            digest.update(message.SerializeToString(deterministic=True))
-    else:
-        for partition in table.partitions():
-            digest.update(repr((partition.object_id, partition.version)).encode())
-    return digest.hexdigest()[:16]
 
 
 def _parsed(text: str) -> Entry | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +21,8 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.paths import absolute_uri
 from lance_spark.table.blobs.blob_verbs import DatasetBlobVerbs
 from lance_spark.table.columns.column_verbs import DatasetColumnVerbs
+from lance_spark.table.columns.schema_changes import Edit
+from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.dataset_fragment import DatasetFragment
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
 from lance_spark.table.location import TableLocation
@@ -142,6 +145,11 @@ class Dataset(
     def num_splits(self) -> int:
         """One: all fragments belong together."""
         return 1
+
+    @property
+    def has_split_keys(self) -> bool:
+        """False: the only split needs no key."""
+        return False
 
     @property
     def split_columns(self) -> list[tuple[str, ...]]:
@@ -303,9 +311,21 @@ class Dataset(
         """Reads the data columns of the result of a search."""
         return self._unfiltered(search.data_columns, with_row_id=search.with_row_id)
 
+    def with_edited_columns(self, edit: Edit) -> Dataset:
+        schema = edit(self.lance_schema, next_field_id(self.location.history, self.manifest))
+        return Dataset(self.location, replace(self.manifest, schema=schema))
+
     def newest(self) -> Dataset:
         """The newest version of the branch."""
         return Dataset(self.location, self.location.newest())
+
+    @property
+    def data_digest(self) -> str:
+        """Text that is equal for versions of the table with the same fragments."""
+        digest = hashlib.sha256()
+        for message in self.fragments.messages:
+            digest.update(message.SerializeToString(deterministic=True))
+        return digest.hexdigest()[:16]
 
     def sync_identity(self) -> Dataset:
         newest = self.newest()

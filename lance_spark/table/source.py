@@ -57,6 +57,14 @@ class TableSource(Protocol):
         """File version of new data files; None if the table does not say."""
 
     @property
+    def uri(self) -> str:
+        """The root of the table's main branch, or of the partitioned namespace."""
+
+    @property
+    def branch(self) -> str | None:
+        """The branch of the version; None for the main one, and for a partitioned table."""
+
+    @property
     def version(self) -> int:
         """The number of the version: of the table's manifest, or of `__manifest`."""
 
@@ -73,12 +81,28 @@ class TableSource(Protocol):
         """The table's properties."""
 
     @property
+    def config(self) -> Mapping[str, str]:
+        """The properties that users set: `properties` without those that define a partitioned table."""
+
+    @property
     def versions_location(self) -> TableLocation:
         """The table whose versions are those of this one: of a partitioned table `__manifest`."""
 
     @property
+    def versions_manifest(self) -> Manifest:
+        """The manifest of the version at `versions_location`: its commit time, and marks of streams in its config."""
+
+    @property
+    def data_digest(self) -> str:
+        """Text that is equal for versions of the table with the same data."""
+
+    @property
     def num_splits(self) -> int:
         """Number of splits; none is opened."""
+
+    @property
+    def has_split_keys(self) -> bool:
+        """Whether splits have keys. A row is then identified by a key and an address, else by its address alone."""
 
     @property
     def split_columns(self) -> Sequence[tuple[str, ...]]:

@@ -11,7 +11,7 @@ import pytest
 from lance_spark.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lance_spark.index.builders.base import Parameters
 from lance_spark.partitioned.dataset import PartitionedDataset, create_partitioned_dataset, open_partitioned_dataset
-from lance_spark.partitioned.properties import set_properties, user_properties
+from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
 
@@ -155,7 +155,7 @@ def test_a_dropped_column_has_no_index(tmp_path: Path) -> None:
 def test_definitions_are_no_properties_of_users(tmp_path: Path) -> None:
     dataset = created(tmp_path).create_scalar_index("x", "BTREE", "mine")
     assert "lance.index_definition.mine" in dataset.properties
-    assert not any("index" in name for name in user_properties(dataset.properties))
+    assert not any("index" in name for name in dataset.config)
     with pytest.raises(InvalidInputError, match="cannot be set"):
         set_properties(dataset, {"lance.index_definition.mine": None})
 

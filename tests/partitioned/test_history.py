@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
-from lance_spark.partitioned.change_feed import changes, plan_changes
 from lance_spark.partitioned.columns import add_columns, alter_column
+from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
@@ -31,7 +31,7 @@ def table(root: str) -> PartitionedTable:
 
 def feed(table: PartitionedTable, first: int, last: int | None = None) -> Counter[tuple[object, ...]]:
     found: Counter[tuple[object, ...]] = Counter()
-    for batch in changes(table, first, last, ["id", "country"]):
+    for batch in PartitionedDataset.of(table).changes(first, last, ["id", "country"]):
         for row in batch.to_pylist():
             found[row["_commit_version"], row["_change_type"], row["id"], row["country"]] += 1
     return found
@@ -125,7 +125,7 @@ def test_changes(root: str, stable: str) -> None:
     )
     assert feed(table, 1) == expected
     assert feed(table, start + 2, start + 2) == Counter({key: 1 for key in expected if key[0] == start + 2})
-    tasks = pickle.loads(pickle.dumps(plan_changes(table, start + 3).tasks))
+    tasks = pickle.loads(pickle.dumps(PartitionedDataset.of(table).plan_changes(start + 3).tasks))
     assert sum(batch.num_rows for task in tasks for batch in task.batches()) == 4
 
 
@@ -135,7 +135,7 @@ def test_changes_across_columns_restore_and_overwrites(table: PartitionedTable) 
     made = alter_column(table, Alteration("n", data_type=pa.int64()))
     made = add_columns(drop_columns(made, ["x"]), [pa.field("x", pa.string())])
     assert feed(made, start + 1) == Counter()
-    listed = [row for batch in changes(made, start, start + 3) for row in batch.to_pylist()]
+    listed = [row for batch in PartitionedDataset.of(made).changes(start, start + 3) for row in batch.to_pylist()]
     assert sorted((row["id"], row["n"], row["x"]) for row in listed) == [(1, 1, None), (2, 2, None), (3, 3, None)]
     back = restore(made, table.version)
     # The column x is another one since.
@@ -155,9 +155,9 @@ def test_changes_across_columns_restore_and_overwrites(table: PartitionedTable) 
     again = restore(over, back.version)
     assert sum(feed(again, again.version).values()) == 4
     with pytest.raises(InvalidInputError):
-        plan_changes(again, 5, 2)
+        PartitionedDataset.of(again).plan_changes(5, 2)
     with pytest.raises(NotFoundError):
-        plan_changes(again, 1, 99)
+        PartitionedDataset.of(again).plan_changes(1, 99)
 
 
 def test_the_feed_of_a_history_adds_up_to_the_table(table: PartitionedTable) -> None:

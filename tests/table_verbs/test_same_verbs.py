@@ -9,8 +9,6 @@ from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.table.dataset import Dataset
 
 ONLY_PLAIN = {
-    "branch": "partitioned tables have no branches",
-    "branches": "partitioned tables have no branches",
     "create_text_index": "text indexes are built for plain tables only; both kinds search with and without them",
     "fragments": "each partition has fragments of its own: splits() gives the partitions",
     "get_fragment": "as fragments",
@@ -40,7 +38,6 @@ OTHER_ARGUMENTS = {
     "compact": "a filter chooses partitions",
     "estimate_compaction": "a filter chooses partitions",
     "plan": "plans the scan of one partition",
-    "versions": "contents=False leaves out counts, which need the manifests of all partitions",
 }
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.partitioned.indexes import changes as indexes
+from lance_spark.partitioned.indexes.changes import recorded_definitions
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.table.indexes.build import build_segment
-from lance_spark.table.indexes.definition import define
+from lance_spark.table.indexes.definition import IndexDefinition, define
 from lance_spark.table.indexes.index_verbs import IndexVerbs
 from lance_spark.table.indexes.optimize import OptimizeOptions
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -64,6 +65,21 @@ class PartitionedIndexVerbs(IndexVerbs, PartitionedTable):
         Raises: as `Dataset.commit_indices`.
         """
         return self._verbs_of(indexes.commit_partition_segments(self, segments))
+
+    def recorded_index(self, name: str) -> IndexDefinition | None:
+        return recorded_definitions(self).get(name)
+
+    def commit_segments(
+        self,
+        new: Mapping[str | None, Sequence[IndexMetadata]],
+        replaced: Mapping[str | None, Collection[str]] | None = None,
+    ) -> Self:
+        # If this fails, files are left to a clean-up: an abandoned version of a partition may name them.
+        by_key = {key: segments for key, segments in new.items() if key is not None}
+        if replaced is None:
+            return self.commit_index_segments(by_key)
+        optimized = {key: (segments, replaced.get(key, ())) for key, segments in by_key.items()}
+        return self._verbs_of(indexes.commit_optimized_partitions(self, optimized))
 
     def drop_index(self, name: str) -> Self:
         return self._verbs_of(indexes.drop_partition_indexes(self, name))

@@ -18,11 +18,12 @@ from lance_spark.schema.projection import project
 from lance_spark.spark.blobs.columns import blob_bytes, in_target
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
-from lance_spark.spark.options.options import BATCH_BYTES, ReadOptions
+from lance_spark.spark.options.options import ReadOptions
 from lance_spark.spark.partitions import LanceInputPartition, SizedRows, SizedSplit, plan_partitions
 from lance_spark.spark.plugin.filters import split_filters
 from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.spark.projection import narrow
+from lance_spark.spark.scan_spec import ScanSpec, bound_to
 from lance_spark.spark.table_view import ShownAs, spark_view
 from lance_spark.spark.types.schemas import exchanged_schema, to_spark_schema
 from lance_spark.spark.types.values import to_spark_batch
@@ -30,9 +31,8 @@ from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
-from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
-from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
+from lance_spark.table.source import Split
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,6 @@ class Snapshot:
         return spark_view(self.manifest.schema, data_format(self.manifest), shown)
 
     @property
-    def scanned_schema(self) -> LanceSchema:
-        """The columns as a scan reads them."""
-        return with_blob_descriptors(self.manifest.schema, data_format(self.manifest), with_source=True)
-
-    @property
     def spark_schema(self) -> StructType:
         """Schema in Spark: the columns that the options select, then system columns."""
         schema = self.shown_schema
@@ -120,18 +115,9 @@ class LanceReader(DataSourceReader):
         # Rows are limited before Spark filters them, so a limit leaves nothing to push.
         self._pushes = self._limit is None
         _check_types(narrow(snapshot.shown_schema, schema, snapshot.system_columns), schema)
-        scanned = snapshot.scanned_schema
-        projection = narrow(scanned, schema, snapshot.system_columns)
-        scan = Scan.of(
-            scanned,
-            snapshot.location.bases(snapshot.manifest),
-            columns=[],
-            filter=snapshot.options.filter,
-            stable_row_ids=snapshot.manifest.has_stable_row_ids,
-            batch_rows=snapshot.options.batch_size,
-            window_bytes=snapshot.options.max_batch_bytes,
-        )
-        self._scan = replace(scan.returning(projection, tuple(schema.fieldNames())), batch_bytes=BATCH_BYTES)
+        spec = ScanSpec.of(snapshot.manifest.schema, data_format(snapshot.manifest), schema, snapshot.options)
+        split = Split(snapshot.location, snapshot.manifest)
+        self._scan = bound_to(spec.scan(split.bases, snapshot.options.filter), split)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_snapshot": None}

@@ -22,8 +22,8 @@ from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Session
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
 from lance_spark.spark.connector.streaming import source
+from lance_spark.spark.connector.streaming.parsed_stream import ParsedStream, StreamRequest, StreamState
 from lance_spark.spark.plugin.reader import Snapshot
-from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.spark.types.schemas import exchanged_schema
 
 _MAX_ROWS = (1 << 63) - 1
@@ -58,16 +58,16 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             snapshot.options.storage_options,
         )
         self._call = Call(Session(parallelism=os.cpu_count() or 1))
-        self._state: source.StreamState | None = source.state_of(source.StreamRequest(handle, schema, dict(options)))
-        self._task = source.stream_task(self._state, self._call, exchanged_schema(schema))
-        parsed = SourceOptions.parse(options, handle.uri)
-        if parsed.hold_versions:
+        stream = ParsedStream.begin(StreamRequest(handle, schema, dict(options)))
+        self._state: StreamState | None = stream.state
+        self._task = stream.task(self._call, exchanged_schema(schema))
+        if stream.options.hold_versions:
             raise UnsupportedFeatureError(
                 "option holdVersions needs the connector: Spark does not tell Python sources the query's id; tag the "
                 "version that the query needs",
                 feature="holdVersions",
             )
-        self._poll_interval = parsed.poll_interval
+        self._poll_interval = stream.options.poll_interval
         self._ending: str | None = None
         self._latest: str | None = None
         self._idle_at: str | None = None
@@ -77,7 +77,7 @@ class LanceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_state": None}
 
     @property
-    def _stream(self) -> source.StreamState:
+    def _stream(self) -> StreamState:
         assert self._state is not None, "planned on the driver only"
         return self._state
 

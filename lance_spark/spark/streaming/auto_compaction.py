@@ -6,9 +6,8 @@ import logging
 
 from lance_spark.errors import LanceError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.maintenance.compaction import compact_small_fragments as compact_partitions
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.maintenance.auto_compaction import AutoCompaction, compact_small_fragments
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction
 
 _log = logging.getLogger(__name__)
 
@@ -22,11 +21,8 @@ def compact_after_epoch(table: Dataset | PartitionedDataset, min_files: int, nam
         min_files: of the table, or of one partition.
         name: the table in messages.
     """
-    policy = AutoCompaction(min_files)
     try:
-        if isinstance(table, PartitionedDataset):
-            return compact_partitions(table, table.partitions(), policy) is not table
-        return compact_small_fragments(table.location, table.manifest, policy) is not table.manifest
+        return table.compact_small_fragments(AutoCompaction(min_files)).version != table.version
     except LanceError as error:
         _log.warning("the epoch is committed to %s, but the compaction after it failed: %s", name, error)
         return False

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.expr.literals import Literal
-from lance_spark.partitioned.change_feed import versions_between
+from lance_spark.partitioned.change_feed import plan_range, versions_between
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_to_bytes
 from lance_spark.spark.streaming.schema_check import difference
+from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns, plan_changes
 from lance_spark.table.change_feed.version_diff import NEW_MEANING, found_in, nullable, same_field_ids
 from lance_spark.table.change_feed.version_effect import Effect, VersionEffect, needs_predecessor, version_effect
+from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.rows.fragment import DataFragment
@@ -135,6 +137,10 @@ class StreamHistory(ABC):
     def split(self, version: int, known: Split) -> Split | None:
         """The split of a version that is a split of another one; None if it is not there. Raises as `columns`."""
 
+    @abstractmethod
+    def plan_changes(self, versions: VersionRange, columns: Sequence[str], fields: FeedColumns) -> ChangeFeed:
+        """The changes of some versions, in the columns of a stream. Raises as `columns`."""
+
     def keeps_field_ids(self, version: int) -> bool:
         """Whether the ids of columns mean the same in a version and in the one before it. Raises as `columns`."""
         return True
@@ -171,6 +177,9 @@ class PlainHistory(StreamHistory):
 
     def split(self, version: int, known: Split) -> Split | None:
         return replace(known, manifest=self.location.at(version).manifest)
+
+    def plan_changes(self, versions: VersionRange, columns: Sequence[str], fields: FeedColumns) -> ChangeFeed:
+        return plan_changes(self.location, versions, columns, fields)
 
     def keeps_field_ids(self, version: int) -> bool:
         file = self.location.at(version)
@@ -224,6 +233,9 @@ class PartitionedHistory(StreamHistory):
         table = self._at(version)
         found = next((item for item in table.index.partitions if item.object_id == known.key), None)
         return None if found is None else table.open(found)
+
+    def plan_changes(self, versions: VersionRange, columns: Sequence[str], fields: FeedColumns) -> ChangeFeed:
+        return plan_range(self._table, versions, columns, fields)
 
     def _at(self, version: int) -> PartitionedTable:
         manifest = self.location.at(version).manifest

@@ -213,7 +213,7 @@ class SourceOptions:
     new_columns: str = "stop"
     poll_interval: float = 1.0
     hold_versions: bool = False
-    read: Mapping[str, str] = field(default_factory=dict)
+    read: ReadOptions = field(default_factory=lambda: ReadOptions(""))
 
     @classmethod
     def parse(cls, options: Mapping[str, str], uri: str) -> SourceOptions:
@@ -226,8 +226,7 @@ class SourceOptions:
         found, rest = _split(options, _SOURCE)
         _refuse_version(rest, "a streaming read", "; startingVersion or startingTimestamp says where it begins")
         _refuse_of_other_sources(rest)
-        ReadOptions.parse({**_without_path(rest), "path": uri})
-        parsed = cls(**found, read=rest)
+        parsed = cls(**found, read=ReadOptions.parse({**_without_path(rest), "path": uri}))
         if parsed.starting_version is not None and parsed.starting_timestamp is not None:
             raise InvalidInputError("startingVersion and startingTimestamp both say where the stream begins; keep one")
         return parsed

@@ -27,19 +27,7 @@ Rows = Callable[[list[str]], Iterable[pa.RecordBatch]]
 def add_check(
     table: TableLocation, base: Manifest, name: str, condition: str, options: CommitOptions | None = None
 ) -> Manifest:
-    """The version with the CHECK constraint `name`; the newest version, if others have written rows meanwhile.
-
-    Args:
-        condition: SQL; a row for which it is FALSE violates it.
-
-    Raises:
-        AlreadyExistsError: there is a constraint of that name.
-        InvalidInputError: a row violates it, or the condition does not fit the columns.
-        UnsupportedFeatureError: the condition, or the table, is not supported.
-        CommitConflictError: other writers were always first. Nothing was changed.
-        CommitStateUnknownError: it is unknown whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-    """
+    """The version with the CHECK constraint `name`; see `ColumnVerbs.add_check`."""
     policy = options.policy if options else None
 
     def attempt(version: Manifest) -> Manifest:
@@ -52,12 +40,7 @@ def add_check(
 
 
 def drop_check(table: TableLocation, base: Manifest, name: str, options: CommitOptions | None = None) -> Manifest:
-    """The version without the CHECK constraint `name`.
-
-    Raises:
-        NotFoundError: there is no such constraint.
-        Others as `add_check`.
-    """
+    """The version without the CHECK constraint `name`; see `ColumnVerbs.drop_check`."""
     found = name_of_check(base.schema, name)
     return update_schema_metadata(table, base, {CHECK_PREFIX + found: None}, options.policy if options else None)
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema import evolution
+from lance_spark.schema.field import FieldId, LanceSchema
 from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
 from lance_spark.table.columns.alter_column import Alteration, alter_column
-from lance_spark.table.columns.schema_changes import Change, project
+from lance_spark.table.columns.check_constraints import add_check, drop_check
+from lance_spark.table.columns.schema_changes import Change, Edit, edit_schema, project
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.versions.changes import update_field_metadata, update_schema_metadata
+from lance_spark.table.versions.changes import update_field_metadata, update_properties, update_schema_metadata
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from lance_spark.table.source import TableSource
+
+FieldEntries: TypeAlias = Callable[[LanceSchema], Mapping[FieldId, Mapping[str, str | None]]]
+"""Changed entries of the metadata of columns, by their ids, from a schema; None removes one."""
 
 
 class ColumnVerbs(ABC):
@@ -130,6 +137,50 @@ class ColumnVerbs(ABC):
         return self._alter_column(Alteration(path, name, data_type, nullable, comment, metadata))
 
     @abstractmethod
+    def edit_columns(self, edit: Edit) -> Self:
+        """The version with several changes of the columns; this version if nothing changes. Raises as `edit_schema`."""
+
+    @abstractmethod
+    def with_edited_columns(self, edit: Edit) -> TableSource:
+        """This version with the columns that a write is about to give it. Nothing is committed."""
+
+    @abstractmethod
+    def update_properties(self, entries: Mapping[str, str | None], fields: FieldEntries) -> Self:
+        """The version with other properties and other metadata of columns; this version if nothing changes.
+
+        Args:
+            entries: of the properties; None removes one.
+            fields: the changed entries of columns by their ids, from the schema.
+
+        Raises: as `update_config`.
+        """
+
+    @abstractmethod
+    def add_check(self, name: str, condition: str) -> Self:
+        """The version with the CHECK constraint `name`, which later writes of this package must satisfy.
+
+        Args:
+            condition: SQL; a row for which it is FALSE violates it.
+
+        Raises:
+            AlreadyExistsError: there is a constraint of that name.
+            InvalidInputError: a row violates it, or the condition does not fit the columns.
+            UnsupportedFeatureError: the condition, or the table, is not supported.
+            CommitConflictError: other writers were always first. Nothing was changed.
+            CommitStateUnknownError: it is unknown whether the version was committed.
+            StorageError: the store failed. Nothing was changed.
+        """
+
+    @abstractmethod
+    def drop_check(self, name: str) -> Self:
+        """The version without a CHECK constraint.
+
+        Raises:
+            NotFoundError: there is no such constraint.
+            Others as `add_check`.
+        """
+
+    @abstractmethod
     def update_field_metadata(self, entries: Mapping[str, Mapping[str, str | None]], *, replace: bool = False) -> Self:
         """Sets entries of the metadata of columns, named by path; None removes one.
 
@@ -164,6 +215,23 @@ class DatasetColumnVerbs(ColumnVerbs):
 
     def _add_columns(self, columns: ColumnsToAdd) -> Self:
         return type(self)(self.location, add_columns(self.location, self.manifest, columns))
+
+    def edit_columns(self, edit: Edit) -> Self:
+        return type(self)(self.location, edit_schema(self.location, self.manifest, edit))
+
+    def update_properties(self, entries: Mapping[str, str | None], fields: FieldEntries) -> Self:
+        present = self.manifest.config
+        changed = {name: value for name, value in entries.items() if present.get(name) != value}
+        of_fields = fields(self.manifest.schema)
+        if not changed and not of_fields:
+            return self
+        return type(self)(self.location, update_properties(self.location, self.manifest, changed, of_fields))
+
+    def add_check(self, name: str, condition: str) -> Self:
+        return type(self)(self.location, add_check(self.location, self.manifest, name, condition))
+
+    def drop_check(self, name: str) -> Self:
+        return type(self)(self.location, drop_check(self.location, self.manifest, name))
 
     def update_schema_metadata(self, entries: Mapping[str, str | None], *, replace: bool = False) -> Self:
         """Sets entries of the schema's metadata; None removes one.

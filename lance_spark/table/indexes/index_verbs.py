@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.indexes.build import build_segment
 from lance_spark.table.indexes.commit import commit_indices, drop_index
-from lance_spark.table.indexes.create import create_index
-from lance_spark.table.indexes.definition import define
+from lance_spark.table.indexes.create import create_index, removing_on_failure
+from lance_spark.table.indexes.definition import IndexDefinition, define
 from lance_spark.table.indexes.describe import index_statistics, list_indices
-from lance_spark.table.indexes.optimize import OptimizeOptions, optimize_indices
+from lance_spark.table.indexes.optimize import OptimizeOptions, commit_optimized, optimize_indices
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
@@ -188,6 +188,32 @@ class IndexVerbs(ABC):
             NotFoundError: no such index.
         """
 
+    def recorded_index(self, name: str) -> IndexDefinition | None:
+        """The definition of an index of which no split has a segment; None if there is none.
+
+        Only partitioned tables record one: their partitions come and go.
+        """
+        return None
+
+    @abstractmethod
+    def commit_segments(
+        self,
+        new: Mapping[str | None, Sequence[IndexMetadata]],
+        replaced: Mapping[str | None, Collection[str]] | None = None,
+    ) -> Self:
+        """The version with segments that were written from this one, in tasks for example.
+
+        Args:
+            new: by the key of their split.
+            replaced: the ids of the segments that they replace, by the key of their split; None for all segments of
+                the indexes of their names.
+
+        Raises:
+            RetryableConflictError: other writers have moved or changed values that an index knows. Nothing was changed.
+            CommitConflictError: another writer committed something that this cannot follow. Nothing was changed.
+            CommitStateUnknownError: the store never said whether the version was committed.
+        """
+
     @abstractmethod
     def drop_index(self, name: str) -> Self:
         """The newest version of the branch without the index `name`, whose files the next clean-up removes.
@@ -223,6 +249,19 @@ class DatasetIndexVerbs(IndexVerbs):
 
     def index_statistics(self, name: str) -> dict[str, Any]:
         return index_statistics(self.manifest, self.location.bases(self.manifest), name)
+
+    def commit_segments(
+        self,
+        new: Mapping[str | None, Sequence[IndexMetadata]],
+        replaced: Mapping[str | None, Collection[str]] | None = None,
+    ) -> Self:
+        segments = new[None]
+        if replaced is not None:
+            return type(self)(
+                self.location, commit_optimized(self.location, self.manifest, segments, replaced.get(None, ()))
+            )
+        with removing_on_failure(self.location, segments):
+            return self.commit_indices(segments)
 
     def drop_index(self, name: str) -> Self:
         return type(self)(self.location, drop_index(self.location, name))

@@ -11,6 +11,7 @@ from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, Clea
 from lance_spark.table.indexes.index_verbs import DatasetIndexVerbs
 from lance_spark.table.indexes.optimize import trim_fragment_reuse
 from lance_spark.table.indexes.optimizer import Optimizer
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction, compact_small_fragments
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, compact, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_plan import (
@@ -34,6 +35,13 @@ class CleanupVerbs(ABC):
     @abstractmethod
     def version(self) -> int:
         """The number of this version."""
+
+    @abstractmethod
+    def compact_small_fragments(self, policy: AutoCompaction) -> Self:
+        """The version after one bounded compaction; this one if too few fragments would be rewritten.
+
+        Raises: as `compact`.
+        """
 
     @abstractmethod
     def clean_up(self, policy: CleanupPolicy, keep_from: int | None = None) -> CleanupStats:
@@ -94,6 +102,15 @@ class CleanupVerbs(ABC):
 
 class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
     """The verbs that change files and versions, but no rows."""
+
+    @property
+    def optimize(self) -> Optimizer[Self]:
+        """`optimize_indices` and `compact_files` with the arguments of the reference library."""
+        return Optimizer(self)
+
+    def compact_small_fragments(self, policy: AutoCompaction) -> Self:
+        compacted = compact_small_fragments(self.location, self.manifest, policy)
+        return self if compacted is self.manifest else type(self)(self.location, compacted)
 
     def compact(
         self,
@@ -218,8 +235,3 @@ class MaintenanceVerbs(CleanupVerbs, DatasetIndexVerbs):
         newest = self.location.newest()
         upgraded = commit_upgrade(self.location, newest, upgrade_version(version), (), options, progress)
         return type(self)(self.location, upgraded)
-
-    @property
-    def optimize(self) -> Optimizer[Self]:
-        """`optimize_indices` and `compact_files` with the arguments of the reference library."""
-        return Optimizer(self)

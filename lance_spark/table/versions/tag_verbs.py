@@ -1,4 +1,4 @@
-"""The verbs for tags and for the change feed, for tables of both kinds.
+"""Verbs for tags, branches and the change feed, for tables of both kinds.
 
 `Dataset.tags` and `Dataset.branches` can be called, and have the methods of the reference library.
 """
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.table.change_feed.change_feed import ChangeFeed
+from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns
+from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.cleanup.references import GUARD_PREFIX
 from lance_spark.table.location import TableLocation, checked_version
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.moments import Moment
 from lance_spark.table.reading.shown_types import shown_batches
-from lance_spark.table.refs.refs import Tag
+from lance_spark.table.refs.refs import Branch, Tag
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
 
 if TYPE_CHECKING:
@@ -114,6 +115,45 @@ class TagVerbs(ABC):
         """The version of the table that `manifest`, of `versions_location`, stands for."""
 
     @abstractmethod
+    def plan_range(
+        self, versions: VersionRange, columns: Sequence[str] | None = None, fields: FeedColumns | None = None
+    ) -> ChangeFeed:
+        """The changes of some versions, as tasks; columns and errors as `plan_changes`.
+
+        Args:
+            fields: the columns of the feed; None for those of the last version. If descriptions of blobs name their
+                data file there, they do so in the feed.
+        """
+
+    @abstractmethod
+    def on_branch(self, branch: str | None) -> Self:
+        """The newest version of a branch, None for the main one.
+
+        Raises:
+            NotFoundError: there is no such branch.
+            UnsupportedFeatureError: the table is partitioned, and has none.
+        """
+
+    @abstractmethod
+    def delete_branch(self, name: str, *, force: bool = False) -> None:
+        """Removes a branch with its versions and files.
+
+        Args:
+            force: also removes a partially created or removed branch.
+
+        Raises:
+            NotFoundError: there is no such branch.
+            InvalidInputError: another branch or a tag needs it.
+            UnsupportedFeatureError: the table is partitioned, and has none.
+        """
+
+    @property
+    def branches(self) -> NamedRefs[Branch]:
+        """The table's branches except the main one: ``branches()`` has them by name. ``branches.list`` and ``delete``
+        are those of the reference library. A partitioned table has none.
+        """
+        return NamedRefs(self.versions_location.refs.branches, self.delete_branch)
+
     def plan_changes(
         self,
         from_version: int | Moment,
@@ -140,6 +180,14 @@ class TagVerbs(ABC):
             InvalidInputError: the range is invalid, or a column has the name of one of the change columns.
             UnsupportedFeatureError: a version needs a feature that this release does not read.
         """
+        versions = VersionRange.of(
+            self.versions_location,
+            from_version,
+            self.version if to_version is None else to_version,
+            from_inclusive=from_inclusive,
+            to_inclusive=to_inclusive,
+        )
+        return self.plan_range(versions, columns)
 
     def changes(
         self,

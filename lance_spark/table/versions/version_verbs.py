@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lance_spark.errors import InvalidInputError
+from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.bases import BasePath
-from lance_spark.table.change_feed.change_feed import ChangeFeed, plan_changes
+from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns, plan_changes
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.moments import Moment
 from lance_spark.table.refs.branching import create_branch, delete_branch
 from lance_spark.table.refs.clone_tags import tagged_clone
-from lance_spark.table.refs.refs import Branch
 from lance_spark.table.versions.changes import add_bases
-from lance_spark.table.versions.tag_verbs import NamedRefs, TagVerbs
+from lance_spark.table.versions.tag_verbs import TagVerbs
 from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 
 if TYPE_CHECKING:
@@ -40,42 +39,37 @@ class VersionVerbs(TagVerbs):
         """`location`, under the name that partitioned tables have for where their versions are."""
         return self.location
 
-    def versions(self, limit: int | None = None) -> list[TableVersion]:
+    @property
+    def versions_manifest(self) -> Manifest:
+        """`manifest`, under the name that partitioned tables have for the manifest of their version."""
+        return self.manifest
+
+    def versions(self, limit: int | None = None, *, contents: bool = True) -> list[TableVersion]:
         """The versions of the branch, oldest first, with a summary of each.
 
         Args:
             limit: only this many of the newest ones; no more manifests are read than necessary.
+            contents: False leaves out counts of rows, fragments and bytes, which need the manifests of all partitions
+                of a partitioned table.
 
         Raises:
             CorruptFileError: a manifest violates the format.
             UnsupportedFeatureError: a version needs a feature that this release does not read.
         """
-        return version_summaries(self.location.history, limit)
+        summaries = version_summaries(self.location.history, limit)
+        return summaries if contents else [replace(item, content=None, difference=None) for item in summaries]
 
-    def plan_changes(
-        self,
-        from_version: int | Moment,
-        to_version: int | Moment | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        from_inclusive: bool = True,
-        to_inclusive: bool = True,
+    def plan_range(
+        self, versions: VersionRange, columns: Sequence[str] | None = None, fields: FeedColumns | None = None
     ) -> ChangeFeed:
-        versions = VersionRange.of(
-            self.location,
-            from_version,
-            self.manifest.version if to_version is None else to_version,
-            from_inclusive=from_inclusive,
-            to_inclusive=to_inclusive,
-        )
-        return plan_changes(self.location, versions, columns)
+        return plan_changes(self.location, versions, columns, fields)
 
-    @property
-    def branches(self) -> NamedRefs[Branch]:
-        """The table's branches except the main one: ``branches()`` has them by name. ``branches.list`` and ``delete``
-        are those of the reference library.
-        """
-        return NamedRefs(self.location.refs.branches, self.delete_branch)
+    def on_branch(self, branch: str | None) -> Self:
+        location = self.location.on_branch(branch)
+        newest = location.latest()
+        if newest is None:
+            raise NotFoundError(f"{self.location.uri} has no branch {branch!r}")
+        return type(self)(location, newest)
 
     def create_branch(self, name: str, version: int | None = None, *, tag: str | None = None) -> Self:
         """Creates a branch from `version` of this branch, the version of `tag`, or this one; returns its first version.
@@ -98,15 +92,6 @@ class VersionVerbs(TagVerbs):
         return type(self)(*create_branch(origin, name, number))
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Removes a branch with its versions and files.
-
-        Args:
-            force: also removes a partially created or removed branch.
-
-        Raises:
-            NotFoundError: there is no such branch.
-            InvalidInputError: another branch or a tag needs it.
-        """
         delete_branch(self.location, name, force=force)
 
     def shallow_clone(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+import lance_spark
+from lance_spark.spark.connector.scan.settings import SETTINGS
 
 
 @pytest.fixture(params=["", "PARTITIONED BY (k)"], ids=["plain", "partitioned"])
@@ -113,3 +118,29 @@ def test_statement_that_shows_a_table_makes_it_again(spark: SparkSession, clause
     spark.sql(before)
     assert shown() == before
     spark.sql("DROP TABLE lance.shown PURGE")
+
+
+def test_settings(spark: SparkSession, table: str) -> None:
+    """Those of the session, in whatever statement; also one that an earlier release had."""
+    wrong = {"topn.enabled": "mean .*topN.enabled", "inlineByte": "mean .*inlineBytes", "zoneMaps": "known are .*topN"}
+    for name, hint in wrong.items():
+        other = spark.newSession()
+        other.conf.set(f"spark.sql.lance.{name}", "true")
+        for statement in (
+            f"SELECT * FROM {table}",
+            f"INSERT INTO {table} VALUES (2, 'b')",
+            f"CALL lance.system.history(table => '{table}')",
+        ):
+            with pytest.raises(PySparkException, match=f"unknown setting spark.sql.lance.{name}; .*{hint}"):
+                other.sql(statement).collect()
+        other.sql(f"RESET spark.sql.lance.{name}")
+        assert other.table(table).count() == 1
+
+
+def test_known_settings_are_those_of_the_jvm_and_of_the_pages() -> None:
+    package = Path(lance_spark.__file__).parent
+    pattern = re.compile(r"spark\.sql\.lance\.([a-zA-Z]+(?:\.[a-zA-Z]+)*)")
+    java = {name for file in package.rglob("*.java") for name in pattern.findall(file.read_text())}
+    pages = {name for file in (package.parent / "docs").glob("*.md") for name in pattern.findall(file.read_text())}
+    assert java == SETTINGS
+    assert pages == SETTINGS

@@ -15,7 +15,7 @@ from lance_spark.errors import NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset, create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
+from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.streaming.sink import SinkRequest, open_sink
 from lance_spark.table.manifests.epoch_mark import EpochMark
@@ -47,7 +47,7 @@ def create(uri: Path, versions: int, *, partitioned: bool) -> Any:
 
 def handle_of(table: Any) -> TableHandle:
     is_partitioned = isinstance(table, PartitionedDataset)
-    nanos = timestamp_nanos_of(table) if is_partitioned else table.manifest.timestamp_nanos
+    nanos = table.versions_manifest.timestamp_nanos
     return TableHandle(table.uri, version=table.version, timestamp_nanos=nanos, partitioned=is_partitioned)
 
 

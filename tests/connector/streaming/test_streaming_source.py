@@ -15,8 +15,14 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import lance_spark
+from lance_spark.spark.connector.channel import handles
+from lance_spark.spark.connector.channel.handles import TableHandle
+from lance_spark.spark.connector.channel.registry import Call
+from lance_spark.spark.connector.streaming.parsed_stream import ParsedStream, StreamRequest
+from lance_spark.spark.connector.streaming.source import BatchRequest, PlannedBatch, plan
 from lance_spark.spark.streaming.admission import StreamReader
 from lance_spark.spark.streaming.history import PlainHistory, history_of
 from lance_spark.spark.streaming.offsets import Offset
@@ -326,6 +332,19 @@ def test_columns_of_older_versions_are_kept_for_the_next_batch(uri: str, monkeyp
     assert set(read) == {3, 4}
 
 
+def test_batch_does_not_need_the_version_of_the_dataframe(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = lance_spark.open(uri)
+    handle = TableHandle(uri, version=dataset.version, timestamp_nanos=dataset.manifest.timestamp_nanos)
+    request = StreamRequest(handle, StructType([StructField("id", LongType())]))
+    state = ParsedStream.begin(request).state
+    newest = dataset.append(rows(10, 12))
+    newest.cleanup(keep_versions=1)
+    monkeypatch.setattr(handles, "_versions", handles.LruCache())
+    end = Offset(newest.version, newest.manifest.timestamp_nanos).to_json()
+    reply = plan(BatchRequest(state, Offset(dataset.version).to_json(), end), Call())
+    assert reply.body == PlannedBatch({"files": 1, "rows": 2, "bytes": list(newest.fragments)[-1].files[0].size_bytes})
+
+
 def test_null_of_an_older_version_in_a_column_that_is_required_now(copy: Callable[..., Copy], uri: str) -> None:
     """Spark would read the NULL as a value, because the DataFrame says that there is none."""
     query = copy(ignoreDeletes=True)
@@ -457,6 +476,18 @@ def test_partitioned_tables(spark: SparkSession, tmp_path: Path) -> None:
 def test_wrong_options(copy: Callable[..., Copy], options: dict[str, object], message: str) -> None:
     with pytest.raises((AnalysisException, StreamingQueryException), match=message):
         copy(**options).run()
+
+
+@pytest.mark.slow
+def test_options_choose_the_types_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """As in a batch."""
+    uri = str(tmp_path / "documents")
+    lance.write_dataset(pa.table({"id": [1], "doc": pa.array(['{"a":1}'], pa.json_())}), uri)
+    frame = spark.readStream.format("lance").option("json_as", "string").load(uri)
+    assert frame.schema["doc"].dataType == StringType()
+    run(frame, str(tmp_path / "target"), tmp_path / "checkpoint")
+    copied = spark.read.format("lance").load(str(tmp_path / "target"))
+    assert [tuple(row) for row in copied.collect()] == [(1, '{"a":1}')]
 
 
 @pytest.mark.slow

@@ -14,32 +14,23 @@ from lance_spark.expr.assign import constant
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import quote_name
 from lance_spark.layouts.arrow_take import take
-from lance_spark.partitioned.columns import add_check as add_partitioned_check
-from lance_spark.partitioned.columns import add_computed_columns, edit_columns
-from lance_spark.partitioned.columns import alter_column as alter_partitioned_column
-from lance_spark.partitioned.columns import drop_check as drop_partitioned_check
-from lance_spark.partitioned.columns import next_field_id as next_partitioned_id
-from lance_spark.partitioned.properties import set_properties
-from lance_spark.partitioned.replace import planned_with
-from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.partitioned.dataset import PartitionedDataset, find_table
 from lance_spark.schema import evolution
-from lance_spark.schema.arrow import to_arrow_field, with_metadata
+from lance_spark.schema.arrow import to_arrow_field, with_metadata, with_metadata_entries
 from lance_spark.schema.constraints import checks_of
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.spark.connector.catalog.partition_by import NO_CLUSTERING
-from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
+from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     LoadRequest,
     describe_evolving,
-    describe_partitioned_evolving,
     load,
-    open_partitioned_table,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
 from lance_spark.spark.constraints import TableConstraint
-from lance_spark.spark.options.options import StateOptions, TableDefaults
+from lance_spark.spark.options.options import TableDefaults
 from lance_spark.spark.options.property_names import check_set_properties
 from lance_spark.spark.predicates import SparkExpression, to_literal
 from lance_spark.spark.types.collations import has_collation
@@ -47,16 +38,10 @@ from lance_spark.spark.types.column_properties import apply, metadata_key, split
 from lance_spark.spark.types.defaults import DEFAULT, EXISTING_VALUE, checked_default
 from lance_spark.spark.types.schemas import is_same_for_spark, table_types, to_spark_schema, written_schema
 from lance_spark.spark.types.texts import with_longer_text
-from lance_spark.table.columns.add_columns import ColumnsToAdd, add_columns
-from lance_spark.table.columns.alter_column import COMMENT, Alteration, alter_column
-from lance_spark.table.columns.check_constraints import add_check, drop_check
-from lance_spark.table.columns.schema_changes import Edit, edit_schema
-from lance_spark.table.commits.field_ids import next_field_id
+from lance_spark.table.columns.alter_column import COMMENT
+from lance_spark.table.columns.schema_changes import Edit
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
-from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.versions.changes import update_properties
 
 _SET, _REMOVE = "set_property", "remove_property"
 _PROPERTIES = (_SET, _REMOVE)
@@ -122,32 +107,17 @@ def alter(request: AlterRequest, call: Call) -> LoadReply:
     """Applies the changes; returns the changed table."""
     table = TableName(request.catalog, request.namespace, request.name, request.options, request.by_path)
     place = find(table)
-    base = None if place is None else place.location().latest()
-    whole = (
-        open_partitioned_table(place, StateOptions())
-        if place is not None and place.branch is None and base is None
-        else None
-    )
-    if place is None or (base is None and whole is None):
+    newest = None if place is None else find_table(place.location())
+    if newest is None:
         return LoadReply(False)
     if any(change.kind in _CONSTRAINTS for change in request.changes):
-        table_version = Dataset(place.location(), base) if base is not None else whole
-        assert table_version is not None, "the place has a table of one of the two kinds"
-        _change_constraints(table_version, request.changes)
+        _change_constraints(newest, request.changes)
     elif any(change.existing_rows is not None for change in request.changes):
-        table_version = Dataset(place.location(), base) if base is not None else whole
-        assert table_version is not None, "the place has a table of one of the two kinds"
-        add_columns_with_defaults(table_version, request.changes)
+        add_columns_with_defaults(newest, request.changes)
     elif len({change.kind in _PROPERTIES for change in request.changes}) > 1:
         raise UnsupportedFeatureError("columns and properties cannot be changed at once", feature="ALTER TABLE")
-    elif whole is not None:
-        _check_known(request.changes, whole.lance_schema, whole.properties)
-        change_partitioned(whole, request.changes)
-    elif base is not None:
-        _check_known(request.changes, base.schema, base.config)
-        of_properties = any(change.kind in _PROPERTIES for change in request.changes)
-        change = change_properties if of_properties else change_columns
-        change(place.location(), base, request.changes)
+    else:
+        change_table(newest, request.changes)
     return load(LoadRequest(request.catalog, request.namespace, request.name, request.options, request.by_path), call)
 
 
@@ -156,7 +126,7 @@ _NOT_HERE = {
 }
 
 
-def _change_constraints(table: Dataset | PartitionedTable, changes: Sequence[Change]) -> None:
+def _change_constraints(table: Dataset | PartitionedDataset, changes: Sequence[Change]) -> None:
     """Adds or drops a CHECK constraint.
 
     Raises:
@@ -168,19 +138,12 @@ def _change_constraints(table: Dataset | PartitionedTable, changes: Sequence[Cha
         raise UnsupportedFeatureError("a constraint cannot be changed together with others", feature="ALTER TABLE")
     change = changes[0]
     if change.constraint is not None:
-        name, condition = change.constraint.name, change.constraint.required_condition()
-        if isinstance(table, PartitionedTable):
-            add_partitioned_check(table, name, condition)
-        else:
-            add_check(table.location, table.manifest, name, condition)
+        table.add_check(change.constraint.name, change.constraint.required_condition())
     elif change.name.lower() in map(str.lower, checks_of(table.lance_schema)) or not change.if_exists:
-        if isinstance(table, PartitionedTable):
-            drop_partitioned_check(table, change.name)
-        else:
-            drop_check(table.location, table.manifest, change.name)
+        table.drop_check(change.name)
 
 
-def add_columns_with_defaults(table: Dataset | PartitionedTable, changes: Sequence[Change]) -> None:
+def add_columns_with_defaults(table: Dataset | PartitionedDataset, changes: Sequence[Change]) -> None:
     """Adds columns in one version; those with a DEFAULT have its value in the rows that are there.
 
     Raises:
@@ -204,11 +167,7 @@ def add_columns_with_defaults(table: Dataset | PartitionedTable, changes: Sequen
         places = np.zeros(batch.num_rows, np.int64)
         return pa.RecordBatch.from_arrays([take(value, places) for value in values], schema=schema)
 
-    columns = ColumnsToAdd.of(constants, read_columns=table.lance_schema.names()[:1], schema=schema)
-    if isinstance(table, PartitionedTable):
-        add_computed_columns(table, columns)
-    else:
-        add_columns(table.location, table.manifest, columns)
+    table.add_columns(constants, read_columns=table.lance_schema.names()[:1], schema=schema)
 
 
 def _check_appended(change: Change) -> None:
@@ -283,40 +242,58 @@ def evolve(request: EvolveRequest, _call: Call) -> LoadReply:
     place = find(TableName(request.catalog, request.namespace, request.name, request.options, request.by_path))
     if place is None:
         return LoadReply(False)
-    table = _newest(place) if request.handle is None else request.handle.source()
+    # Columns that the statement brought before are not in the version.
+    earlier = None if request.handle is None else request.handle.evolved_schema()
+    table = find_table(place.location()) if request.handle is None else replace(request.handle, evolved=None).dataset()
     if table is None:
         return LoadReply(False)
     edit = _edit(table.properties, request.changes)
-    if isinstance(table, PartitionedTable):
-        schema = edit(table.lance_schema, next_partitioned_id(table))
-        planned = planned_with(table, schema)
-        return LoadReply(True, describe_partitioned_evolving(place, planned, inserts_blobs=request.inserts_blobs))
-    location, base = table.location, table.manifest
-    schema = edit(base.schema, next_field_id(location.history, base))
-    evolved = replace(base, schema=schema)
-    return LoadReply(True, describe_evolving(place, location, evolved, inserts_blobs=request.inserts_blobs))
+
+    def edit_again(schema: LanceSchema, first_id: int) -> LanceSchema:
+        if earlier is None:
+            return edit(schema, first_id)
+        return edit(earlier, max(first_id, earlier.max_field_id + 1))
+
+    planned = table.with_edited_columns(edit_again)
+    return LoadReply(True, describe_evolving(place, planned, inserts_blobs=request.inserts_blobs))
 
 
-def _newest(place: ResolvedTable) -> Dataset | PartitionedTable | None:
-    """The newest version of the table at a place; None if there is none."""
-    location = place.location()
-    base = location.latest()
-    return open_partitioned_table(place, StateOptions()) if base is None else Dataset(location, base)
-
-
-def change_properties(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
-    """The version with changed entries of the config, and of the metadata of columns that properties name.
+def change_table(table: Dataset | PartitionedDataset, changes: Sequence[Change]) -> Dataset | PartitionedDataset:
+    """The version with the changes of properties, or of columns, applied in order.
 
     Raises:
-        InvalidInputError: a property is invalid for its column.
+        NotFoundError: there is no such column.
+        InvalidInputError: a change is invalid.
+        UnsupportedFeatureError: a change is not supported, or the type of a column is changed together with others.
     """
-    wanted = _wanted(changes)
-    _check_defaults(base.config, wanted)
-    config = {name: value for name, value in wanted.items() if base.config.get(name) != value}
-    fields = _field_metadata(base.schema, wanted, base.config)
-    if not config and not fields:
-        return base
-    return update_properties(table, base, config, fields)
+    _check_known(changes, table.lance_schema, table.properties)
+    if any(change.kind in _PROPERTIES for change in changes):
+        return _change_properties(table, changes)
+    converted = [change for change in changes if change.kind == "type" and _changes_type(table.lance_schema, change)]
+    if not converted:
+        return table.edit_columns(_edit(table.properties, changes))
+    if len(changes) > 1:
+        raise UnsupportedFeatureError(
+            "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
+        )
+    path = _text(converted[0].path)
+    return table.alter_column(path, data_type=_arrow_type(converted[0], path).type)
+
+
+def _edit(config: Mapping[str, str], changes: Sequence[Change]) -> Edit:
+    columns = {change.path[0]: _column_type(change, config) for change in changes if change.kind == "add"}
+    return lambda schema, first_id: _edited(schema, first_id, changes, columns)
+
+
+def _change_properties(table: Dataset | PartitionedDataset, changes: Sequence[Change]) -> Dataset | PartitionedDataset:
+    """The version with other properties, and other metadata of columns that properties name.
+
+    Raises:
+        InvalidInputError: a property is invalid for its column, or defines a partitioned table.
+    """
+    entries = _wanted(changes)
+    _check_defaults(table.properties, entries)
+    return table.update_properties(entries, lambda schema: _field_metadata(schema, entries, table.properties))
 
 
 def _check_defaults(config: Mapping[str, str], wanted: Mapping[str, str | None]) -> None:
@@ -350,77 +327,6 @@ def _field_metadata(
         if key is not None and known.metadata.get(key) != (None if value is None else value.encode()):
             fields.setdefault(known.id, {})[key] = value
     return fields
-
-
-def change_partitioned_properties(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
-    """The version of a partitioned table with other properties, and other metadata of columns that they name.
-
-    Raises:
-        InvalidInputError: a property is invalid for its column, or defines the partitioned table.
-    """
-    wanted = _wanted(changes)
-    _check_defaults(table.properties, wanted)
-
-    def edit(schema: LanceSchema) -> LanceSchema:
-        fields = _field_metadata(schema, wanted, table.properties)
-        return LanceSchema(
-            tuple(_with_entries(item, fields.get(item.id, {})) for item in schema.fields), schema.metadata
-        )
-
-    return set_properties(table, wanted, edit)
-
-
-def _with_entries(item: Field, entries: Mapping[str, str | None]) -> Field:
-    if not entries:
-        return item
-    rest = {key: value for key, value in item.metadata.items() if key not in entries}
-    return with_metadata(item, {**rest, **{key: value.encode() for key, value in entries.items() if value is not None}})
-
-
-def change_columns(table: TableLocation, base: Manifest, changes: Sequence[Change]) -> Manifest:
-    """The version with the changes of columns applied in order.
-
-    Raises:
-        NotFoundError: there is no such column.
-        InvalidInputError: a change is invalid.
-        UnsupportedFeatureError: the type of a column is changed together with other columns.
-    """
-    converted = [change for change in changes if change.kind == "type" and _changes_type(base.schema, change)]
-    if not converted:
-        return edit_schema(table, base, _edit(base.config, changes))
-    if len(changes) > 1:
-        raise UnsupportedFeatureError(
-            "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
-        )
-    path = _text(converted[0].path)
-    return alter_column(table, base, Alteration(path, data_type=_arrow_type(converted[0], path).type))
-
-
-def _edit(config: Mapping[str, str], changes: Sequence[Change]) -> Edit:
-    columns = {change.path[0]: _column_type(change, config) for change in changes if change.kind == "add"}
-    return lambda schema, first_id: _edited(schema, first_id, changes, columns)
-
-
-def change_partitioned(table: PartitionedTable, changes: Sequence[Change]) -> PartitionedTable:
-    """The version of a partitioned table with the columns changed.
-
-    Raises:
-        NotFoundError: there is no such column.
-        InvalidInputError: a change is invalid.
-        UnsupportedFeatureError: the type of a column is changed together with other columns.
-    """
-    if any(change.kind in _PROPERTIES for change in changes):
-        return change_partitioned_properties(table, changes)
-    schema = table.lance_schema
-    converted = [change for change in changes if change.kind == "type" and _changes_type(schema, change)]
-    if not converted:
-        return edit_columns(table, _edit(table.properties, changes))
-    if len(changes) > 1:
-        raise UnsupportedFeatureError(
-            "a statement that changes the type of a column cannot change anything else", feature="ALTER COLUMN"
-        )
-    path = _text(converted[0].path)
-    return alter_partitioned_column(table, Alteration(path, data_type=_arrow_type(converted[0], path).type))
 
 
 def _named(schema: LanceSchema, folded: str) -> Field | None:
@@ -502,7 +408,7 @@ def _changed(schema: LanceSchema, change: Change) -> LanceSchema:
         return _moved(schema, change.path, change.position or Position())
     if change.kind == "default":
         text = checked_default(path, change.value) if change.value else None
-        return evolution.replaced(schema, path, lambda old: _with_entries(old, {DEFAULT.decode(): text}))
+        return evolution.replaced(schema, path, lambda old: with_metadata_entries(old, {DEFAULT.decode(): text}))
     if change.kind == "type":
         return evolution.replaced(schema, path, lambda old: _retyped(old, change, path))
     raise InvalidInputError(f"unknown change {change.kind!r} of a table")

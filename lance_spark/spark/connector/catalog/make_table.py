@@ -21,6 +21,7 @@ from lance_spark.errors import (
 )
 from lance_spark.namespace.locations import hashed_directory, location_uri
 from lance_spark.namespace.object_id import object_id
+from lance_spark.partitioned.dataset import find_partitioned_table
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.column_names import quoted_name
@@ -47,7 +48,6 @@ from lance_spark.spark.connector.catalog.table import (
     LoadReply,
     TableDescription,
     describe,
-    open_partitioned_table,
 )
 from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged, TableHandle, check_storage_options
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
@@ -61,6 +61,7 @@ from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.types.defaults import CURRENT_DEFAULT, checked_default
 from lance_spark.spark.types.generated import check_generated, expressions_of, with_expressions
 from lance_spark.storage.paths import with_absolute_path
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.manifest import Manifest
 
 _log = logging.getLogger(__name__)
@@ -235,7 +236,7 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
         made = job.commit([])
         assert isinstance(made, Manifest), "a table that is made has a version"
         manifest = made
-    description = describe(place, location, manifest, READS + WRITES + EVOLVES)
+    description = describe(place, Dataset(location, manifest), READS + WRITES + EVOLVES)
     return LoadReply(True, replace(description, handle=replace(description.handle, of_session_catalog=True)))
 
 
@@ -272,7 +273,9 @@ def _stage(request: MakeRequest) -> TableHandle | MakeReply:
     check_storage_options(request.properties, table.storage_options(), quoted_name(table.identifier))
     place = find(table)
     base = None if place is None else place.location().latest()
-    whole = None if place is None or base is not None else open_partitioned_table(place, StateOptions())
+    whole = None
+    if place is not None and base is None:
+        whole = find_partitioned_table(place.uri, storage_options=place.storage_options)
     is_there = base is not None or whole is not None
     if is_there and request.mode == "create":
         return MakeReply("exists")

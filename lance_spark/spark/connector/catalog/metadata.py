@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
-from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.column_names import in_sql
 from lance_spark.spark.connector.catalog.table import LoadRequest, load
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, operation
-from lance_spark.spark.connector.procedures.version_procedures import HISTORY, MAIN, branches_of, history_rows
+from lance_spark.spark.connector.procedures.version_procedures import HISTORY, MAIN, history_rows
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.table.dataset import Dataset
@@ -66,10 +65,10 @@ _PARTITIONS = row_type(
     location=StringType(),
 )
 
-_Rows = Iterable[tuple[object, ...]]
+MetadataRows = Iterable[tuple[object, ...]]
 
 
-def _fragments(table: Dataset) -> _Rows:
+def _fragments(table: Dataset) -> MetadataRows:
     counts = table.fragments.row_counts()
     for message, count in zip(table.fragments.messages, counts, strict=True):
         yield (
@@ -82,7 +81,7 @@ def _fragments(table: Dataset) -> _Rows:
         )
 
 
-def _files(table: Dataset) -> _Rows:
+def _files(table: Dataset) -> MetadataRows:
     names = {item.id: item.name for item in table.lance_schema.walk()}
     tops = {node.id: top.name for top in table.lance_schema.fields for node in top.walk()}
     for fragment in table.fragments:
@@ -91,7 +90,7 @@ def _files(table: Dataset) -> _Rows:
             yield (fragment.id, file.path, file.version.value, file.size_bytes, list(columns), file.base_id)
 
 
-def _indexes(table: Dataset) -> _Rows:
+def _indexes(table: Dataset) -> MetadataRows:
     for found in summarize_segments(table.manifest, table.location.bases(table.manifest)):
         segment = found.segment
         yield (
@@ -107,26 +106,20 @@ def _indexes(table: Dataset) -> _Rows:
         )
 
 
-def _refs(table: AnyDataset, _limit: int | None) -> _Rows:
+def _refs(table: AnyDataset, _limit: int | None) -> MetadataRows:
     yield (MAIN, "branch", MAIN, _newest(table, None))
-    yield from ((name, "branch", name, _newest(table, name)) for name in sorted(branches_of(table)))
+    yield from ((name, "branch", name, _newest(table, name)) for name in sorted(table.branches()))
     yield from ((tag.name, "tag", tag.branch or MAIN, tag.version) for _, tag in sorted(table.tags().items()))
 
 
 def _newest(table: AnyDataset, branch: str | None) -> int | None:
     """The newest version of a branch; None if it has none."""
-    if isinstance(table, PartitionedDataset):
-        return table.version
-    newest = table.location.on_branch(branch).latest()
+    newest = table.versions_location.on_branch(branch).latest()
     return None if newest is None else newest.version
 
 
-def _transactions(table: AnyDataset, limit: int | None) -> _Rows:
-    if isinstance(table, PartitionedDataset):
-        found = table.versions(limit, contents=False)
-    else:
-        found = table.versions(limit)
-    for item in found[::-1]:
+def _transactions(table: AnyDataset, limit: int | None) -> MetadataRows:
+    for item in table.versions(limit, contents=False)[::-1]:
         yield (
             item.version,
             item.transaction,
@@ -137,7 +130,7 @@ def _transactions(table: AnyDataset, limit: int | None) -> _Rows:
         )
 
 
-_KINDS: Mapping[str, tuple[StructType, Callable[[AnyDataset, int | None], _Rows]]] = {
+_KINDS: Mapping[str, tuple[StructType, Callable[[AnyDataset, int | None], MetadataRows]]] = {
     "versions": (HISTORY, history_rows),
     "refs": (_REFS, _refs),
     "transactions": (_TRANSACTIONS, _transactions),
@@ -145,7 +138,7 @@ _KINDS: Mapping[str, tuple[StructType, Callable[[AnyDataset, int | None], _Rows]
 _NEWEST_FIRST = frozenset({"versions", "transactions"})
 """The kinds with one row per version, newest first, which read no more versions than a LIMIT needs."""
 
-_KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], _Rows]]] = {
+_KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], MetadataRows]]] = {
     "fragments": (_FRAGMENTS, _fragments),
     "files": (_FILES, _files),
     "indexes": (_INDEXES, _indexes),
@@ -155,8 +148,9 @@ _KINDS_OF_PARTITION: Mapping[str, tuple[StructType, Callable[[Dataset], _Rows]]]
 _OF_PARTITIONED = "partitions"
 
 
-def _schema(kind: str, *, partitioned: bool) -> StructType | None:
-    """The columns of a metadata table, None for an unknown kind."""
+def _schema(kind: str, handle: TableHandle) -> StructType | None:
+    """The columns of a metadata table, None if the table does not have one of this kind."""
+    partitioned = handle.partitioned
     if kind == _OF_PARTITIONED:
         return _PARTITIONS if partitioned else None
     if kind in _KINDS:
@@ -200,12 +194,12 @@ class MetadataRequest:
 def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
     """The metadata table of a name without a table of its own: its last part is the kind, the rest a table."""
     kind = request.name if request.catalog.case_sensitive else request.name.lower()
-    if not request.namespace or request.privileges or _schema(kind, partitioned=True) is None:
+    if not request.namespace or request.privileges or kind not in (*_KINDS, *_KINDS_OF_PARTITION, _OF_PARTITIONED):
         return MetadataReply(False)
     of = load(replace(request, namespace=request.namespace[:-1], name=request.namespace[-1]), call)
     if of.table is None:
         return MetadataReply(False)
-    schema = _schema(kind, partitioned=of.table.handle.partitioned)
+    schema = _schema(kind, of.table.handle)
     if schema is None:
         return MetadataReply(False)
     return MetadataReply(True, of.table.handle, f"{of.table.name}.{kind}", kind, schema, kind in _NEWEST_FIRST)
@@ -215,7 +209,7 @@ def load_metadata(request: LoadRequest, call: Call) -> MetadataReply:
 def rows(request: MetadataRequest, _call: Call) -> LocalRows:
     """The rows of a metadata table."""
     table, kind = request.handle.dataset(), request.kind
-    schema = _schema(kind, partitioned=isinstance(table, PartitionedDataset))
+    schema = _schema(kind, request.handle)
     assert schema is not None, "it was loaded"
     if kind in _KINDS:
         return LocalRows.of(schema, _KINDS[kind][1](table, request.limit))
@@ -224,14 +218,14 @@ def rows(request: MetadataRequest, _call: Call) -> LocalRows:
     return LocalRows.of(schema, _of_splits(table, _KINDS_OF_PARTITION[kind][1]))
 
 
-def _of_splits(table: TableSource, of_one: Callable[[Dataset], _Rows]) -> _Rows:
+def _of_splits(table: TableSource, of_one: Callable[[Dataset], MetadataRows]) -> MetadataRows:
     """The rows of each split; those of partitions begin with the partition's key."""
     for split in table.splits():
         key = () if split.key is None else (split.key,)
         yield from ((*key, *row) for row in of_one(Dataset(split.table, split.manifest)))
 
 
-def _partitions(table: PartitionedTable) -> _Rows:
+def _partitions(table: PartitionedTable) -> MetadataRows:
     for item in table.partitions_with_rows():
         counts = item.manifest.fragments.row_counts()
         known = [count for count in counts if count is not None]

@@ -17,7 +17,7 @@ from lance_spark.namespace.dropped_retention import remove_expired
 from lance_spark.namespace.locations import location_uri, requested_location
 from lance_spark.namespace.object_id import spelling
 from lance_spark.namespace.rest import RestNamespace
-from lance_spark.partitioned.table import is_partitioned_table
+from lance_spark.partitioned.dataset import find_table
 from lance_spark.spark.connector.channel.handles import CatalogSettings, display_location
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.options.catalog import CatalogOptions
@@ -194,7 +194,7 @@ def check_free(place: ResolvedTable) -> None:
     Raises:
         AlreadyExistsError: there is one.
     """
-    if place.location().latest() is not None or is_partitioned_table(place.uri, place.storage_options):
+    if find_table(place.location()) is not None:
         raise AlreadyExistsError(f"there is a table at {place.uri}; CALL system.register_table gives it a name")
 
 

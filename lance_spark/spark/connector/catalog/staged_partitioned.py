@@ -17,7 +17,6 @@ from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.locations import hashed_directory, location_uri, requested_location
 from lance_spark.namespace.object_id import object_id
-from lance_spark.partitioned.properties import user_properties
 from lance_spark.partitioned.replace import replaced
 from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import (
@@ -37,8 +36,8 @@ from lance_spark.spark.connector.catalog.staged import (
     name_of,
     stable_row_ids,
 )
-from lance_spark.spark.connector.catalog.table import TableDescription, describe_partitioned
-from lance_spark.spark.connector.channel.handles import Staged, TableHandle, timestamp_nanos_of
+from lance_spark.spark.connector.catalog.table import EVOLVES, READS, WRITES, TableDescription, describe
+from lance_spark.spark.connector.channel.handles import Staged, TableHandle
 from lance_spark.spark.constraints import with_constraints
 from lance_spark.spark.jobs.partitioned_target import plan_partitioned_write
 from lance_spark.spark.jobs.target import Version, WriteMode, remove_late_files
@@ -84,7 +83,7 @@ class NewPartitionedTable:
         return TableHandle(
             uri=place.uri,
             version=table.version,
-            timestamp_nanos=timestamp_nanos_of(table),
+            timestamp_nanos=table.versions_manifest.timestamp_nanos,
             storage_options=place.storage_options,
             staged=replace(staged, declared=True),
             partitioned=True,
@@ -122,7 +121,7 @@ class NewPartitionedTable:
         handle = TableHandle(
             uri=place.uri,
             version=table.version,
-            timestamp_nanos=timestamp_nanos_of(table),
+            timestamp_nanos=table.versions_manifest.timestamp_nanos,
             storage_options=place.storage_options,
             staged=self.staged,
             partitioned=True,
@@ -159,7 +158,7 @@ class StagedPartitionedTable(StagedTable):
 
     def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
         table = made if isinstance(made, PartitionedTable) else self.handle.open_partitioned()
-        return describe_partitioned(place, table, writable=True)
+        return describe(place, table, READS + WRITES + EVOLVES)
 
     def _delete_unnamed(self, made: Version | None) -> None:
         self._delete(self.handle.version if made is None else made.version)
@@ -195,7 +194,7 @@ def _replacement(handle: TableHandle, staged: Staged) -> tuple[PartitionedTable,
     )
     made = with_constraints(with_comments(types, staged.columns, replaces=True), staged.constraints)
     planned = replaced(table, made, partition_fields(staged.partitioning))
-    known = user_properties(table.properties)
+    known = table.config
     deleted: dict[str, str | None] = {
         name: None for name in known if name not in parsed.config and name not in (FILE_VERSION, STABLE_ROW_IDS)
     }

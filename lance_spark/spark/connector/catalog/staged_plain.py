@@ -15,6 +15,7 @@ from lance_spark.spark.jobs.plain_target import plan_plain_write
 from lance_spark.spark.jobs.target import Version, WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.options.table_properties import TableProperties
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.manifest import Manifest
 
 
@@ -60,7 +61,7 @@ class StagedPlainTable(StagedTable):
 
     def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
         assert isinstance(made, Manifest), "a table that is made has a version"
-        return describe(place, place.location(), made, READS + WRITES)
+        return describe(place, Dataset(place.location(), made), READS + WRITES)
 
     def _delete_unnamed(self, made: Version | None) -> None:
         delete_staged(self.handle, self.staged)

@@ -13,13 +13,8 @@ from lance_spark.errors import (
     NotFoundError,
 )
 from lance_spark.file_version import FileVersion
-from lance_spark.partitioned.properties import user_properties
-from lance_spark.partitioned.table import (
-    PartitionedTable,
-    PlannedTable,
-    is_partitioned_table,
-    open_partitioned,
-)
+from lance_spark.partitioned.dataset import find_table
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
@@ -28,10 +23,11 @@ from lance_spark.spark.blobs.columns import BINARY, DESCRIPTIONS, metadata_colum
 from lance_spark.spark.column_statistics import without_statistics
 from lance_spark.spark.connector.catalog.partition_by import shown_fields
 from lance_spark.spark.connector.catalog.resolve import ResolvedTable, TableName, find
-from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle, timestamp_nanos_of
+from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
+from lance_spark.spark.connector.scan.settings import check_settings
 from lance_spark.spark.constraints import TableConstraint, constraints_of
 from lance_spark.spark.options.options import ColumnOptions, ReadOptions, StateOptions, WriteOptions
 from lance_spark.spark.table_view import spark_view
@@ -44,10 +40,8 @@ from lance_spark.spark.types.identities import (
 )
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.storage.paths import with_absolute_path
-from lance_spark.table.location import TableLocation
-from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.marks import without_marks
-from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -142,8 +136,13 @@ class LoadReply:
 
 
 @operation("table.load")
-def load(request: LoadRequest, _call: Call) -> LoadReply:
-    """The table of a query."""
+def load(request: LoadRequest, call: Call) -> LoadReply:
+    """The table of a query or write.
+
+    Raises:
+        InvalidInputError: an option or a setting of the session is unknown or invalid.
+    """
+    check_settings(call.session)
     table = request.table_name()
     place = find(table)
     if place is None:
@@ -151,65 +150,43 @@ def load(request: LoadRequest, _call: Call) -> LoadReply:
     if request.privileges:
         return _load_to_write(request, place)
     state, options = StateOptions.pick(request.options), ColumnOptions.pick(request.options)
+    version, tag, moment = _asked_version(state, request.time_travel)
+    is_newest = (version, tag, moment) == (None, None, None)
     location = place.location()
-    is_newest = _asked_version(state, request.time_travel) == _NEWEST
-    newest = location.latest() if is_newest else None
-    is_plain = location.branch is not None or newest is not None
-    if not is_plain and (is_newest or location.history.latest_location() is None):
-        whole = open_partitioned_table(place, state, request.time_travel)
-        if whole is not None:
-            if replace(options, blob_handling=None, json_as=None, uuid_as=None) != _ALL_COLUMNS:
-                raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
-            described = describe_partitioned(place, whole, writable=is_newest, options=options)
-            described.handle.keep(whole)
-            return LoadReply(True, described)
-    location, manifest = (location, newest) if is_newest else _version(location, state, request.time_travel)
-    if manifest is None:
+    opened = find_table(location, version=version, tag=tag, timestamp=moment)
+    if opened is None:
         if request.by_path:
             raise NotFoundError(f"there is no Lance table at {with_absolute_path(location.uri)}")
         return LoadReply(False)
     if request.by_path:
         ReadOptions.parse({**request.options, "path": place.uri})  # Rejects unknown options.
-    described = describe(place, location, manifest, READS + (WRITES if is_newest else ()), options=options)
-    described.handle.keep(manifest)
+    described = describe(place, opened, READS + (WRITES if is_newest else ()), options)
+    described.handle.keep(opened)
     return LoadReply(True, described)
 
 
 def _load_to_write(request: LoadRequest, place: ResolvedTable) -> LoadReply:
     options = WriteOptions.parse({**request.options, "path": place.uri})
-    location = place.location()
-    newest = location.latest()
+    newest = find_table(place.location())
+    if newest is None:
+        # A path is enough for the first write; a name must have been created by CREATE TABLE.
+        return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
     inserts = set(request.privileges) <= {"INSERT", "DELETE"} and "INSERT" in request.privileges
     # Rows that are only inserted may come with bytes; those that are changed keep their descriptions. Spark reads the
     # target of a MERGE too.
     blobs = BINARY if inserts and not request.is_merge else None
-    computes = inserts and not options.merge_schema and not request.is_merge
     columns = ColumnOptions(blob_handling=blobs)
-    if newest is None and location.branch is None:
-        whole = open_partitioned_table(place, StateOptions())
-        if whole is not None:
-            found = describe_partitioned(place, whole, writable=True, options=columns)
-            if blobs is not None and any(map(has_blobs, whole.lance_schema.fields)):
-                shown = describe_partitioned(place, whole, writable=True, options=_DESCRIBED)
-                found = _of_either(shown, found)
-            found.handle.keep(whole)
-            if request.by_path and "DELETE" in request.privileges:
-                found = replace(found, handle=replace(found.handle, by_path=True))
-            if options.merge_schema:
-                found = replace(found, capabilities=READS + WRITES + _ANY_SCHEMA, described=None)
-            return LoadReply(True, _computed(found, request, by_spark=computes))
-    if newest is None:
-        # A path is enough for the first write; a name must have been created by CREATE TABLE.
-        return LoadReply(True, to_be_made(place)) if request.by_path else LoadReply(False)
-    if request.by_path and "DELETE" in request.privileges:
-        description = describe(place, location, newest, WRITES + _ANY_SCHEMA, columns)
-        return LoadReply(True, replace(description, handle=replace(description.handle, replaces_schema=True)))
+    overwrites = request.by_path and "DELETE" in request.privileges
     capabilities = READS + WRITES + (_ANY_SCHEMA if options.merge_schema else EVOLVES)
-    described = describe(place, location, newest, capabilities, columns)
-    if blobs is not None and not options.merge_schema and any(map(has_blobs, newest.schema.fields)):
-        shown = describe(place, location, newest, capabilities, _DESCRIBED)
-        described = _of_either(shown, described)
+    described = describe(place, newest, capabilities, columns)
+    if overwrites and not described.handle.partitioned:
+        described = replace(described, capabilities=WRITES + _ANY_SCHEMA)
+        return LoadReply(True, replace(described, handle=replace(described.handle, replaces_schema=True)))
+    if blobs is not None and not options.merge_schema and any(map(has_blobs, newest.lance_schema.fields)):
+        described = _of_either(describe(place, newest, capabilities, _DESCRIBED), described)
     described.handle.keep(newest)
+    described = replace(described, handle=replace(described.handle, by_path=overwrites))
+    computes = inserts and not options.merge_schema and not request.is_merge
     return LoadReply(True, _computed(described, request, by_spark=computes))
 
 
@@ -228,9 +205,6 @@ def _computed(described: TableDescription, request: LoadRequest, *, by_spark: bo
     return replace(described, computed=described.generated if changes_rows else {})
 
 
-_NEWEST = (None, None, None)
-
-
 def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int | None, str | None, datetime | None]:
     """Number, tag and time of the requested version; all None for the newest."""
     version, tag, moment = state.version, state.tag, state.timestamp
@@ -245,75 +219,75 @@ def _asked_version(state: StateOptions, travel: TimeTravel | None) -> tuple[int 
     return version, tag, moment
 
 
-def _version(location: TableLocation, state: StateOptions, travel: TimeTravel | None) -> tuple[TableLocation, Manifest]:
-    """The requested version, and where it is: a tag chooses the branch."""
-    version, tag, moment = _asked_version(state, travel)
-    if tag is not None:
-        named = location.refs.tag(tag)
-        location, version = location.on_branch(named.branch), named.version
-    if version is not None:
-        return location, location.at(version).manifest
-    assert moment is not None, "the newest version was not asked for"
-    return location, location.as_of(moment).manifest
-
-
 def describe(
     place: ResolvedTable,
-    location: TableLocation,
-    manifest: Manifest,
+    table: Dataset | PartitionedTable,
     capabilities: tuple[str, ...],
     options: ColumnOptions = _ALL_COLUMNS,
 ) -> TableDescription:
-    """A version as Spark sees it, in the columns that `options` ask for."""
-    shown = options.shown_as(manifest.config)
-    schema = spark_view(manifest.schema, data_format(manifest), shown)
+    """A version as Spark sees it, in the columns that `options` choose.
+
+    Raises:
+        InvalidInputError: the options choose columns of a partitioned table.
+    """
+    specs = table.specs if isinstance(table, PartitionedTable) else None
+    if specs is not None and replace(options, blob_handling=None, json_as=None, uuid_as=None) != _ALL_COLUMNS:
+        raise InvalidInputError("the columns of a partitioned table are chosen by SELECT, not by options")
+    shown = options.shown_as(table.properties)
+    stored, file_version = table.lance_schema, table.file_version
+    schema = spark_view(stored, file_version, shown)
     chosen = schema if options.columns is None else project(schema, options.columns)
-    asked = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
-    system = [StructField(name, LongType(), False) for name, on in asked if on]
-    columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *system])
-    generated, identities = expressions_of(manifest.schema), spark_identities(manifest.schema)
+    system = ((ROW_ID, options.with_row_id), (ROW_ADDRESS, options.with_row_address))
+    added = [StructField(name, LongType(), False) for name, is_chosen in system if is_chosen]
+    columns = StructType([*to_spark_schema(to_arrow_schema(chosen)).fields, *added])
+    identities = spark_identities(stored)
     return TableDescription(
         handle=TableHandle(
             uri=place.uri,
-            branch=location.branch,
-            version=manifest.version,
-            timestamp_nanos=manifest.timestamp_nanos,
+            branch=table.branch,
+            version=table.version,
+            timestamp_nanos=table.versions_manifest.timestamp_nanos,
             storage_options=place.storage_options,
-            name=place.shown(location.branch) if place.name else "",
+            partitioned=specs is not None,
+            name=place.shown(table.branch) if place.name else "",
         ),
-        name=place.shown(location.branch),
+        name=place.shown(table.branch),
         schema=with_nullable_identities(columns, identities),
-        version=str(manifest.version),
+        version=str(table.version),
         properties={
-            **without_statistics(without_marks(manifest.config)),
+            **without_statistics(without_marks(table.config)),
             "provider": "lance",
-            "location": location.uri,
+            "location": table.uri,
         },
         capabilities=capabilities,
         metadata_columns=(
-            *_metadata_columns(set(columns.fieldNames()) | set(schema.names())),
-            *_of_blobs(manifest.schema, data_format(manifest), shown.blobs),
+            *_metadata_columns({*columns.fieldNames(), *schema.names()}, of_partitions=specs is not None),
+            *_of_blobs(stored, file_version, shown.blobs),
         ),
-        constraints=constraints_of(manifest.schema),
-        generated=generated,
+        partitioning=() if specs is None else tuple(shown_fields(specs.current, stored)),
+        constraints=constraints_of(stored),
+        generated=expressions_of(stored),
         identities=identities,
         fixed_columns=fixed_columns(identities),
     )
 
 
 def describe_evolving(
-    place: ResolvedTable, location: TableLocation, manifest: Manifest, *, inserts_blobs: bool
+    place: ResolvedTable, table: Dataset | PartitionedTable, *, inserts_blobs: bool
 ) -> TableDescription:
-    """A version, for a statement whose rows bring those columns of `manifest` that it does not have yet.
+    """A version with the columns that the rows of a statement bring.
 
     Args:
         inserts_blobs: whether rows may have the bytes of blobs or descriptions.
     """
-    columns = _DESCRIBED if inserts_blobs else _ALL_COLUMNS
-    described = describe(place, location, manifest, READS + WRITES + EVOLVES, columns)
+    capabilities = READS + WRITES + EVOLVES
+    described = describe(place, table, capabilities, _DESCRIBED if inserts_blobs else _ALL_COLUMNS)
     if inserts_blobs:
-        described = _of_either(described, describe(place, location, manifest, described.capabilities, _BINARY))
-    return _evolving(described, manifest.schema)
+        described = _of_either(described, describe(place, table, capabilities, _BINARY))
+    # Without the version: Spark reloads a table with a version before it runs, and would find one without the columns.
+    # Nor does it compute the generated columns of such a table.
+    handle = described.handle.with_evolved(table.lance_schema)
+    return replace(described, handle=handle, version=None, computed=described.generated)
 
 
 def _of_either(described: TableDescription, of_bytes: TableDescription) -> TableDescription:
@@ -321,79 +295,13 @@ def _of_either(described: TableDescription, of_bytes: TableDescription) -> Table
     return replace(of_bytes, described=described.schema)
 
 
-def _evolving(described: TableDescription, schema: LanceSchema) -> TableDescription:
-    """Without the version: Spark reloads a table with a version before it runs, and would find one without the
-    columns. Nor does it compute the generated columns of such a table.
-    """
-    handle = described.handle.with_evolved(schema)
-    return replace(described, handle=handle, version=None, computed=described.generated)
-
-
-def open_partitioned_table(
-    place: ResolvedTable, state: StateOptions, travel: TimeTravel | None = None
-) -> PartitionedTable | None:
-    """The version of the partitioned table at a place that has no plain one; None if there is none either."""
-    if not is_partitioned_table(place.uri, place.storage_options):
-        return None
-    version, tag, moment = _asked_version(state, travel)
-    return open_partitioned(
-        place.uri, version=version, tag=tag, timestamp=moment, storage_options=place.storage_options
-    )
-
-
-def describe_partitioned(
-    place: ResolvedTable, whole: PartitionedTable, *, writable: bool, options: ColumnOptions = _ALL_COLUMNS
-) -> TableDescription:
-    """A version of a partitioned table as Spark sees it, in the types that `options` ask for."""
-    schema = whole.stored_schema
-    columns = [*_metadata_columns(set(schema.names), {**_COMMENTS, **_COMMENTS_OF_PARTITIONED})]
-    if PARTITION_COLUMN not in schema.names:
-        columns.append(MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row"))
-    current = whole.specs.current
-    shown = options.shown_as(whole.properties)
-    view = spark_view(whole.lance_schema, whole.file_version, shown)
-    generated, identities = expressions_of(whole.lance_schema), spark_identities(whole.lance_schema)
-    return TableDescription(
-        handle=TableHandle(
-            uri=place.uri,
-            version=whole.version,
-            timestamp_nanos=timestamp_nanos_of(whole),
-            storage_options=place.storage_options,
-            partitioned=True,
-            name=place.name,
-        ),
-        name=place.shown(),
-        schema=with_nullable_identities(to_spark_schema(to_arrow_schema(view)), identities),
-        version=str(whole.version),
-        properties={
-            **without_statistics(user_properties(whole.properties)),
-            "provider": "lance",
-            "location": place.uri,
-        },
-        capabilities=READS + (WRITES + EVOLVES if writable else ()),
-        metadata_columns=(*columns, *_of_blobs(whole.lance_schema, whole.file_version, shown.blobs)),
-        partitioning=tuple(shown_fields(current, whole.lance_schema)),
-        constraints=constraints_of(whole.lance_schema),
-        generated=generated,
-        identities=identities,
-        fixed_columns=fixed_columns(identities),
-    )
-
-
-def describe_partitioned_evolving(
-    place: ResolvedTable, whole: PlannedTable, *, inserts_blobs: bool
-) -> TableDescription:
-    """A version of a partitioned table; arguments as for `describe_evolving`."""
-    columns = _DESCRIBED if inserts_blobs else _ALL_COLUMNS
-    described = describe_partitioned(place, whole, writable=True, options=columns)
-    if inserts_blobs:
-        described = _of_either(described, describe_partitioned(place, whole, writable=True, options=_BINARY))
-    return _evolving(described, whole.lance_schema)
-
-
-def _metadata_columns(taken: set[str], comments: Mapping[str, str] = _COMMENTS) -> tuple[MetadataColumn, ...]:
-    known = [name for name in SYSTEM_FIELDS if name not in taken]
-    return tuple(MetadataColumn(name, LongType(), False, comments[name]) for name in known)
+def _metadata_columns(taken: set[str], *, of_partitions: bool) -> Iterator[MetadataColumn]:
+    comments = {**_COMMENTS, **_COMMENTS_OF_PARTITIONED} if of_partitions else _COMMENTS
+    for name in SYSTEM_FIELDS:
+        if name not in taken:
+            yield MetadataColumn(name, LongType(), False, comments[name])
+    if of_partitions and PARTITION_COLUMN not in taken:
+        yield MetadataColumn(PARTITION_COLUMN, StringType(), False, "partition that holds the row")
 
 
 def _of_blobs(schema: LanceSchema, file_version: FileVersion | None, handling: str) -> Iterator[MetadataColumn]:
@@ -424,7 +332,6 @@ def exists(request: LoadRequest, _call: Call) -> Done:
         # What is asked is whether `save` makes the table; an option chooses the branch.
         place = replace(place, branch=None)
     try:
-        is_plain = place.location().latest() is not None
+        return Done(find_table(place.location()) is not None)
     except NotFoundError:
         return Done(False)  # The table has no such branch.
-    return Done(is_plain or (place.branch is None and is_partitioned_table(place.uri, place.storage_options)))

@@ -8,28 +8,30 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import InvalidInputError, NotFoundError
-from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.partitioned.dataset import PartitionedDataset, open_partitioned_dataset, with_verbs
 from lance_spark.partitioned.replace import planned_with
-from lance_spark.partitioned.table import PartitionedTable, open_partitioned
+from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.wire import schema_from_bytes, schema_to_bytes
 from lance_spark.spark.connector.channel.table_names import remember
 from lance_spark.spark.constraints import TableConstraint
 from lance_spark.spark.options.names import storage_options_of
 from lance_spark.spark.predicates import SparkExpression
+from lance_spark.storage import open_store
 from lance_spark.storage.paths import place_of
-from lance_spark.table.bases import removed_meanwhile
+from lance_spark.table.bases import Bases, options_of, removed_meanwhile
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.system_columns import filterable
+from lance_spark.table.source import TableSource
 
 _CACHED = 32
 
@@ -163,7 +165,7 @@ class TableHandle:
 
     def dataset(self) -> Dataset | PartitionedDataset:
         """The version, of a table of either kind, with its verbs. Raises as `source`."""
-        return PartitionedDataset.of(self.open_partitioned()) if self.partitioned else Dataset(*self.open())
+        return with_verbs(self.source())
 
     def filterable(self) -> pa.Schema:
         """Columns that a filter may name: stored ones, and system columns that they do not hide. Raises as `source`."""
@@ -175,20 +177,23 @@ class TableHandle:
         Raises:
             NotFoundError: it was cleaned up.
         """
-        table = _partitioned.get(self.key)
+        table = cast("PartitionedDataset | None", _versions.get(self.key))
         if table is None:
             try:
-                table = open_partitioned(self.uri, version=self.version, storage_options=self.storage_options)
+                table = open_partitioned_dataset(self.uri, version=self.version, storage_options=self.storage_options)
             except NotFoundError as error:
                 raise removed_meanwhile(f"version {self.version} of {self.display_name}") from error
-            found = table.catalog_version.dataset
-            if self.timestamp_nanos not in (None, None if found is None else found.manifest.timestamp_nanos):
+            if self.timestamp_nanos not in (None, table.versions_manifest.timestamp_nanos):
                 raise NotFoundError(
                     f"{self.display_name} was dropped and created again while the query was planned; run it again"
                 )
-            _partitioned.put(self.key, table)
+            self.keep(table)
         evolved = self.evolved_schema()
         return table if evolved is None else planned_with(table, evolved)
+
+    def unbound_bases(self) -> Bases:
+        """Store of the table's root, for a scan that is not bound to a split yet."""
+        return Bases(open_store(self.uri, options_of(self.storage_options)), (), self.storage_options)
 
     def location(self) -> TableLocation:
         """The branch of the table."""
@@ -203,7 +208,8 @@ class TableHandle:
         location = self.location()
         if self.version is None:
             raise NotFoundError(f"there is no Lance table {self.display_name}")
-        manifest = _manifests.get(self.key)
+        opened = _versions.get(self.key)
+        manifest = None if opened is None else opened.versions_manifest
         if manifest is None:
             try:
                 manifest = location.at(self.version).manifest
@@ -213,16 +219,13 @@ class TableHandle:
                 raise NotFoundError(
                     f"{self.display_name} was dropped and created again while the query was planned; run it again"
                 )
-            _manifests.put(self.key, manifest)
+            self.keep(Dataset(location, manifest))
         evolved = self.evolved_schema()
         return location, manifest if evolved is None else replace(manifest, schema=evolved)
 
-    def keep(self, version: Manifest | PartitionedTable) -> None:
-        """Keeps the version that `open` or `open_partitioned` would read from the store once more."""
-        if isinstance(version, Manifest):
-            _manifests.put(self.key, version)
-        else:
-            _partitioned.put(self.key, version)
+    def keep(self, table: Dataset | PartitionedDataset) -> None:
+        """Keeps the version, which `source` would read from the store once more."""
+        _versions.put(self.key, table)
 
     def evolved_schema(self) -> LanceSchema | None:
         """The new schema if the rows add columns; None if it does not change."""
@@ -245,6 +248,11 @@ class TableHandle:
                 "out, or use load(path) or save(path)"
             )
 
+    def at(self, table: TableSource) -> TableHandle:
+        """The handle of `table`, a version of the table or branch of this handle."""
+        version, nanos = table.version, table.versions_manifest.timestamp_nanos
+        return replace(self, version=version, timestamp_nanos=nanos, partitioned=table.has_split_keys)
+
     def with_evolved(self, schema: LanceSchema) -> TableHandle:
         """The same version for a statement whose rows add columns."""
         return replace(self, evolved=b64encode(schema_to_bytes(schema)).decode())
@@ -253,13 +261,6 @@ class TableHandle:
 def _local_path(uri: str) -> str:
     """`uri` without the scheme of local paths, which Spark adds or leaves out."""
     return re.sub(r"^file:(//)?", "", uri).rstrip("/")
-
-
-def timestamp_nanos_of(table: PartitionedTable) -> int:
-    """The commit time, which distinguishes the version from one of a table that was dropped and created again."""
-    dataset = table.catalog_version.dataset
-    assert dataset is not None, "a partitioned table has a manifest"
-    return dataset.manifest.timestamp_nanos
 
 
 class LruCache(Generic[Version]):
@@ -283,5 +284,4 @@ class LruCache(Generic[Version]):
                 self._entries.popitem(last=False)
 
 
-_manifests: LruCache[Manifest] = LruCache()
-_partitioned: LruCache[PartitionedTable] = LruCache()
+_versions: LruCache[Dataset | PartitionedDataset] = LruCache()

@@ -62,6 +62,7 @@ class Session:
         text_search_inline_bytes: bytes of files that the planner reads for a text search, as the user has written it.
         blob_mark: begins the values that `blob_uri` and `blob_ingest` have made, in base64.
         blob_key: signs where described blobs are, in base64.
+        setting_names: the settings under spark.sql.lance. that the session has, without this prefix.
         store_failed: whether the store has failed an earlier request of this statement, which then waits no more.
         txn_app_id, txn_version: the settings spark.sql.lance.txnAppId and spark.sql.lance.txnVersion, which name the
             writes of the session.
@@ -79,6 +80,7 @@ class Session:
     vector_search_approximate: str | None = None
     vector_search_inline_bytes: str | None = None
     text_search_inline_bytes: str | None = None
+    setting_names: tuple[str, ...] = ()
     blob_mark: str | None = None
     blob_key: str | None = None
     store_failed: bool = False

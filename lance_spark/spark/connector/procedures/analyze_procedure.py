@@ -12,7 +12,6 @@ from pyspark.sql.types import LongType, StringType
 
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.column_statistics import (
     DISTINCT,
     HISTOGRAM,
@@ -22,7 +21,6 @@ from lance_spark.spark.column_statistics import (
     PREFIX,
     Entry,
     can_be_analyzed,
-    data_digest,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
     TABLE,
@@ -43,8 +41,8 @@ _ANALYZED = row_type(
 
 
 @dataclass(frozen=True)
-class _State:
-    """The analyzed version, its `data_digest`, and Spark's types of the analyzed columns as JSON."""
+class _AnalyzedVersion:
+    """The analyzed version, its data digest, and Spark's types of the analyzed columns as JSON."""
 
     table: Dataset | PartitionedDataset
     data: str
@@ -52,8 +50,7 @@ class _State:
 
 
 def _analyze(call: Invocation) -> LocalRows | ColumnStatisticsQuery:
-    opened = call.table()
-    table = PartitionedDataset.of(opened) if isinstance(opened, PartitionedTable) else opened
+    table = call.table()
     known = {item.name: item.dataType for item in to_spark_schema(table.stored_schema).fields}
     if call.arguments.values.get("columns") is None:
         names = [name for name, kind in known.items() if can_be_analyzed(kind)]
@@ -73,12 +70,12 @@ def _analyze(call: Invocation) -> LocalRows | ColumnStatisticsQuery:
         return LocalRows.of(_ANALYZED, [])
     source = ".".join(quoted(part) for part in (call.catalog.name, *call.identifier()))
     text = f"SELECT {', '.join(map(quoted, names))} FROM {source} VERSION AS OF {table.version}"
-    state = _State(table, data_digest(table), {name: known[name].json() for name in names})
+    state = _AnalyzedVersion(table, table.data_digest, {name: known[name].json() for name in names})
     return ColumnStatisticsQuery(text, pickle.dumps(state))
 
 
 def _commit(state: bytes, results: Sequence[bytes]) -> LocalRows:
-    planned: _State = pickle.loads(state)  # Pickled by this package, on this driver.
+    planned: _AnalyzedVersion = pickle.loads(state)  # Pickled by this package, on this driver.
     found = json.loads(results[0])
     columns = {name: _usable(found["columns"][name]) for name in planned.types}
     dropped = [

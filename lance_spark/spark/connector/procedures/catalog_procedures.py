@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, LongType, StringType, TimestampType
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.namespace.dropped_retention import expired, kept_until
 from lance_spark.namespace.locations import location_uri, requested_location
-from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+from lance_spark.partitioned.dataset import find_table
 from lance_spark.spark.column_names import quoted_name
 from lance_spark.spark.connector.catalog.resolve import directory, display_name, new_identifier
 from lance_spark.spark.connector.procedures.procedure_types import FLAG, NUMBER, TEXT, Invocation, Parameter, Procedure
@@ -28,18 +28,17 @@ def _register(call: Invocation) -> LocalRows:
     names, storage = directory(call.catalog), table.storage_options()
     location = requested_location(names.root, call.arguments.required("location"))
     uri = location_uri(names.root, location)
-    newest = TableLocation(uri, storage).latest()
     identifier = new_identifier(call.catalog, table.identifier)
     if identifier is None:
         raise NotFoundError(f"there is no namespace {display_name(call.catalog, table.namespace)}")
-    if newest is not None:
-        names.register_table(identifier, location)
-        return LocalRows.of(_REGISTERED, [(uri, newest.version, False)])
-    if not is_partitioned_table(uri, storage):
+    newest = find_table(TableLocation(uri, storage))
+    if newest is None:
         raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
-    version = open_partitioned(uri, storage_options=storage).version
-    names.declare_table(identifier, location=location)
-    return LocalRows.of(_REGISTERED, [(uri, version, True)])
+    if newest.has_split_keys:
+        names.declare_table(identifier, location=location)
+    else:
+        names.register_table(identifier, location)
+    return LocalRows.of(_REGISTERED, [(uri, newest.version, newest.has_split_keys)])
 
 
 _DROPPED = row_type(

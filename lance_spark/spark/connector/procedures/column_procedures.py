@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.schema.arrow import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.evolution import field_at
@@ -23,12 +22,12 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     TABLE,
     TEXT,
     TEXTS,
+    AnalyzedQuery,
     Invocation,
     Parameter,
     Procedure,
     Query,
     QueryPlan,
-    Source,
     quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
@@ -38,8 +37,6 @@ from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types.descriptions import check_no_descriptions
 from lance_spark.spark.types.schemas import table_types, written_schema
 from lance_spark.table.columns.backfill_writer import Backfill
-from lance_spark.table.dataset import Dataset
-from lance_spark.table.location import TableLocation
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 
 _KEY = row_type(status=StringType(), primary_key_columns=StringType())
@@ -115,23 +112,23 @@ def _table(call: Invocation) -> AnyDataset:
         InvalidInputError: rows of a partitioned table have no address. For a plain table, reading raises this error.
     """
     table = call.table()
-    if isinstance(table, PartitionedTable):
+    if table.has_split_keys:
         check_partitioned_changeable(table)
     table.versions_location.history.check_commits()
     return table
 
 
 def _row_id(table: AnyTable) -> tuple[str, ...]:
-    return PARTITION_ROW_ID if isinstance(table, PartitionedTable) else ROW_ID
+    return PARTITION_ROW_ID if table.has_split_keys else ROW_ID
 
 
-def _plan_new(call: Invocation, source: Source) -> QueryPlan:
+def _plan_new(call: Invocation, source: AnalyzedQuery) -> QueryPlan:
     table = _read_version(_table(call), source.tables)
     plan = plan_columns(table, table_types(_values_of(source.columns, _row_id(table)), None))
     return _query_plan(call, table, plan)
 
 
-def _plan_values(call: Invocation, source: Source) -> QueryPlan:
+def _plan_values(call: Invocation, source: AnalyzedQuery) -> QueryPlan:
     table = _read_version(_table(call), source.tables)
     given = _values_of(source.columns, _row_id(table))
     plan = plan_values(table, given.names)
@@ -166,11 +163,7 @@ def _read_version(newest: AnyDataset, tables: Sequence[TableHandle]) -> AnyTable
     Raises:
         InvalidInputError: it reads several versions.
     """
-    if isinstance(newest, Dataset):
-        location = newest.location
-    else:
-        location = TableLocation(newest.uri, newest.storage_options)
-    here = (location.uri.rstrip("/"), location.branch)
+    here = (newest.uri.rstrip("/"), newest.branch)
     found = {item.version: item for item in tables if (item.location().uri.rstrip("/"), item.branch) == here}
     version = _only(set(found))
     return newest if version is None or version == newest.version else found[version].source()

@@ -13,10 +13,9 @@ from pyspark.sql.types import LongType, StringType
 
 from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.indexes.changes import commit_optimized_partitions, recorded_definitions
 from lance_spark.schema.projection import quoted
 from lance_spark.spark.connector.channel.tasks import messages, work_of
-from lance_spark.spark.connector.procedures.index_targets import INDEX_NAME, index_verbs, segment_groups
+from lance_spark.spark.connector.procedures.index_targets import INDEX_NAME, segment_groups
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,
@@ -33,7 +32,6 @@ from lance_spark.table.indexes.definition import IndexDefinition, define
 from lance_spark.table.indexes.optimize import (
     OptimizeOptions,
     SegmentPlan,
-    commit_optimized,
     definition_of,
     plan_optimization,
     write_planned,
@@ -52,7 +50,7 @@ _REFRESHED = row_type(fragments_indexed=LongType(), segments_added=LongType(), i
 
 
 @dataclass(frozen=True)
-class _NewIndex:
+class _IndexToAdd:
     """An index that other partitions have and this one does not: the arguments of `define`."""
 
     column: str
@@ -61,18 +59,18 @@ class _NewIndex:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _SegmentToWrite:
     """One segment of a table, or of the partition `key` of a partitioned one."""
 
     location: TableLocation
     version: int
     key: str | None
     plan: SegmentPlan
-    new: _NewIndex | None = None
+    new: _IndexToAdd | None = None
 
 
 @dataclass(frozen=True)
-class _Written:
+class _WrittenSegment:
     """A segment that a task has written, as bytes, and the ids of those that it replaces."""
 
     key: str | None
@@ -81,7 +79,7 @@ class _Written:
 
 
 @dataclass(frozen=True)
-class _State:
+class _OptimizeState:
     """The version that the job reads, and the statistics of the index in it."""
 
     table: Dataset | PartitionedDataset
@@ -92,21 +90,21 @@ class _State:
 
 @dataclass(frozen=True)
 class ExtendTask:
-    """Writes segments of an index; returns a `_Written` for each."""
+    """Writes segments of an index; returns a `_WrittenSegment` for each."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Pickled by the driver of this query.
         yield messages([pickle.dumps(self._written(pickle.loads(item))) for item in work_of(batches)])
 
     @staticmethod
-    def _written(work: _Work) -> _Written:
+    def _written(work: _SegmentToWrite) -> _WrittenSegment:
         manifest, plan = work.location.at(work.version).manifest, work.plan
         if work.new is None:
             segment = write_planned(work.location, manifest, plan)
         else:
             definition = define(manifest, work.new.column, work.new.kind, plan.name, work.new.parameters)
             segment = build_segment(work.location, manifest, definition, plan.fragment_ids)
-        return _Written(work.key, segment.to_bytes(), plan.replaced)
+        return _WrittenSegment(work.key, segment.to_bytes(), plan.replaced)
 
 
 def _optimize(call: Invocation) -> LocalRows | Tasks:
@@ -124,19 +122,17 @@ def _refresh(call: Invocation) -> LocalRows | Tasks:
 
 def _extended(call: Invocation, options: OptimizeOptions) -> Tasks | tuple[str, Mapping[str, Any], Mapping[str, Any]]:
     """The job; the index and its statistics before and after if there is no segment to write."""
-    table, name = index_verbs(call), call.arguments.required("name")
-    state = _State(table, name, options, table.index_statistics(name))
+    table, name = call.table(), call.arguments.required("name")
+    state = _OptimizeState(table, name, options, table.index_statistics(name))
     work = list(_work(table, options, name))
     if not work:
         return name, state.before, _in_this_process(state).index_statistics(name)
     return Tasks(ExtendTask(), [pickle.dumps(item) for item in work], pickle.dumps(state))
 
 
-def _work(table: Dataset | PartitionedDataset, options: OptimizeOptions, name: str) -> Iterator[_Work]:
+def _work(table: Dataset | PartitionedDataset, options: OptimizeOptions, name: str) -> Iterator[_SegmentToWrite]:
     splits = table.splits()
-    definition = _definition(splits, name)
-    if definition is None and isinstance(table, PartitionedDataset):
-        definition = recorded_definitions(table).get(name)
+    definition = _definition(splits, name) or table.recorded_index(name)
     for item in splits:
         new = None
         if any(index.name == name for index in parse_indices(item.manifest.index_section)):
@@ -144,7 +140,7 @@ def _work(table: Dataset | PartitionedDataset, options: OptimizeOptions, name: s
         elif definition is not None:
             # A partition that came after the index was built.
             kind, parameters = definition.builder.index_type.type_name, definition.builder.parameters
-            new = _NewIndex(quoted(definition.column), kind, parameters)
+            new = _IndexToAdd(quoted(definition.column), kind, parameters)
             plans = [SegmentPlan(name, (), tuple(message.id for message in item.manifest.fragments.messages))]
         else:
             continue  # This release cannot build the index: the plan of a partition that has it says so.
@@ -153,7 +149,7 @@ def _work(table: Dataset | PartitionedDataset, options: OptimizeOptions, name: s
             groups = [plan.fragment_ids] if plan.replaced or new else segment_groups(item.manifest, plan.fragment_ids)
             for fragment_ids in groups:
                 part = replace(plan, fragment_ids=fragment_ids)
-                yield _Work(item.table, item.manifest.version, item.key, part, new)
+                yield _SegmentToWrite(item.table, item.manifest.version, item.key, part, new)
 
 
 def _definition(splits: Sequence[Split], name: str) -> IndexDefinition | None:
@@ -167,15 +163,15 @@ def _definition(splits: Sequence[Split], name: str) -> IndexDefinition | None:
 
 def _commit(state: bytes, results: Sequence[bytes]) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
     """The index and its statistics before and after."""
-    planned: _State = pickle.loads(state)  # Pickled by this package, on this driver.
-    written: list[_Written] = [pickle.loads(result) for result in results]
+    planned: _OptimizeState = pickle.loads(state)  # Pickled by this package, on this driver.
+    written: list[_WrittenSegment] = [pickle.loads(result) for result in results]
     made: dict[str | None, list[IndexMetadata]] = {}
     removed: dict[str | None, set[str]] = {}
     for item in written:
         made.setdefault(item.key, []).append(IndexMetadata.from_bytes(item.segment))
         removed.setdefault(item.key, set()).update(item.replaced)
     try:
-        committed = _committed(planned.table, made, removed)
+        committed = planned.table.commit_segments(made, removed)
     except RetryableConflictError as error:
         # The files of the segments are left to a clean-up: an abandoned version of a partition may name them.
         _LOGGER.warning("another writer was first, index %s is optimized again: %s", planned.name, error)
@@ -183,18 +179,7 @@ def _commit(state: bytes, results: Sequence[bytes]) -> tuple[str, Mapping[str, A
     return planned.name, planned.before, committed.index_statistics(planned.name)
 
 
-def _committed(
-    table: Dataset | PartitionedDataset,
-    made: Mapping[str | None, Sequence[IndexMetadata]],
-    removed: Mapping[str | None, set[str]],
-) -> Dataset | PartitionedDataset:
-    if isinstance(table, Dataset):
-        return Dataset(table.location, commit_optimized(table.location, table.manifest, made[None], removed[None]))
-    by_key = {key: (segments, removed[key]) for key, segments in made.items() if key is not None}
-    return PartitionedDataset.of(commit_optimized_partitions(table, by_key))
-
-
-def _in_this_process(state: _State) -> Dataset | PartitionedDataset:
+def _in_this_process(state: _OptimizeState) -> Dataset | PartitionedDataset:
     options = state.options
     return state.table.optimize_indices(
         state.name, num_indices_to_merge=options.num_indices_to_merge, retrain=options.retrain

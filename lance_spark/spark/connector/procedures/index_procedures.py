@@ -19,7 +19,6 @@ from lance_spark.spark.connector.channel.tasks import messages, work_of
 from lance_spark.spark.connector.procedures.index_targets import (
     INDEX_NAME,
     index_names,
-    index_verbs,
     segment_groups,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -38,7 +37,7 @@ from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.connector.search.arguments import spelt_column
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.build import build_segment
-from lance_spark.table.indexes.create import removing_on_failure, trained
+from lance_spark.table.indexes.create import trained
 from lance_spark.table.indexes.definition import define
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
@@ -65,7 +64,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _Index:
+class _IndexToBuild:
     """Definition of an index to build: the arguments of `define`."""
 
     name: str
@@ -75,7 +74,7 @@ class _Index:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _SegmentWork:
     """One segment: fragments of a table, or of the partition `key` of a partitioned one.
 
     `trained` are parameters that the driver adds to those of the user: a model that all segments of a table share.
@@ -89,11 +88,11 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class _State:
+class _BuildState:
     """The version that the job reads, what it builds from it, and how many jobs other writers have outrun."""
 
     table: Dataset | PartitionedDataset
-    index: _Index
+    index: _IndexToBuild
     num_segments: int | None
     lost: int = 0
 
@@ -102,13 +101,13 @@ class _State:
 class BuildTask:
     """Builds segments of an index; returns the partition and the metadata of each."""
 
-    index: _Index
+    index: _IndexToBuild
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Pickled by the driver of this query.
         yield messages([self._built(pickle.loads(item)) for item in work_of(batches)])
 
-    def _built(self, work: _Work) -> bytes:
+    def _built(self, work: _SegmentWork) -> bytes:
         manifest, index = work.location.at(work.version).manifest, self.index
         definition = define(manifest, index.column, index.kind, index.name, {**index.parameters, **work.trained})
         segment = build_segment(work.location, manifest, definition, work.fragment_ids)
@@ -116,7 +115,7 @@ class BuildTask:
 
 
 def _create(call: Invocation) -> LocalRows | Tasks:
-    table, given = index_verbs(call), call.arguments
+    table, given = call.table(), call.arguments
     columns = given.texts("columns")
     if len(columns) != 1:
         raise InvalidInputError(f"an index is on one column; {len(columns)} are given: {', '.join(columns)}")
@@ -128,10 +127,10 @@ def _create(call: Invocation) -> LocalRows | Tasks:
     if num_segments is not None and (type(num_segments) is not int or num_segments < 1):
         raise InvalidInputError(f"{_NUM_SEGMENTS} is {num_segments}; it is a whole number of at least 1")
     column = spelt_column(columns[0], table.stored_schema, in_lists=True)
-    return _built(_State(table, _Index(name, given.required("kind"), column, parameters), num_segments))
+    return _built(_BuildState(table, _IndexToBuild(name, given.required("kind"), column, parameters), num_segments))
 
 
-def _built(state: _State) -> LocalRows | Tasks:
+def _built(state: _BuildState) -> LocalRows | Tasks:
     table, index = state.table, state.index
     work = list(_work(table, index, state.num_segments))
     if not work:
@@ -141,13 +140,13 @@ def _built(state: _State) -> LocalRows | Tasks:
 
 
 def _commit_created(state: bytes, results: Sequence[bytes]) -> LocalRows | Tasks:
-    planned: _State = pickle.loads(state)  # Pickled by this package, on this driver.
+    planned: _BuildState = pickle.loads(state)  # Pickled by this package, on this driver.
     by_key: dict[str | None, list[IndexMetadata]] = {}
     for result in results:
         key, segment = pickle.loads(result)
         by_key.setdefault(key, []).append(IndexMetadata.from_bytes(segment))
     try:
-        _committed(planned.table, by_key)
+        planned.table.commit_segments(by_key)
     except RetryableConflictError as error:
         if planned.lost + 1 >= _MAX_JOBS:
             raise
@@ -157,16 +156,9 @@ def _commit_created(state: bytes, results: Sequence[bytes]) -> LocalRows | Tasks
     return LocalRows.of(_CREATED, [(num_fragments, planned.index.name)])
 
 
-def _committed(table: Dataset | PartitionedDataset, by_key: Mapping[str | None, Sequence[IndexMetadata]]) -> None:
-    if isinstance(table, PartitionedDataset):
-        # If this fails, files are left to a clean-up: an abandoned version of a partition may name them.
-        table.commit_index_segments({key: items for key, items in by_key.items() if key is not None})
-        return
-    with removing_on_failure(table.location, by_key[None]):
-        table.commit_indices(by_key[None])
-
-
-def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int | None) -> Iterator[_Work]:
+def _work(
+    table: Dataset | PartitionedDataset, index: _IndexToBuild, num_segments: int | None
+) -> Iterator[_SegmentWork]:
     for item in table.splits():
         # A wrong kind, column or parameter is an error before there is a task.
         definition = define(item.manifest, index.column, index.kind, index.name, index.parameters)
@@ -175,11 +167,11 @@ def _work(table: Dataset | PartitionedDataset, index: _Index, num_segments: int 
         if len(groups) > 1:
             added = trained(item.manifest, item.table.bases(item.manifest), definition).builder.shared_parameters()
         for fragment_ids in groups:
-            yield _Work(item.table, item.manifest.version, item.key, fragment_ids, added)
+            yield _SegmentWork(item.table, item.manifest.version, item.key, fragment_ids, added)
 
 
 def _drop(call: Invocation) -> LocalRows:
-    table, name = index_verbs(call), call.arguments.required("name")
+    table, name = call.table(), call.arguments.required("name")
     if name not in index_names(table) and call.arguments.flag("if_exists"):
         return LocalRows.of(_DROPPED, [(name, "absent")])
     table.drop_index(name)
@@ -187,7 +179,7 @@ def _drop(call: Invocation) -> LocalRows:
 
 
 def _show(call: Invocation) -> LocalRows:
-    table = index_verbs(call)
+    table = call.table()
     fields = table.index_columns()
     rows = []
     for name in sorted(fields):
@@ -202,7 +194,7 @@ def _recall(call: Invocation) -> LocalRows:
     given = call.arguments
     name = given.required("name")
     numbers = {key: given.integer(key) for key in ("k", "num_queries", "nprobes", "refine_factor")}
-    found = index_verbs(call).index_recall(name, **{key: value for key, value in numbers.items() if value is not None})
+    found = call.table().index_recall(name, **{key: value for key, value in numbers.items() if value is not None})
     return LocalRows.of(_RECALL, [(name, found["recall"], found["least_recall"], found["num_queries"])])
 
 

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.spark.connector.procedures.procedure_types import TEXT, Invocation, Parameter
+from lance_spark.spark.connector.procedures.procedure_types import TEXT, Parameter
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.manifest import Manifest
 
@@ -15,12 +14,6 @@ SEGMENT_ROWS = 8 << 20
 """About this many rows a segment covers, if the user does not say how many segments there are."""
 
 INDEX_NAME = Parameter("name", TEXT, "name of the index", required=True)
-
-
-def index_verbs(call: Invocation) -> Dataset | PartitionedDataset:
-    """The newest version of the table in the parameter `table`. Raises as `Invocation.table`."""
-    table = call.table()
-    return PartitionedDataset.of(table) if isinstance(table, PartitionedTable) else table
 
 
 def index_names(table: Dataset | PartitionedDataset) -> set[str]:

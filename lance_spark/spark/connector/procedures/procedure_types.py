@@ -10,8 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, UnsupportedFeatureError
-from lance_spark.partitioned.dataset import PartitionedDataset, open_partitioned_dataset
-from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table
+from lance_spark.partitioned.dataset import PartitionedDataset, find_table
 from lance_spark.schema.projection import parse_path
 from lance_spark.spark.connector.catalog.resolve import TableName, find
 from lance_spark.spark.connector.channel.handles import CatalogSettings, TableHandle
@@ -142,30 +141,13 @@ class Invocation:
         """
         name = self.arguments.required("table")
         place = find(self.table_name(name))
-        newest = None if place is None else place.location().latest()
-        if place is not None and newest is not None:
-            return Dataset(place.location(), newest)
-        if place is None or place.branch is not None or not is_partitioned_table(place.uri, place.storage_options):
+        newest = None if place is None else find_table(place.location())
+        if newest is None:
             raise NotFoundError(f"there is no table {name} in catalog {self.catalog.name}")
-        return open_partitioned_dataset(place.uri, storage_options=place.storage_options)
-
-    def dataset(self) -> Dataset:
-        """The newest version of the plain table in the parameter `table`.
-
-        Raises:
-            NotFoundError: there is none.
-            UnsupportedFeatureError: it is partitioned.
-        """
-        table = self.table()
-        if isinstance(table, PartitionedTable):
-            raise UnsupportedFeatureError(
-                f"{self.arguments.required('table')} is a partitioned table, which this procedure does not take",
-                feature="partitioned table",
-            )
-        return table
+        return newest
 
     def partitioned_table(self) -> PartitionedDataset:
-        """The same of a partitioned table.
+        """The newest version of the partitioned table in the parameter `table`.
 
         Raises:
             NotFoundError: there is none.
@@ -245,7 +227,7 @@ class QueryPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AnalyzedQuery:
     """The analysed query of a procedure.
 
     Attributes:
@@ -274,7 +256,7 @@ class Procedure:
     description: str
     parameters: tuple[Parameter, ...]
     call: Callable[[Invocation], LocalRows | Tasks | Query | ColumnStatisticsQuery]
-    plan: Callable[[Invocation, Source], QueryPlan] | None = None
+    plan: Callable[[Invocation, AnalyzedQuery], QueryPlan] | None = None
     finish: Callable[[bytes, Sequence[bytes]], LocalRows | Tasks] | None = None
     abort: Callable[[bytes], None] | None = None
     changes_table: bool = False

@@ -25,15 +25,16 @@ from lance_spark.spark.connector.procedures import (
     version_procedures,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
+    AnalyzedQuery,
     Arguments,
     ColumnStatisticsQuery,
     Invocation,
     Procedure,
     Query,
-    Source,
     Tasks,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows
+from lance_spark.spark.connector.scan.settings import check_settings
 
 _MODULES = (
     analyze_procedure,
@@ -129,6 +130,7 @@ def describe(request: ProcedureRequest, _call: Call) -> ProcedureDescription:
 @operation("procedure.call")
 def call(request: CallRequest, call: Call) -> Reply:
     """The result of a procedure, or its job."""
+    check_settings(call.session)
     procedure, invocation = _procedure(request), request.invocation(call.session)
     result = procedure.call(invocation)
     changed = invocation.identifier() if procedure.changes_table else None
@@ -152,7 +154,7 @@ def plan(request: CallRequest, call: Call) -> Reply:
     procedure = _procedure(request)
     assert procedure.plan is not None, "the procedure has asked for a query"
     assert request.columns is not None, "its columns are known"
-    planned = procedure.plan(request.invocation(call.session), Source(request.columns, request.tables))
+    planned = procedure.plan(request.invocation(call.session), AnalyzedQuery(request.columns, request.tables))
     return Reply(Done(), (command(planned.function, MESSAGE_TYPE), planned.state))  # type: ignore[arg-type]
 
 

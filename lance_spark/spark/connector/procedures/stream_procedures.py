@@ -5,10 +5,8 @@ from __future__ import annotations
 from pyspark.sql.types import LongType, StringType, TimestampType
 
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.spark.connector.procedures.procedure_types import TABLE, TEXT, Invocation, Parameter, Procedure
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.epoch_mark import PREFIX, committed_epochs
 from lance_spark.table.manifests.manifest import Manifest
@@ -21,11 +19,8 @@ _QUERY = Parameter("query", TEXT, "id of the query, or its txnAppId", required=T
 
 
 def _newest(call: Invocation) -> tuple[TableLocation, Manifest]:
-    table = call.table()
-    if isinstance(table, Dataset):
-        return table.location, table.manifest
-    assert isinstance(table, PartitionedTable), "there are two kinds of tables"
-    return table.catalog.table, table.catalog.table.newest()
+    location = call.table().versions_location
+    return location, location.newest()
 
 
 def _streams(call: Invocation) -> LocalRows:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import LongType, MapType, StringType, TimestampType
 
-from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from lance_spark.partitioned.dataset import PartitionedDataset
+from lance_spark.errors import InvalidInputError
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,
@@ -17,7 +16,6 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import AnyDataset
-from lance_spark.table.dataset import Dataset
 from lance_spark.table.refs.refs import Branch, Tag
 from lance_spark.table.versions.version_summary import TableVersion
 
@@ -92,11 +90,6 @@ def _row(item: TableVersion) -> tuple[object, ...]:
     )
 
 
-def branches_of(table: AnyDataset) -> dict[str, Branch]:
-    """The branches of a table by name, except the main one; a partitioned table has no others."""
-    return {} if isinstance(table, PartitionedDataset) else table.branches()
-
-
 def _tag_row(tag: Tag) -> tuple[object, ...]:
     return (tag.name, tag.branch or MAIN, tag.version, tag.created_at, tag.updated_at, tag.manifest_size)
 
@@ -110,7 +103,7 @@ def _list_tags(call: Invocation) -> LocalRows:
 
 
 def _list_branches(call: Invocation) -> LocalRows:
-    return LocalRows.of(_BRANCH, [_branch_row(branch) for _, branch in sorted(branches_of(call.table()).items())])
+    return LocalRows.of(_BRANCH, [_branch_row(branch) for _, branch in sorted(call.table().branches().items())])
 
 
 def _history(call: Invocation) -> LocalRows:
@@ -146,23 +139,8 @@ def _at(call: Invocation, table: AnyDataset) -> tuple[AnyDataset, int]:
     else:
         named = table.versions_location.refs.tag(tag)
         branch, version = named.branch, named.version
-    if isinstance(table, PartitionedDataset):
-        if branch is not None:
-            raise without_branches(table)
-        return table, table.version if version is None else version
-    chosen = table.location.on_branch(branch).latest()
-    if chosen is None:
-        raise NotFoundError(f"{table.uri} has no branch {branch!r}")
-    return Dataset(table.location.on_branch(branch), chosen), chosen.version if version is None else version
-
-
-def without_branches(table: PartitionedDataset) -> UnsupportedFeatureError:
-    """The error that partitioned tables have no branches."""
-    return UnsupportedFeatureError(
-        f"{table.root} is a partitioned table, which has no branches: its versions are those of __manifest, in one "
-        "line. Use a tag",
-        feature="branches of partitioned tables",
-    )
+    chosen = table.on_branch(branch)
+    return chosen, chosen.version if version is None else version
 
 
 def _create_tag(call: Invocation) -> LocalRows:
@@ -191,16 +169,8 @@ def _drop_tag(call: Invocation) -> LocalRows:
     return LocalRows.of(_NAME, [(name,)])
 
 
-def _branching(call: Invocation) -> Dataset:
-    """The table, if it can have branches."""
-    table = call.table()
-    if isinstance(table, PartitionedDataset):
-        raise without_branches(table)
-    return table
-
-
 def _create_branch(call: Invocation) -> LocalRows:
-    table, name = _branching(call), call.arguments.required("branch")
+    table, name = call.table(), call.arguments.required("branch")
     if not (call.arguments.flag("if_not_exists") and name in table.branches()):
         of_branch, version = _at(call, table)
         of_branch.create_branch(name, version)
@@ -208,7 +178,7 @@ def _create_branch(call: Invocation) -> LocalRows:
 
 
 def _drop_branch(call: Invocation) -> LocalRows:
-    table, name = _branching(call), call.arguments.required("branch")
+    table, name = call.table(), call.arguments.required("branch")
     if not call.arguments.flag("if_exists") or name in table.branches():
         table.delete_branch(name, force=bool(call.arguments.flag("force")))
     return LocalRows.of(_NAME, [(name,)])

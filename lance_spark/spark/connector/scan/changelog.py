@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -11,10 +11,9 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import quote_name
-from lance_spark.partitioned.change_feed import plan_range
-from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.partitioned.dataset import PartitionedDataset, find_table
 from lance_spark.schema.arrow import to_arrow_schema
 from lance_spark.spark.blobs.columns import DESCRIPTIONS, blobs_viewed, with_signed_sources
 from lance_spark.spark.blobs.references import decoded_secret
@@ -31,15 +30,12 @@ from lance_spark.table.change_feed.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
-    ChangeFeed,
     ChangeTask,
     FeedColumns,
-    plan_changes,
 )
 from lance_spark.table.change_feed.version_range import VersionRange
-from lance_spark.table.location import TableLocation
+from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
-from lance_spark.table.source import TableSource
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ADDED = (
@@ -127,23 +123,25 @@ class ChangesTask:
 @operation("changelog.load")
 def load_changelog(request: ChangelogRequest, call: Call) -> ChangelogReply:
     """The columns of a changelog, and the version that is the newest one now."""
-    found = load(replace(request.table, privileges=()), call)
-    if found.table is None:
+    loaded = load(replace(request.table, privileges=()), call)
+    if loaded.table is None:
         return ChangelogReply(False)
-    handle = found.table.handle
+    handle = loaded.table.handle
     if request.deduplication == "net_changes":
         raise UnsupportedFeatureError("changes are reported version by version, not net", feature="net changes")
-    columns, has_stable_row_ids = _end(handle, request.range)
-    if request.compute_updates and not has_stable_row_ids:
+    end = _end(handle, _range(handle, request.range))
+    if request.compute_updates and not end.has_stable_row_ids:
         raise UnsupportedFeatureError(
             "rows of this table have no stable ids, so an update cannot be distinguished from a delete and an insert",
             feature="computed updates",
         )
+    viewed = blobs_viewed(end.lance_schema, end.file_version, DESCRIPTIONS)
+    columns = to_spark_schema(to_arrow_schema(viewed))
     clash = set(columns.fieldNames()) & {item.name for item in _ADDED}
     if clash:
         raise InvalidInputError(f"the table has a column {sorted(clash)[0]!r}, as changes have; rename it")
     data = [StructField(item.name, item.dataType, True, item.metadata) for item in columns.fields]
-    return ChangelogReply(True, handle, f"{found.table.name} changes", StructType([*data, *_ADDED]))
+    return ChangelogReply(True, handle, f"{loaded.table.name} changes", StructType([*data, *_ADDED]))
 
 
 @operation("changelog.plan")
@@ -154,7 +152,10 @@ def plan(request: ChangesRequest, call: Call) -> Reply:
     added = {item.name for item in _ADDED}
     names = request.columns.fieldNames()
     data = [quote_name(name) for name in names if name not in added]
-    feed = _feed(request.handle, request.range, data)
+    versions = _range(request.handle, request.range)
+    end = _end(request.handle, versions)
+    fields = FeedColumns.of(with_blob_descriptors(end.lance_schema, end.file_version, with_source=True))
+    feed = end.plan_range(versions, data, fields)
     groups = grouped_changes(feed.tasks)
     target = wire_schema(request.columns)
     function = ChangesTask(tuple(names), target, decoded_secret(call.session.blob_key))
@@ -181,39 +182,28 @@ def grouped_changes(tasks: Iterable[ChangeTask]) -> list[tuple[ChangeTask, ...]]
     return [*groups, tuple(current)] if current else groups
 
 
-def _end(handle: TableHandle, asked: ChangelogRange) -> tuple[StructType, bool]:
-    """The columns of the last version of a range, and whether its rows have stable ids."""
-    _, _, versions = _resolved(handle, asked)
-    end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
-    viewed = blobs_viewed(end.lance_schema, end.file_version, DESCRIPTIONS)
-    return to_spark_schema(to_arrow_schema(viewed)), end.has_stable_row_ids
+def _end(handle: TableHandle, versions: VersionRange) -> Dataset | PartitionedDataset:
+    """The last version of a range. Planners do not keep it, as they do versions whose time of commit is known.
+
+    Raises:
+        NotFoundError: it was cleaned up.
+    """
+    end = find_table(handle.location(), version=max(versions.last, 1))
+    if end is None:
+        raise NotFoundError(f"there is no Lance table {handle.display_name}")
+    return end
 
 
-def _feed(handle: TableHandle, asked: ChangelogRange, columns: Sequence[str]) -> ChangeFeed:
-    source, location, versions = _resolved(handle, asked)
-    end = replace(handle, version=max(versions.last, 1), timestamp_nanos=None).source()
-    known = FeedColumns.of(with_blob_descriptors(end.lance_schema, end.file_version, with_source=True))
-    if isinstance(source, PartitionedTable):
-        return plan_range(source, versions, columns, known)
-    return plan_changes(location, versions, columns, known)
-
-
-def _resolved(handle: TableHandle, asked: ChangelogRange) -> tuple[TableSource, TableLocation, VersionRange]:
-    """The table, where its versions are, and those that are asked for."""
+def _range(handle: TableHandle, chosen: ChangelogRange) -> VersionRange:
     source = handle.source()
-    location = source.versions_location
-    return source, location, _range(location, source.version, asked)
-
-
-def _range(location: TableLocation, newest: int, asked: ChangelogRange) -> VersionRange:
-    first = _bound(asked.starting_version, asked.starting_micros)
-    last = _bound(asked.ending_version, asked.ending_micros)
+    first = _bound(chosen.starting_version, chosen.starting_micros)
+    last = _bound(chosen.ending_version, chosen.ending_micros)
     return VersionRange.of(
-        location,
+        source.versions_location,
         1 if first is None else first,
-        newest if last is None else last,
-        from_inclusive=asked.starting_inclusive,
-        to_inclusive=asked.ending_inclusive,
+        source.version if last is None else last,
+        from_inclusive=chosen.starting_inclusive,
+        to_inclusive=chosen.ending_inclusive,
     )
 
 

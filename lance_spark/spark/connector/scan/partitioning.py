@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lance_spark.expr.nodes import Expr
 from lance_spark.partitioned.manifest_index import Partition
-from lance_spark.partitioned.table import PartitionedTable, PartitionVersion
+from lance_spark.partitioned.table import PartitionedTable, split_partitions
 from lance_spark.spark.connector.scan.common_keys import CommonKey, common_keys
 from lance_spark.table.source import Split, TableSource
 
@@ -60,7 +60,7 @@ class Partitioning:
 
     def values(self, splits: Iterable[Split]) -> list[tuple[str | None, ...]]:
         """For each of `splits` the values of the keys, as text."""
-        partitions = partitions_of(splits)
+        partitions = split_partitions(splits)
         columns = [key.values(partitions) for key in self.keys] if partitions else []
         return [tuple(column[place] for column in columns) for place in range(len(partitions))]
 
@@ -77,11 +77,6 @@ class Partitioning:
             return f"partitioning=none ({self.reason})"
         keys = ", ".join(f"{key.transform.name}({'.'.join(key.transform.columns[0])})" for key in self.keys)
         return f"partitioning=[{keys}]"
-
-
-def partitions_of(splits: Iterable[Split]) -> list[Partition]:
-    """The partitions that `splits` are; splits of plain tables are none."""
-    return [split.partition for split in splits if isinstance(split, PartitionVersion)]
 
 
 def partitioning_of(
@@ -102,5 +97,5 @@ def partitioning_of(
     """
     if not isinstance(source, PartitionedTable):
         return None
-    partitions = source.partitions(filter, time_zone=time_zone) if is_narrowed else partitions_of(splits)
+    partitions = source.partitions(filter, time_zone=time_zone) if is_narrowed else split_partitions(splits)
     return Partitioning.of(source, partitions, columns)

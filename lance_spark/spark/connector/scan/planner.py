@@ -16,13 +16,11 @@ from lance_spark.index.planner import IndexQuery
 from lance_spark.schema.blob import has_blobs
 from lance_spark.spark.blobs.columns import (
     blob_bytes,
-    check_blob_handling,
     columns_with_bytes,
-    scanned_columns,
     with_ranges,
 )
 from lance_spark.spark.blobs.references import decoded_secret
-from lance_spark.spark.column_statistics import Entry, data_digest, entry_of, has_statistics
+from lance_spark.spark.column_statistics import Entry, entry_of, has_statistics
 from lance_spark.spark.connector.channel.handles import LruCache
 from lance_spark.spark.connector.channel.registry import Call
 from lance_spark.spark.connector.channel.tasks import (
@@ -50,6 +48,7 @@ from lance_spark.spark.connector.scan.selection import (
     all_fragments,
 )
 from lance_spark.spark.connector.scan.settings import (
+    check_settings,
     searches_approximately,
     uses_selectivity,
     uses_top_n,
@@ -66,22 +65,18 @@ from lance_spark.spark.connector.scan.task_packing import (
 )
 from lance_spark.spark.connector.scan.top_n import TopNTask
 from lance_spark.spark.index_answers import IndexAnswers, asked_scalar_index
-from lance_spark.spark.options.options import BATCH_BYTES
 from lance_spark.spark.partitions import BYTES_PER_ROW, task_bytes
 from lance_spark.spark.projected_sizes import ProjectedSizes
-from lance_spark.spark.projection import narrow
-from lance_spark.spark.table_view import check_text_options, with_same_values
+from lance_spark.spark.scan_spec import ScanSpec, bound_to
+from lance_spark.spark.table_view import with_same_values
 from lance_spark.spark.types.collations import comparable
 from lance_spark.spark.types.variant_paths import with_paths
-from lance_spark.storage import open_store
 from lance_spark.storage.local.store import LocalStore
-from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.extremes import Extreme, extremes_filter
 from lance_spark.table.reading.first_rows import SortKey
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.selectivity import BlobBytes, rows_of_a_group
-from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
+from lance_spark.table.reading.system_columns import filterable
 from lance_spark.table.search.text_filters import (
     asked_text_indexes,
     has_text_search,
@@ -138,6 +133,7 @@ class ScanPlanner:
             raise InvalidInputError(
                 f"the request for a plan of {request.handle.display_name} does not say which columns"
             )
+        check_settings(call.session)
         self._request = request
         self._options = request.read_options()
         self._session = call.session
@@ -168,14 +164,19 @@ class ScanPlanner:
             is_narrowed=self.runtime_filter is not None,
             time_zone=self._session.time_zone,
         )
-        self._scan = self._make_scan()
-        shown, name = wire_schema(self._columns), request.handle.display_name
-        check_blob_handling(self._options.blob_handling, self._scan, shown, name)
-        options = self._options
-        check_text_options(self._scan.arrow_schema, shown, name, json_as=options.json_as, uuid_as=options.uuid_as)
+        spec = ScanSpec.of(
+            self._source.lance_schema,
+            self._source.file_version,
+            self._columns,
+            self._options,
+            time_zone=self._session.time_zone,
+            constants=() if self._partitioning is None else (PARTITION_COLUMN,),
+        )
+        self._scan = spec.scan(request.handle.unbound_bases(), self._filter)
+        spec.check_shown(self._scan, request.handle.display_name)
         self._analyses = shared_analyses(self._source)
         self._splits = [
-            SplitScan(split, self._searched(self._bound(self._scan, split), split))
+            SplitScan(split, self._searched(bound_to(self._scan, split), split))
             for split in opened
             if self._partitioning is None or split.key in self._partitioning.object_ids
         ]
@@ -192,30 +193,6 @@ class ScanPlanner:
     def _choosing_columns(self) -> list[tuple[str, ...]]:
         """The columns whose values choose splits or fragments."""
         return [*self._source.split_columns, *((name,) for name in LOCATION_COLUMNS)]
-
-    def _make_scan(self) -> Scan:
-        """The scan that tasks run on each split; it is bound to none."""
-        handle = self._request.handle
-        schema = with_blob_descriptors(self._source.lance_schema, self._source.file_version, with_source=True)
-        root = open_store(handle.uri, options_of(handle.storage_options))
-        scan = Scan.of(
-            schema,
-            Bases(root, (), handle.storage_options),
-            columns=[],
-            filter=self._filter,
-            batch_rows=self._options.batch_size,
-            window_bytes=self._options.max_batch_bytes,
-            time_zone=self._session.time_zone,
-        )
-        keys = [] if self._partitioning is None or PARTITION_COLUMN in schema.names() else [PARTITION_COLUMN]
-        columns = scanned_columns(self._columns, schema)
-        projection = narrow(schema, columns, [*SYSTEM_FIELDS, *keys])
-        output = tuple(name for name in columns.fieldNames() if name not in keys)
-        return replace(scan.returning(projection, output), batch_bytes=BATCH_BYTES)
-
-    @staticmethod
-    def _bound(scan: Scan, split: Split) -> Scan:
-        return replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
 
     def _searched(self, scan: Scan, split: Split) -> Scan:
         """The scan of a split, with the rows of its text searches in the filter."""
@@ -256,7 +233,7 @@ class ScanPlanner:
         if not group_by or (self._known_rows is not None and self._known_rows < MANY_ROWS):
             return True
         scan = Scan.of(self._scan.schema, self._scan.bases, columns=[quote_name(name) for name in group_by])
-        splits = [SplitScan(item.split, self._bound(scan, item.split)) for item in self._splits]
+        splits = [SplitScan(item.split, bound_to(scan, item.split)) for item in self._splits]
         return rows_of_a_group(ScannedFragments(all_fragments(splits), splits)) >= ROWS_OF_GROUP
 
     def extremes(self) -> Expr | None:
@@ -345,7 +322,7 @@ class ScanPlanner:
         found = _blob_sizes.get(key)
         if found is None:
             splits = self._source.splits(self._filter, time_zone=self._session.time_zone)
-            parts = ((self._bound(self._scan, split), item) for split in splits for item in split.manifest.fragments)
+            parts = ((bound_to(self._scan, split), item) for split in splits for item in split.manifest.fragments)
             found = blob_bytes(parts, self._target, self._scan)
             _blob_sizes.put(key, found)
         return found
@@ -463,7 +440,7 @@ class ScanPlanner:
         key = self._request.handle.key
         digest = _digests.get(key)
         if digest is None:
-            digest = data_digest(self._source)
+            digest = self._source.data_digest
             _digests.put(key, digest)
         names = {name: name for name in self._columns.fieldNames()}
         if self.aggregation is not None:

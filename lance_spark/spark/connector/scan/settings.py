@@ -1,13 +1,56 @@
-"""The settings by which a user leaves out what the planner does for speed.
+"""Settings of the session, `spark.sql.lance.*`.
 
-The rows of a query are the same without, except those of approximate vector searches.
+Most disable an optimization of the planner. Without it a query has the same rows, except approximate vector searches.
 """
 
 from __future__ import annotations
 
+import difflib
+
 from lance_spark.errors import InvalidInputError
 from lance_spark.spark.connector.channel.registry import Session
 from lance_spark.spark.options.options import ReadOptions
+
+_PREFIX = "spark.sql.lance."
+SETTINGS = frozenset(
+    {
+        "aggregates.enabled",
+        "binaryRanges.enabled",
+        "coalesceTasks.enabled",
+        "defaultPython",
+        "foreachBatch.idempotent",
+        "inlineBytes",
+        "joinFilters.enabled",
+        "localResults.enabled",
+        "maxStatementRuns",
+        "mergeKeys.enabled",
+        "planner.keepAlive",
+        "selectivity.enabled",
+        "textSearch.inlineBytes",
+        "topN.enabled",
+        "txnAppId",
+        "txnVersion",
+        "useScalarIndex",
+        "variantPaths.enabled",
+        "vectorSearch.approximate",
+        "vectorSearch.inlineBytes",
+    }
+)
+"""Names of all settings without their prefix; the JVM reads some of them."""
+
+
+def check_settings(session: Session) -> None:
+    """Passes if each setting of the session under `spark.sql.lance.` has an effect.
+
+    Raises:
+        InvalidInputError: one is unknown.
+    """
+    for name in session.setting_names:
+        if name not in SETTINGS:
+            folded = {known.lower(): known for known in SETTINGS}
+            near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+            hint = f"did you mean {_PREFIX}{folded[near[0]]}?" if near else f"known are {', '.join(sorted(SETTINGS))}."
+            raise InvalidInputError(f"unknown setting {_PREFIX}{name}; {hint} RESET the wrong name")
 
 
 def uses_top_n(options: ReadOptions, session: Session) -> bool:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql.types import StructType
 
 from lance_spark.errors import EpochCommittedError, InvalidInputError, LanceError, NotFoundError
-from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.table import PartitionedTable, is_partitioned_table, open_partitioned
+from lance_spark.partitioned.dataset import find_table
 from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.column_names import check_distinct
-from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
+from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.registry import Call, Done, Reply, operation
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
@@ -32,9 +31,7 @@ from lance_spark.spark.options.options import StateOptions, WriteOptions
 from lance_spark.spark.streaming.auto_compaction import compact_after_epoch
 from lance_spark.spark.streaming.options import SinkOptions
 from lance_spark.spark.table_view import written_columns
-from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.epoch_mark import EpochMark, Verdict, committed_epoch
-from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.refs.refs import MAIN
 
 _log = logging.getLogger(__name__)
@@ -219,21 +216,14 @@ def _planned(call: Call) -> _PlannedEpoch:
 
 def _compact(epoch: _PlannedEpoch) -> None:
     """Compacts the newest version of the table, after the epoch's commit."""
-    newest, name = replace(epoch.handle, version=None, timestamp_nanos=None), epoch.handle.display_name
-    table: Dataset | PartitionedDataset
+    name = epoch.handle.display_name
     try:
-        if newest.partitioned:
-            table = PartitionedDataset.of(open_partitioned(newest.uri, storage_options=newest.storage_options))
-        else:
-            location = newest.location()
-            found = location.latest()
-            if found is None:
-                return
-            table = Dataset(location, found)
+        table = find_table(epoch.handle.location())
     except LanceError as error:
         _log.warning("the epoch is committed to %s, but its files cannot be counted for a compaction: %s", name, error)
         return
-    compact_after_epoch(table, epoch.options.auto_compact_min_files, name)
+    if table is not None:
+        compact_after_epoch(table, epoch.options.auto_compact_min_files, name)
 
 
 def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
@@ -242,38 +232,22 @@ def _on_branch(handle: TableHandle, options: SinkOptions) -> TableHandle:
         return handle
     if handle.branch is not None:
         raise InvalidInputError(f"option branch is {branch!r}, but the table is branch {handle.branch!r}; keep one")
-    if handle.partitioned:
-        raise InvalidInputError(f"option branch: {handle.display_name} is partitioned, and has no branches to write to")
     return replace(handle, branch=branch)
 
 
 def _newest(handle: TableHandle, columns: StructType, app: str) -> tuple[TableHandle, StructType, Mapping[str, str]]:
-    """The newest version, its columns and its config."""
-    if handle.partitioned or (handle.version is None and is_partitioned_table(handle.uri, handle.storage_options)):
-        return _newest_partitioned(handle, columns, app)
-    location = handle.location()
-    found = location.latest()
-    if found is None:
+    """The newest version, its columns, and the config that has its marks."""
+    newest = find_table(handle.location())
+    if newest is None:
         if handle.version is not None:
             raise NotFoundError(f"the table {handle.display_name} was dropped")
         return handle, columns.toNullable(), {}
-    opened = replace(handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
+    opened = handle.at(newest)
+    config = newest.versions_manifest.config
     if handle.branch is None:
-        _check_same(handle, opened, is_marked=committed_epoch(found.config, app) is not None)
-    shown = written_columns(found.schema, data_format(found), found.config)
-    return opened, brought_columns(shown, found.schema, columns), found.config
-
-
-def _newest_partitioned(
-    handle: TableHandle, columns: StructType, app: str
-) -> tuple[TableHandle, StructType, Mapping[str, str]]:
-    found: PartitionedTable = open_partitioned(handle.uri, storage_options=handle.storage_options)
-    dataset = found.catalog_version.dataset
-    config = {} if dataset is None else dataset.manifest.config
-    opened = replace(handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found), partitioned=True)
-    _check_same(handle, opened, is_marked=committed_epoch(config, app) is not None)
-    shown = written_columns(found.lance_schema, found.file_version, found.properties)
-    return opened, brought_columns(shown, found.lance_schema, columns), config
+        _check_same(handle, opened, is_marked=committed_epoch(config, app) is not None)
+    shown = written_columns(newest.lance_schema, newest.file_version, newest.properties)
+    return opened, brought_columns(shown, newest.lance_schema, columns), config
 
 
 def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -> None:
@@ -302,10 +276,8 @@ def _check_same(started: TableHandle, newest: TableHandle, *, is_marked: bool) -
 def _timestamp_of(newest: TableHandle, version: int) -> int | None:
     """When a version was committed, in nanoseconds; None if it was cleaned up."""
     try:
-        if not newest.partitioned:
-            return newest.location().at(version).manifest.timestamp_nanos
-        table = open_partitioned(newest.uri, version=version, storage_options=newest.storage_options)
-        return timestamp_nanos_of(table)
+        opened = find_table(newest.location(), version=version)
+        return None if opened is None else opened.versions_manifest.timestamp_nanos
     except NotFoundError:
         return None
 

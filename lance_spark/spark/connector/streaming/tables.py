@@ -15,7 +15,8 @@ from lance_spark.spark.options.options import StateOptions
 from lance_spark.spark.streaming.options import SourceOptions
 
 _CATALOG = "lance_path"
-_KEPT = frozenset({"branch", "columns", "with_row_id", "with_row_address"})
+_KEPT = frozenset({"branch", "columns", "with_row_id", "with_row_address", "blob_handling", "json_as", "uuid_as"})
+"""Options that choose what a query reads, and how its columns are shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from lance_spark.spark.types.collations import is_collated
 from lance_spark.spark.types.descriptions import has_descriptions
 from lance_spark.spark.types.schemas import exchanged_schema
 from lance_spark.table.manifests.epoch_mark import EpochMark
-from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.row_level.upsert import key_schema
 
 
@@ -95,7 +94,7 @@ def plan_upsert(
         )
     append = replace(append, commit_options=replace(append.commit_options, mark=mark))
     keys = [_column(stored, name) for name in options.key]
-    schema = _lance_schema(handle)
+    schema = None if handle.version is None else handle.source().lance_schema
     keys_as_stored = pa.schema([append.table_types.field(name) for name in keys])
     return UpsertJob(
         append.target,
@@ -128,21 +127,11 @@ def _checked_condition(columns: StructType, options: SinkOptions) -> Expr | None
 
 def _stored_columns(handle: TableHandle, columns: StructType) -> StructType:
     """The columns of the table; all that tasks get if the epoch makes it."""
-    if handle.partitioned:
-        table = handle.open_partitioned()
-        shown = written_columns(table.lance_schema, table.file_version, table.properties)
-        return brought_columns(shown, table.lance_schema, columns)
     if handle.version is None:
         return columns
-    manifest = handle.open()[1]
-    shown = written_columns(manifest.schema, data_format(manifest), manifest.config)
-    return brought_columns(shown, manifest.schema, columns)
-
-
-def _lance_schema(handle: TableHandle) -> LanceSchema | None:
-    if handle.partitioned:
-        return handle.open_partitioned().lance_schema
-    return None if handle.version is None else handle.open()[1].schema
+    table = handle.source()
+    shown = written_columns(table.lance_schema, table.file_version, table.properties)
+    return brought_columns(shown, table.lance_schema, columns)
 
 
 def _column(columns: StructType, name: str) -> str:

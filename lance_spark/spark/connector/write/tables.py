@@ -18,7 +18,7 @@ from lance_spark.partitioned.commit import Check
 from lance_spark.partitioned.read_conflicts import partition_check_of
 from lance_spark.partitioned.save import delete_rows as delete_partitioned_rows
 from lance_spark.partitioned.table import PartitionedTable
-from lance_spark.spark.connector.channel.handles import TableHandle, timestamp_nanos_of
+from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
 from lance_spark.spark.connector.write.overwrite_mode import (
@@ -46,7 +46,7 @@ from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 from lance_spark.table.row_level.row_changes import NewerVersionCheck
-from lance_spark.table.source import Split
+from lance_spark.table.source import Split, TableSource
 from lance_spark.table.writing.save import CommitOptions
 
 ROW_ID = (ROW_ADDRESS,)
@@ -256,7 +256,7 @@ class _Partitioned(WritableTable):
         found = base.newest()
         if found.specs != base.specs:
             raise self._columns_changed(found.version)
-        return replace(self.handle, version=found.version, timestamp_nanos=timestamp_nanos_of(found))
+        return replace(self.handle, version=found.version, timestamp_nanos=found.versions_manifest.timestamp_nanos)
 
     def delete_columns(self) -> pa.Schema:
         # Not system columns: whether all rows of a partition match is decided by its values alone.
@@ -320,7 +320,7 @@ class _Partitioned(WritableTable):
         return Layout(distribution, tuple(write_transforms(table.specs.current, table.lance_schema)))
 
 
-def check_partitioned_changeable(table: PartitionedTable) -> None:
+def check_partitioned_changeable(table: TableSource) -> None:
     """Passes if rows of `table` can be identified.
 
     Raises:

@@ -2,6 +2,7 @@ package io.lancespark.python;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.functions.LanceBlobUri;
 import java.io.DataInputStream;
@@ -27,6 +28,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The request channel from the driver to Python: one JSON request with binary attachments, one reply of the same form.
@@ -40,6 +42,9 @@ public final class PythonChannel {
 
   /** What a worker says when it has a whole request, before it does anything for it. */
   private static final int BEGUN = 1;
+
+  /** Settings of the session; Python refuses names with this prefix that it does not know. */
+  private static final String PREFIX = "spark.sql.lance.";
 
   /** Maximum size of a local scan. */
   private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
@@ -225,6 +230,11 @@ public final class PythonChannel {
     put(session, "text_search_inline_bytes", ANALYZED_INLINE);
     put(session, "txn_app_id", TXN_APP_ID);
     put(session, "txn_version", TXN_VERSION);
+    ArrayNode names = session.putArray("setting_names");
+    CollectionConverters.asJava(conf.getAllConfs()).keySet().stream()
+        .filter(name -> name.startsWith(PREFIX))
+        .sorted()
+        .forEach(name -> names.add(name.substring(PREFIX.length())));
     session.put("blob_mark", LanceBlobUri.mark());
     session.put("blob_key", LanceBlobUri.key());
     session.put("store_failed", LanceStoreFailures.hasStoreFailed());
