@@ -8,6 +8,7 @@ that is up to the calling kernel.
 * ``prefetch(address)``: asks for the cache line of an address, which need not be valid.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
+* ``unpack_lanes``: numbers of 4 lanes, which the loop vectorizer would compute one by one.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
 * ``squared_difference_of_bytes``: of two rows of bytes, in words of 16 bits.
@@ -184,6 +185,49 @@ def _plus_products(builder: Any, total: Any, left: Any, right: Any) -> Any:
 def _repeated(builder: Any, address: Any) -> Any:
     """A float32 in each of 16 places."""
     return builder.bitcast(_repeated_pair(builder, address), _FLOATS)
+
+
+_LANES = ir.VectorType(_WORD, 4)
+
+
+@intrinsic
+def unpack_lanes(typing_context: Any, data: Any, place: Any, width: Any, num_lanes: Any, out: Any, first: Any) -> Any:
+    """Unpacks 32 numbers of each of 4 lanes of 32-bit words, lowest bits first.
+
+    Word w of lane l is at byte ``place + 4 * (num_lanes * w + l)`` of `data` (uint8, at any address), number i of it
+    goes to ``out[first + num_lanes * i + l]`` (int32). Of each lane `width` words are read, 1 to 32.
+    """
+    signature = types.void(data, types.int64, types.int64, types.int64, out, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, place, width, num_lanes, out, first = arguments
+        number, stride = place.type, builder.shl(num_lanes, place.type(2))
+        source, target = builder.gep(data, [place]), builder.gep(out, [first])
+        every, nothing = ir.Constant(_LANES, [0] * 4), ir.Constant(_LANES, ir.Undefined)
+
+        def repeated(value: Any) -> Any:
+            one = builder.insert_element(nothing, builder.trunc(value, _WORD), _WORD(0))
+            return builder.shuffle_vector(one, nothing, every)
+
+        def words(bit: Any) -> Any:
+            at = builder.gep(source, [builder.mul(builder.lshr(bit, number(5)), stride)])
+            loaded = builder.load(builder.bitcast(at, _LANES.as_pointer()))
+            loaded.align = 1
+            return loaded
+
+        mask = repeated(builder.sub(builder.shl(number(1), width), number(1)))
+        form = ir.FunctionType(_LANES, [_LANES] * 3)
+        shift = cgutils.get_or_insert_function(builder.module, form, "llvm.fshr.v4i32")
+        with cgutils.for_range(builder, number(32), intp=number) as loop:
+            bit = builder.mul(loop.index, width)
+            # The words with the first and the last bit of the numbers, often the same ones.
+            both = words(builder.sub(builder.add(bit, width), number(1))), words(bit)
+            values = builder.and_(builder.call(shift, [*both, repeated(bit)]), mask)
+            at = builder.gep(target, [builder.mul(loop.index, num_lanes)])
+            builder.store(values, builder.bitcast(at, _LANES.as_pointer())).align = 4
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @intrinsic
@@ -472,6 +516,7 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "prefetch": prefetch,
     "unpack_row": unpack_row,
     "unpack_split_row": unpack_split_row,
+    "unpack_lanes": unpack_lanes,
     "pack_row": pack_row,
     "pack_high_row": pack_high_row,
     "near_of_panel": near_of_panel,
