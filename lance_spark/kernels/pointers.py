@@ -8,11 +8,12 @@ that is up to the calling kernel.
 * ``prefetch(address)``: asks for the cache line of an address, which need not be valid.
 * ``unpack_row`` and the other row functions work on a *row* of 1024 bits (16 u64 words, any alignment) as one LLVM
   vector, so that the machine's widest registers are used independent of the loop vectorizer.
+* ``unpack_lanes``: numbers of 4 lanes, which the loop vectorizer would compute one by one.
 * ``near_of_panel``: integer products of 6 vectors with 16, which the loop vectorizer would compute in words twice as
   wide, and their comparison.
 * ``squared_difference_of_bytes``: of two rows of bytes, in words of 16 bits.
-* ``products_of_bytes``: products of a row of bytes with words of 16 bits, and the squares of the bytes.
-* ``products_of_panel``: products of 16 rows of bytes with words of 16 bits.
+* ``products_of_short_rows``, ``products_of_long_rows``: products of 8 rows of bytes with words of 16 bits.
+* ``products_of_panel``: the same of 16 rows that lie side by side, in pairs of bytes.
 * ``bits_of_panel``: products of 8 rows of bits with numbers of 8 bits, by counting bits.
 """
 
@@ -186,6 +187,49 @@ def _repeated(builder: Any, address: Any) -> Any:
     return builder.bitcast(_repeated_pair(builder, address), _FLOATS)
 
 
+_LANES = ir.VectorType(_WORD, 4)
+
+
+@intrinsic
+def unpack_lanes(typing_context: Any, data: Any, place: Any, width: Any, num_lanes: Any, out: Any, first: Any) -> Any:
+    """Unpacks 32 numbers of each of 4 lanes of 32-bit words, lowest bits first.
+
+    Word w of lane l is at byte ``place + 4 * (num_lanes * w + l)`` of `data` (uint8, at any address), number i of it
+    goes to ``out[first + num_lanes * i + l]`` (int32). Of each lane `width` words are read, 1 to 32.
+    """
+    signature = types.void(data, types.int64, types.int64, types.int64, out, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, place, width, num_lanes, out, first = arguments
+        number, stride = place.type, builder.shl(num_lanes, place.type(2))
+        source, target = builder.gep(data, [place]), builder.gep(out, [first])
+        every, nothing = ir.Constant(_LANES, [0] * 4), ir.Constant(_LANES, ir.Undefined)
+
+        def repeated(value: Any) -> Any:
+            one = builder.insert_element(nothing, builder.trunc(value, _WORD), _WORD(0))
+            return builder.shuffle_vector(one, nothing, every)
+
+        def words(bit: Any) -> Any:
+            at = builder.gep(source, [builder.mul(builder.lshr(bit, number(5)), stride)])
+            loaded = builder.load(builder.bitcast(at, _LANES.as_pointer()))
+            loaded.align = 1
+            return loaded
+
+        mask = repeated(builder.sub(builder.shl(number(1), width), number(1)))
+        form = ir.FunctionType(_LANES, [_LANES] * 3)
+        shift = cgutils.get_or_insert_function(builder.module, form, "llvm.fshr.v4i32")
+        with cgutils.for_range(builder, number(32), intp=number) as loop:
+            bit = builder.mul(loop.index, width)
+            # The words with the first and the last bit of the numbers, often the same ones.
+            both = words(builder.sub(builder.add(bit, width), number(1))), words(bit)
+            values = builder.and_(builder.call(shift, [*both, repeated(bit)]), mask)
+            at = builder.gep(target, [builder.mul(loop.index, num_lanes)])
+            builder.store(values, builder.bitcast(at, _LANES.as_pointer())).align = 4
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 @intrinsic
 def near_of_panel(
     typing_context: Any,
@@ -296,45 +340,69 @@ def squared_difference_of_bytes(typing_context: Any, one: Any, other: Any, num_b
     return signature, generate
 
 
-@intrinsic
-def products_of_bytes(typing_context: Any, row: Any, wanted: Any, num_bytes: Any, target: Any) -> Any:
-    """target[0] = sum of row[i] * wanted[i], target[1] = sum of row[i] ** 2, int32, which wrap around.
+def _products_of_rows(at_once: int) -> Any:
+    """Products of 8 rows with words, of `at_once` rows side by side."""
 
-    `row` is uint8[num_bytes] and `wanted` int16[num_bytes], at any address; `num_bytes` is a positive multiple of 32.
-    """
-    signature = types.void(*[types.int64] * 4)
+    @intrinsic
+    def products(typing_context: Any, rows: Any, row_bytes: Any, words: Any, last_words: Any, target: Any) -> Any:
+        """target[r] = sum of rows[r, i] * words[i], int32, which wraps around.
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        row, wanted, num_bytes, target = arguments
-        number, before = row.type, builder.block
-        loop, after = builder.append_basic_block("bytes"), builder.append_basic_block("products")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        place, product, square = builder.phi(number), builder.phi(_WORDS), builder.phi(_WORDS)
-        data = builder.load(builder.inttoptr(builder.add(row, place), _BYTES.as_pointer()))
-        words_at = builder.add(wanted, builder.mul(place, number(2)))
-        words = builder.load(builder.inttoptr(words_at, _PAIRS.as_pointer()))
-        data.align, words.align = 1, 2
-        codes, following = builder.zext(data, _PAIRS), builder.add(place, number(32))
-        totals = (_plus_products(builder, product, codes, words), _plus_products(builder, square, codes, codes))
-        starts = (number(0), _WORDS([0] * 16), _WORDS([0] * 16))
-        for variable, start, end in zip((place, product, square), starts, (following, *totals), strict=True):
-            variable.add_incoming(start, before)
-            variable.add_incoming(end, loop)
-        builder.cbranch(builder.icmp_signed("<", following, num_bytes), loop, after)
-        builder.position_at_end(after)
-        # Both sums in one vector, so that their lanes are added together.
-        halves = [[*range(first, first + 8), *range(first + 16, first + 24)] for first in (0, 8)]
-        both = builder.add(*[builder.shuffle_vector(*totals, ir.Constant(_WORDS, half)) for half in halves])
-        for step in (4, 2, 1):
-            swapped = ir.Constant(_WORDS, [lane ^ step for lane in range(16)])
-            both = builder.add(both, builder.shuffle_vector(both, ir.Constant(_WORDS, ir.Undefined), swapped))
-        for index in range(2):
-            address = builder.inttoptr(builder.add(target, number(4 * index)), _WORD.as_pointer())
-            builder.store(builder.extract_element(both, _WORD(8 * index)), address).align = 4
-        return context.get_dummy_value()
+        `rows` is uint8[8, row_bytes] at any address, `words` int16[row_bytes]; `row_bytes` is at least 32. The last 32
+        bytes of a row overlap those before; they are multiplied by `last_words`, int16[32].
+        """
+        signature = types.void(*[types.int64] * 5)
 
-    return signature, generate
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            rows, row_bytes, words, last_words, target = arguments
+            number = rows.type
+            starts = [builder.add(rows, builder.mul(row_bytes, number(row))) for row in range(8)]
+            totals = [cgutils.alloca_once_value(builder, _WORDS([0] * 16)) for _ in starts]
+            last = builder.sub(row_bytes, number(32))
+            num_chunks = builder.udiv(builder.add(last, number(31)), number(32))
+            for first in range(0, 8, at_once):
+                some = [*zip(totals, starts, strict=True)][first : first + at_once]
+                with cgutils.for_range(builder, num_chunks, intp=number) as loop:
+                    place = builder.mul(loop.index, number(32))
+                    words_at = builder.add(words, builder.mul(place, number(2)))
+                    for total, start in some:
+                        _add_products(builder, total, builder.add(start, place), words_at)
+                for total, start in some:
+                    _add_products(builder, total, builder.add(start, last), last_words)
+            sums = _sum_of_each(builder, [builder.load(total) for total in totals])
+            builder.store(sums, builder.inttoptr(target, sums.type.as_pointer())).align = 4
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return products
+
+
+def _add_products(builder: Any, total: Any, codes: Any, words: Any) -> None:
+    """Adds the products of 32 bytes and words to the vector at `total`."""
+    data = builder.load(builder.inttoptr(codes, _BYTES.as_pointer()))
+    data.align = 1
+    both = _plus_products(builder, builder.load(total), builder.zext(data, _PAIRS), _load_pairs(builder, words))
+    builder.store(both, total)
+
+
+_FOLDS = (
+    ([0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29], 2),
+    ([0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29], 2),
+    ([0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23], 8),
+    ([0, 1, 2, 3, 8, 9, 10, 11], 4),
+)
+"""Lanes of two vectors side by side, and how far the lanes that are added to them are behind them."""
+
+
+def _sum_of_each(builder: Any, vectors: list[Any]) -> Any:
+    """A vector of the sums of 8 vectors of 16 lanes: two of them become one with half as many lanes of each."""
+    vectors = [*vectors, ir.Constant(_WORDS, ir.Undefined)]
+    for lanes, step in _FOLDS:
+        masks = [ir.Constant(ir.VectorType(_WORD, len(lanes)), [lane + more for lane in lanes]) for more in (0, step)]
+        pairs = zip(vectors[:-1:2], vectors[1::2], strict=True)
+        vectors = [builder.add(*[builder.shuffle_vector(*pair, mask) for mask in masks]) for pair in pairs]
+        vectors.append(ir.Constant(_WORDS, ir.Undefined))
+    return vectors[0]
 
 
 @intrinsic
@@ -448,11 +516,14 @@ FUNCTIONS = {f"pointer_{name}": _pointer_to(element) for name, element in _ELEME
     "prefetch": prefetch,
     "unpack_row": unpack_row,
     "unpack_split_row": unpack_split_row,
+    "unpack_lanes": unpack_lanes,
     "pack_row": pack_row,
     "pack_high_row": pack_high_row,
     "near_of_panel": near_of_panel,
     "squared_difference_of_bytes": squared_difference_of_bytes,
-    "products_of_bytes": products_of_bytes,
+    # Long rows side by side are read from memory at half the speed, short ones one by one take half as long again.
+    "products_of_short_rows": _products_of_rows(8),
+    "products_of_long_rows": _products_of_rows(1),
     "products_of_panel": products_of_panel,
     "bits_of_panel": bits_of_panel,
 }

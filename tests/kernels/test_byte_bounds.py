@@ -24,12 +24,10 @@ def near(
 ) -> tuple[list[int], Float32Array]:
     """(the places of the vectors that can be near, the distances of these); a part without a center has no copy."""
     rows = [Partition(np.arange(len(part), dtype=np.uint64), part) for part in parts]
-    copies = [ByteCopy(*part.payload.shape) for part in rows]
-    for copy, part, center in zip(copies, rows, centers, strict=True):
-        if center is not None:
-            copy.make(part, center)
+    both = zip(rows, centers, strict=True)
+    copies = [None if center is None else ByteCopy.of(part, center) for part, center in both]
     vectors = np.array([part.address for part in rows])
-    addresses_of_copies = np.array([copy.addresses for copy in copies])
+    addresses_of_copies = np.array([(0,) * 5 if copy is None else copy.addresses for copy in copies])
     lengths = np.array([len(part) for part in parts])
     num_rows = int(lengths.sum())
     lows, places = np.empty(num_rows, np.float32), np.empty(num_rows, np.int64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ _IDS_AT_ONCE = 1 << 22
 """About how many row ids are read at a time."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Partition:
     """The rows of a partition.
 
@@ -66,7 +66,7 @@ class Partition:
     def owned(self) -> Partition:
         """The same rows, in memory of their own: nothing else stays in memory with them."""
         factors = tuple([owned(array) for array in self.factors])
-        return Partition(owned(self.row_ids), owned(self.payload), factors)
+        return replace(self, row_ids=owned(self.row_ids), payload=owned(self.payload), factors=factors)
 
     @property
     def num_bytes(self) -> int:
@@ -177,8 +177,8 @@ class VectorStorage(ABC):
         """The columns beside the row ids, which have no nulls."""
 
     @abstractmethod
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
-        """A partition with these values of `column_types`: [n], of lists [n, w]."""
+    def partition(self, number: int, row_ids: UInt64Array, columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        """Partition `number` with these values of `column_types`: [n], of lists [n, w]."""
 
     @property
     def fixed_bytes(self) -> int:
@@ -222,8 +222,8 @@ class VectorStorage(ABC):
 
     def _read(self, numbers: Sequence[int]) -> list[Partition]:
         """Some partitions, by one read: it costs as much for one as for many."""
-        found = self._values(numbers, self.column_types())
-        return [self.partition(ids, others).owned() for ids, *others in found]
+        values = zip(numbers, self._values(numbers, self.column_types()), strict=True)
+        return [self.partition(number, ids, columns).owned() for number, (ids, *columns) in values]
 
     def _values(
         self, numbers: Sequence[int], types: Mapping[str, pa.DataType]

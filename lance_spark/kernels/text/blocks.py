@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.jit import inlined
+from lance_spark.kernels.jit import inlined, unpack_lanes
 
 TOO_SHORT = -1
 OUT_OF_RANGE = -2
@@ -33,29 +33,9 @@ def unpack(data, place, width, lanes, out, first):
     if width == 0:
         for i in range(first, first + 32 * lanes):
             out[i] = 0
-    elif lanes == 4:
-        # With the number of lanes as a constant the compiler unrolls the loops over them.
-        _unpack_lanes(data, place, width, 4, out, first)
     else:
-        _unpack_lanes(data, place, width, 8, out, first)
-
-
-@inlined
-def _unpack_lanes(data, place, width, lanes, out, first):
-    mask = (np.int64(1) << width) - 1
-    for step in range(32):
-        bit = step * width
-        shift = bit & 31
-        low = place + 4 * lanes * (bit >> 5)
-        target = first + step * lanes
-        if shift + width > 32:
-            for lane in range(lanes):
-                value = read_u32(data, low + 4 * lane) >> shift
-                value |= read_u32(data, low + 4 * (lanes + lane)) << (32 - shift)
-                out[target + lane] = value & mask
-        else:
-            for lane in range(lanes):
-                out[target + lane] = read_u32(data, low + 4 * lane) >> shift & mask
+        for lane in range(0, lanes, 4):
+            unpack_lanes(data, place + 4 * lane, width, lanes, out, first + lane)
 
 
 @inlined

@@ -32,13 +32,13 @@ def small_partitions_have_copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each copy that is made."""
     made: list[int] = []
-    make = ByteCopy.make
+    make = ByteCopy.of
 
-    def counted(copy: ByteCopy, rows: Any, center: Any) -> None:
+    def counted(rows: Any, center: Any) -> ByteCopy:
         made.append(len(rows.row_ids))
-        make(copy, rows, center)
+        return make(rows, center)
 
-    monkeypatch.setattr(ByteCopy, "make", counted)
+    monkeypatch.setattr(ByteCopy, "of", counted)
     return made
 
 

@@ -160,11 +160,12 @@ def test_copies_stay_while_they_are_compared(tmp_path: Path, monkeypatch: pytest
     uri, values = indexed(tmp_path, "IVF_FLAT", "l2")
     monkeypatch.setattr(flat, "_MIN_VALUES", 0)
     made: list[weakref.ref[Any]] = []
-    make, compare = flat.ByteCopy.make, flat.near_by_bytes
+    make, compare = flat.ByteCopy.of, flat.near_by_bytes
 
-    def kept(copy: flat.ByteCopy, *arguments: Any) -> None:
-        make(copy, *arguments)
-        made.append(weakref.ref(copy._arrays[0]))
+    def kept(*arguments: Any) -> flat.ByteCopy:
+        copy = make(*arguments)
+        made.append(weakref.ref(copy.arrays[0]))
+        return copy
 
     def emptied(*arguments: Any) -> Any:
         shared.clear()
@@ -172,7 +173,7 @@ def test_copies_stay_while_they_are_compared(tmp_path: Path, monkeypatch: pytest
         assert all(reference() is not None for reference in made)
         return compare(*arguments)
 
-    monkeypatch.setattr(flat.ByteCopy, "make", kept)
+    monkeypatch.setattr(flat.ByteCopy, "of", kept)
     dataset = lance_spark.open(uri)
     for _ in range(2):
         dataset.nearest("v", values[7], 5, nprobes=4)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,12 @@ import pyarrow as pa
 
 from lance_spark.cached import cached_property
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, UInt64Array
 from lance_spark.index.vector.stored.mapped import MappedStorage
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
 from lance_spark.kernels.vector.vector_graph import CODES_SQUARED_L2, DOT, SQUARED_L2
-from lance_spark.storage.cache import cached_parts, shared
+from lance_spark.storage.cache import shared
 
 _MIN_VALUES = 1 << 19
 """Fewer values are compared in less time than it takes to find out which of them have to be."""
@@ -29,51 +30,65 @@ _MAX_DIMENSION = 1 << 15
 """Sums of squared bytes of more values would leave 32 bits."""
 
 
-class ByteCopy:
+class ByteCopy(NamedTuple):
     """A quantized copy of a partition, a byte a value.
 
-    It is made when the partition is compared a second time: a first search would take half as long again.
-
     Attributes:
-        addresses: of the arrays of `copy_in_bytes`; zeros until it is made.
-
-    Args:
-        num_rows, dimension: of the partition.
+        arrays: (panels, squares, errors, scale, center) of `copy_in_bytes`.
+        addresses: of the arrays.
     """
 
-    def __init__(self, num_rows: int, dimension: int) -> None:
-        self._panels = (-(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2)
-        self._num_rows = num_rows
-        self._is_wanted = False
-        self._arrays: tuple[npt.NDArray[Any], ...] = ()
-        self.addresses: tuple[int, ...] = (0,) * 5
+    arrays: tuple[npt.NDArray[Any], ...]
+    addresses: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: Partition, center: Vectors) -> ByteCopy:
+        """The copy of vectors, float32[n, d].
+
+        Args:
+            center: [d]: any vector near to them.
+        """
+        num_rows, dimension = rows.payload.shape
+        squares, errors, scale = np.empty(num_rows, np.int32), np.empty(num_rows, np.float32), np.empty(3)
+        arrays = (np.zeros(_panels(num_rows, dimension), np.uint8), squares, errors, scale, center.astype(np.float32))
+        addresses = tuple(address_of(array) for array in arrays)
+        copy_in_bytes(rows.address, num_rows, dimension, addresses[4], *addresses[:4])
+        return cls(arrays, addresses)
+
+
+def _panels(num_rows: int, dimension: int) -> tuple[int, ...]:
+    """The shape of the codes of a copy."""
+    return -(-num_rows // PANEL_ROWS), 4 * -(-dimension // 8), PANEL_ROWS, 2
+
+
+@dataclass(eq=False)
+class FlatPartition(Partition):
+    """The vectors of a partition, and its copy, if it may have one.
+
+    The second comparison makes the copy: for a single one it takes half as long again.
+
+    Attributes:
+        center: [d]: the centroid; None if there is no copy.
+        num_comparisons: searches that could have used the copy.
+        copy: the copy, once it is made.
+    """
+
+    center: Vectors | None = None
+    num_comparisons: int = 0
+    copy: ByteCopy | None = None
+
+    def copy_to_compare(self) -> ByteCopy | None:
+        """The copy, None for the first comparison."""
+        self.num_comparisons += 1
+        if self.num_comparisons > 1 and self.copy is None and self.center is not None:
+            self.copy = ByteCopy.of(self, self.center)
+        return self.copy
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of its arrays about, also before it is made."""
-        return int(np.prod(self._panels)) + 8 * self._num_rows
-
-    def want(self, rows: Partition, center: Vectors) -> None:
-        """Makes the copy at the second call.
-
-        Args:
-            rows: of vectors, float32[n, d].
-            center: [d]: any vector near to them.
-        """
-        if self._is_wanted and not self._arrays:
-            self.make(rows, center)
-        self._is_wanted = True
-
-    def make(self, rows: Partition, center: Vectors) -> None:
-        """Makes the copy; see `want`."""
-        num_rows, dimension = rows.payload.shape
-        squares, errors, scale = np.empty(num_rows, np.int32), np.empty(num_rows, np.float32), np.empty(3)
-        arrays = (np.zeros(self._panels, np.uint8), squares, errors, scale, center.astype(np.float32))
-        addresses = tuple(address_of(array) for array in arrays)
-        copy_in_bytes(rows.address, num_rows, dimension, addresses[4], *addresses[:4])
-        self._arrays = arrays
-        # Another thread can use the copy from here on.
-        self.addresses = addresses
+        """Bytes in memory, the copy included before it is made."""
+        copied = 0 if self.center is None else math.prod(_panels(*self.payload.shape)) + 8 * len(self.row_ids)
+        return super().num_bytes + copied
 
 
 @dataclass(frozen=True)
@@ -84,29 +99,19 @@ class FlatStorage(MappedStorage):
         centroids = self.model.centroids
         return {"flat": pa.list_(pa.from_numpy_dtype(centroids.dtype), centroids.shape[1])}
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
-        return Partition(row_ids, np.ascontiguousarray(columns[0], computed_type(columns[0].dtype)))
+    def partition(self, number: int, row_ids: UInt64Array, columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        vectors = np.ascontiguousarray(columns[0], computed_type(columns[0].dtype))
+        return FlatPartition(row_ids, vectors, center=self.model.centroids[number] if self.has_copies else None)
 
     @cached_property
     def has_copies(self) -> bool:
-        """Whether partitions may have copies: if all of them, with the vectors in memory, fit into the cache."""
-        dimension = self.model.centroids.shape[1]
-        row_bytes = dimension + self._stored_bytes
-        fits = int(self.partitions.lengths.sum()) * row_bytes <= 3 * shared.max_bytes // 4
+        """Whether partitions may have copies: if they are worthwhile, and all of them, with the vectors in memory, fit
+        into the cache."""
+        num_rows, dimension = int(self.partitions.lengths.sum()), self.model.centroids.shape[1]
+        fits = num_rows * (dimension + self._stored_bytes) <= 3 * shared.max_bytes // 4
         is_float = computed_type(self.model.centroids.dtype) == np.float32
-        return fits and is_float and dimension <= _MAX_DIMENSION and not self.model.has_graph
-
-    def copies(self, parts: Parts) -> list[ByteCopy]:
-        """The copies of partitions that are compared now; those of the ones that were compared before are made."""
-
-        def make(missing: Sequence[int]) -> list[tuple[ByteCopy, int]]:
-            lengths, dimension = self.partitions.lengths[[*missing]].tolist(), self.model.centroids.shape[1]
-            return [(copy, copy.num_bytes) for copy in [ByteCopy(length, dimension) for length in lengths]]
-
-        copies = cached_parts(self._owner, "copies", parts.numbers, make)
-        for number, rows, copy in zip(parts.numbers, parts.partitions, copies, strict=True):
-            copy.want(rows, self.model.centroids[number])
-        return copies
+        is_worthwhile = num_rows * dimension >= _MIN_VALUES and not self.model.has_graph
+        return fits and is_float and is_worthwhile and dimension <= _MAX_DIMENSION
 
     def scorer(self, query: Vectors) -> Scorer:
         return _FlatScorer(self, query)
@@ -122,21 +127,22 @@ class _FlatScorer(Scorer):
         num_rows = parts.num_rows
         is_pruned = count is not None and count <= _NEAR_SHARE * num_rows and num_rows * len(query) >= _MIN_VALUES
         if count is not None and is_pruned and self.storage.has_copies:
-            # The cache can give the copies up while they are compared.
-            copies = self.storage.copies(parts)
-            addresses = np.array([copy.addresses for copy in copies], np.int64)
-            if addresses.any():
-                return self._of_near(parts, addresses, np.ascontiguousarray(query), count)
+            copies = [rows.copy_to_compare() for rows in cast("Sequence[FlatPartition]", parts.partitions)]
+            if any(copies):
+                return self._of_near(parts, copies, np.ascontiguousarray(query), count)
         return distances_of_parts(self.storage.metric, parts.addresses, parts.lengths, query)
 
-    def _of_near(self, parts: Parts, copies: npt.NDArray[np.int64], query: Float32Array, count: int) -> Float32Array:
+    def _of_near(
+        self, parts: Parts, copies: Sequence[ByteCopy | None], query: Float32Array, count: int
+    ) -> Float32Array:
         """The distances of rows that can be among the `count` nearest, NaN for the others."""
+        located = np.array([(0,) * 5 if copy is None else copy.addresses for copy in copies], np.int64)
         num_rows = parts.num_rows
         places, addresses = np.empty(num_rows, np.int64), np.empty(num_rows, np.int64)
         out = np.empty(num_rows, np.float32)
         number = near_by_bytes(
             address_of(parts.addresses),
-            address_of(copies),
+            address_of(located),
             address_of(parts.lengths),
             len(parts.lengths),
             len(query),

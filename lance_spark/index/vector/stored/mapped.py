@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,9 +57,9 @@ class MappedStorage(VectorStorage):
             return super()._read(numbers)
         dtype, starts = self._stored_type[1], self.partitions.offsets[[*numbers]].tolist()
         partitions: list[Partition] = []
-        for start, (ids,) in zip(starts, self._values(numbers, {}), strict=True):
+        for number, start, (ids,) in zip(numbers, starts, self._values(numbers, {}), strict=True):
             payload, is_mapped = self._places.array(start, start + len(ids), dtype)
-            partitions.append(Partition(owned(ids), payload, is_mapped=is_mapped))
+            partitions.append(replace(self.partition(number, owned(ids), [payload]), is_mapped=is_mapped))
         # Mapped reads have no I/O wait.
         READS.add(len(partitions), sum([rows.payload.nbytes for rows in partitions]), 0.0)
         return partitions

@@ -17,7 +17,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata, tensor
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, UInt64Array, VectorStorage
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.vector_codes import codeword_table, sums_of_codewords
 from lance_spark.kernels.vector.vector_graph import CODEWORDS
@@ -59,7 +59,7 @@ class ProductStorage(VectorStorage):
     def column_types(self) -> dict[str, pa.DataType]:
         return {"__pq_code": pa.list_(pa.uint8(), self.code_bytes)}
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
+    def partition(self, number: int, row_ids: UInt64Array, columns: Sequence[npt.NDArray[Any]]) -> Partition:
         found = columns[0]
         by_byte = found.reshape(self.code_bytes, len(row_ids)) if self.is_transposed else found.T
         return Partition(row_ids, self.arranged(by_byte))

@@ -16,7 +16,7 @@ from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
 from lance_spark.index.vector.rotation import rotated, sign_flips
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, UInt64Array, VectorStorage
 from lance_spark.index.vector.stored.rabit_codes import (
     MAX_BITS,
     PACKED_BITS,
@@ -95,7 +95,7 @@ class RabitStorage(VectorStorage):
             names += ["__add_factors", "__scale_factors", "__error_factors"]
         return types | dict.fromkeys(names, pa.float32())
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
+    def partition(self, number: int, row_ids: UInt64Array, columns: Sequence[npt.NDArray[Any]]) -> Partition:
         signs, factors = columns[0], columns[1:]
         panels = packed_sign_panels(signs) if self.is_packed else sign_panels(signs)
         magnitudes = None

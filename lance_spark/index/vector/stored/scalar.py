@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, VectorStorage
+from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, UInt64Array, VectorStorage
 from lance_spark.index.vector.stored.mapped import MappedStorage
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.vector.byte_estimates import byte_estimates
+from lance_spark.kernels.vector.byte_estimates import byte_estimates, squared_lengths
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
+
+
+@dataclass(eq=False)
+class ScalarPartition(Partition):
+    """The codes of a partition, row by row."""
+
+    @cached_property
+    def squares(self) -> npt.NDArray[np.float64]:
+        """float64[n]: the sums of the squared codes, computed at the first comparison of all rows."""
+        squares = np.empty(len(self.row_ids))
+        squared_lengths(self.address, *self.payload.shape, address_of(squares))
+        return squares
+
+    @property
+    def num_bytes(self) -> int:
+        return super().num_bytes + 8 * len(self.row_ids)
 
 
 @dataclass(frozen=True)
@@ -47,8 +64,8 @@ class ScalarStorage(MappedStorage):
     def column_types(self) -> dict[str, pa.DataType]:
         return {"__sq_code": pa.list_(pa.uint8(), self.model.centroids.shape[1])}
 
-    def partition(self, row_ids: npt.NDArray[np.uint64], columns: Sequence[npt.NDArray[Any]]) -> Partition:
-        return Partition(row_ids, np.ascontiguousarray(columns[0]))
+    def partition(self, number: int, row_ids: UInt64Array, columns: Sequence[npt.NDArray[Any]]) -> Partition:
+        return ScalarPartition(row_ids, np.ascontiguousarray(columns[0]))
 
     def scorer(self, query: Vectors) -> Scorer:
         if self.metric is Metric.DOT or not self.step:
@@ -67,8 +84,11 @@ class _ScalarScorer(Scorer):
     def distances(self, parts: Parts, count: int | None = None) -> Float32Array:
         is_dot = self.storage.metric is Metric.DOT
         out = np.empty(parts.num_rows, np.float32)
+        partitions = cast("Sequence[ScalarPartition]", parts.partitions)
+        squares = [] if is_dot else [rows.squares for rows in partitions]
         byte_estimates(
             address_of(parts.addresses),
+            address_of(np.array([address_of(array) for array in squares], np.int64)),
             address_of(parts.lengths),
             len(parts.lengths),
             len(self.query),
