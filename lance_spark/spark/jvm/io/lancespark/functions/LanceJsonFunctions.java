@@ -7,16 +7,14 @@ import java.math.BigInteger;
 import java.math.MathContext;
 import java.math.RoundingMode;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.NullType;
@@ -47,50 +45,39 @@ public final class LanceJsonFunctions {
   private static final Pattern NUMBER = Pattern.compile("[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?");
   private static final Pattern WORD = Pattern.compile("([+-]?)(inf|infinity|nan)", Pattern.CASE_INSENSITIVE);
 
-  public static final List<String> NAMES =
-      List.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS, EXTRACT);
+  static final List<NamedFunction> ALL =
+      Stream.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS, EXTRACT)
+          .map(LanceJsonFunctions::named)
+          .toList();
 
   private LanceJsonFunctions() {}
 
-  /** How a function is called. */
-  public static String usage(String name) {
+  private static NamedFunction named(String name) {
+    String sessionName = name.equals(LENGTH) ? LENGTH_AT : name;
+    return new NamedFunction(name, sessionName, meaning(name), "json_funcs", types -> bind(name, types));
+  }
+
+  private static String meaning(String name) {
     return switch (name) {
-      case EXISTS -> name + "(json, '$.path') - whether a JSON document has something at a path";
-      case LENGTH, LENGTH_AT -> name + "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
-      case CONTAINS -> name + "(json, '$.path', 'item') - whether the array at a path has an item";
-      case EXTRACT -> name + "(json, '$.path') - what is at a path of a JSON document, as JSON text";
-      default -> name + "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"
+      case EXISTS -> "(json, '$.path') - whether a JSON document has something at a path";
+      case LENGTH -> "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
+      case CONTAINS -> "(json, '$.path', 'item') - whether the array at a path has an item";
+      case EXTRACT -> "(json, '$.path') - what is at a path of a JSON document, as JSON text";
+      default -> "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"
           + " a path that does not begin with $ is one key";
     };
   }
 
-  /** The function with this name in lower case, or null. */
-  static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
-  }
-
-  /** The function for arguments of these types. */
-  public static ScalarFunction<Object> bind(String name, DataType[] types) {
+  private static Bound bind(String name, DataType[] types) {
     boolean fits = types.length == (name.equals(CONTAINS) ? 3 : 2);
     for (int place = 0; place < types.length && fits; place++) {
       boolean isDocument = place == 0 && types[0] instanceof VariantType;
       fits = isDocument || types[place] instanceof StringType || types[place] instanceof NullType;
     }
-    if (!fits) {
-      throw LanceException.invalid(
-          name + " does not take arguments of types " + Arrays.toString(types) + "; use it as " + usage(name));
-    }
-    DataType[] inputs = types.clone();
-    Arrays.setAll(inputs, place -> types[place] instanceof NullType ? DataTypes.StringType : types[place]);
-    return new Bound(name, List.of(inputs));
+    return fits ? new Bound(name, TypedFunction.withoutNull(types, place -> DataTypes.StringType)) : null;
   }
 
-  private record Bound(String name, List<DataType> types) implements ScalarFunction<Object> {
-    @Override
-    public DataType[] inputTypes() {
-      return types.toArray(new DataType[0]);
-    }
-
+  private record Bound(String name, List<DataType> types) implements TypedFunction<Object> {
     @Override
     public DataType resultType() {
       return switch (name) {
@@ -101,11 +88,6 @@ public final class LanceJsonFunctions {
       };
     }
 
-    @Override
-    public String canonicalName() {
-      return "io.lancespark." + name;
-    }
-
     /** As plans show it. */
     @Override
     public String toString() {
@@ -114,7 +96,7 @@ public final class LanceJsonFunctions {
 
     @Override
     public Object produceResult(InternalRow row) {
-      if (NamedFunction.hasNull(row, types.size())) {
+      if (TypedFunction.hasNull(row, types.size())) {
         return null;
       }
       Variant document = document(row, types.get(0));

@@ -3,7 +3,7 @@ package io.lancespark.read;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.TableRequests;
+import io.lancespark.compat.SessionConf;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
@@ -32,10 +32,8 @@ import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Collects what Spark wants of one scan; Python says what it takes. */
 public final class LanceScanBuilder
@@ -51,6 +49,7 @@ public final class LanceScanBuilder
   private static final int CHECK_AGAIN = 1;
 
   private final ObjectNode request = Json.object();
+  private final LanceStreamScan.Streams streams;
   private StructType columns;
   private Predicate[] pushed = new Predicate[0];
   private Aggregation considered;
@@ -60,10 +59,16 @@ public final class LanceScanBuilder
   private Collection<JsonNode> built = new ArrayList<>();
   private final Set<JsonNode> averaged = new HashSet<>();
 
-  public LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
+  /**
+   * @param options of the relation
+   * @param streams makes the stream of some columns; null if the rows cannot be read as a stream
+   */
+  public LanceScanBuilder(
+      JsonNode handle, StructType schema, ObjectNode options, LanceStreamScan.Streams streams) {
     this.columns = schema;
+    this.streams = streams;
     request.set("handle", handle);
-    request.set("options", TableRequests.options(options));
+    request.set("options", options);
   }
 
   /** Says that the rows are read to be changed; {@code built} gets the request of each scan that is made. */
@@ -173,10 +178,9 @@ public final class LanceScanBuilder
     remember(functions);
     ObjectNode asked = Json.object();
     asked.set("scan", request.deepCopy());
-    SQLConf conf = SQLConf.get();
     ObjectNode clusters = asked.putObject("clusters");
-    clusters.put("keys", conf.v2BucketingEnabled());
-    clusters.put("some_keys", conf.v2BucketingAllowKeysSubsetOfPartitionKeys());
+    clusters.put("keys", SessionConf.usesPartitionKeys());
+    clusters.put("some_keys", SessionConf.usesSomePartitionKeys());
     ArrayNode groups = asked.putArray("group_by");
     for (Expression key : aggregation.groupByExpressions()) {
       if (!(key instanceof NamedReference reference) || reference.fieldNames().length != 1) {
@@ -245,6 +249,6 @@ public final class LanceScanBuilder
     if (aggregates && inTasks != null) {
       return inTasks;
     }
-    return new LanceScan(request.deepCopy(), columns);
+    return new LanceScan(request.deepCopy(), columns, streams);
   }
 }

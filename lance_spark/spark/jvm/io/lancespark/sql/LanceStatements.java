@@ -39,7 +39,7 @@ public final class LanceStatements {
    * @param named returns the name that a string or the marker of a parameter stands for, or null
    * @throws LanceException (unchecked) if another table format has the statement, or part of it: what to write instead
    */
-  static String rewrite(
+  public static String rewrite(
       String text, UnaryOperator<List<String>> resolve, Function<String, List<String>> named) {
     String first = SqlTokens.firstWord(text);
     if (first == null || !FIRST.contains(first.toUpperCase(Locale.ROOT))) {

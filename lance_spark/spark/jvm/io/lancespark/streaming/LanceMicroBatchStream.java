@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.read.LanceInputPartition;
 import io.lancespark.read.LanceReaderFactory;
+import io.lancespark.read.LanceTask;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -174,7 +174,7 @@ public final class LanceMicroBatchStream
       plannedFor = wanted;
     }
     return planned.stream()
-        .map(work -> new LanceInputPartition(List.of(work), false))
+        .map(work -> new LanceTask.Plain(List.of(work), false))
         .toArray(InputPartition[]::new);
   }
 
@@ -223,6 +223,20 @@ public final class LanceMicroBatchStream
   @Override
   public String toString() {
     return description;
+  }
+
+  /** An offset as Python wrote it; offsets are equal if their texts are. */
+  private static final class LanceOffset extends Offset {
+    private final String json;
+
+    LanceOffset(String json) {
+      this.json = json;
+    }
+
+    @Override
+    public String json() {
+      return json;
+    }
   }
 
   private enum AsConfigured implements ReadLimit {
