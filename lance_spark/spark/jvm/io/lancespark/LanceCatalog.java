@@ -128,11 +128,11 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     JsonNode reply = ofNamespace("catalog.list_tables", namespace);
     JsonNode names = reply.get("names");
-    Identifier[] found = new Identifier[names.size()];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = Identifier.of(namespace, names.get(index).asText());
+    Identifier[] result = new Identifier[names.size()];
+    for (int index = 0; index < result.length; index++) {
+      result[index] = Identifier.of(namespace, names.get(index).asText());
     }
-    return found;
+    return result;
   }
 
   @Override
@@ -145,13 +145,13 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
     if (table == null) {
       throw new NoSuchTableException(identifier);
     }
-    if (evolving == null || !(table instanceof LanceTable found)) {
+    if (evolving == null || !(table instanceof LanceTable result)) {
       return table;
     }
-    if (found.isUndecided()) {
+    if (result.isUndecided()) {
       undecided.add(identifier);
     }
-    return found.inEpoch(this, identifier);
+    return result.inEpoch(this, identifier);
   }
 
   @Override
@@ -166,11 +166,11 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
 
   @Override
   public Table search(Identifier identifier, ObjectNode search) throws NoSuchTableException {
-    Table found = tables.search(identifier, search);
-    if (found == null) {
+    Table result = tables.search(identifier, search);
+    if (result == null) {
       throw new NoSuchTableException(identifier);
     }
-    return found;
+    return result;
   }
 
   @Override
@@ -246,8 +246,8 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
 
   /** Schema evolution, the only reason for a schema change inside a transaction. */
   private Table evolve(Identifier identifier, ObjectNode request) throws NoSuchTableException {
-    if (evolving.get(identifier) instanceof LanceTable known) {
-      request.set("handle", known.handle());
+    if (evolving.get(identifier) instanceof LanceTable evolved) {
+      request.set("handle", evolved.handle());
     }
     request.put("inserts_blobs", undecided.contains(identifier));
     JsonNode reply = PythonChannel.call("table.evolve", request).body();
@@ -299,12 +299,12 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   @Override
   public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
     JsonNode names = ofNamespace("catalog.list_namespaces", parent).get("names");
-    String[][] found = new String[names.size()][];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = java.util.Arrays.copyOf(parent, parent.length + 1);
-      found[index][parent.length] = names.get(index).asText();
+    String[][] result = new String[names.size()][];
+    for (int index = 0; index < result.length; index++) {
+      result[index] = java.util.Arrays.copyOf(parent, parent.length + 1);
+      result[index][parent.length] = names.get(index).asText();
     }
-    return found;
+    return result;
   }
 
   @Override
@@ -371,21 +371,21 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   @Override
   public Identifier[] listFunctions(String[] namespace) {
     String[] names = namespace.length == 0 ? LanceFunctions.names() : new String[0];
-    Identifier[] found = new Identifier[names.length];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = Identifier.of(namespace, names[index]);
+    Identifier[] result = new Identifier[names.length];
+    for (int index = 0; index < result.length; index++) {
+      result[index] = Identifier.of(namespace, names[index]);
     }
-    return found;
+    return result;
   }
 
   @Override
   public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
     boolean isOurs = identifier.namespace().length == 0;
-    UnboundFunction found = isOurs ? LanceFunctions.find(identifier.name()) : null;
-    if (found == null) {
+    UnboundFunction result = isOurs ? LanceFunctions.find(identifier.name()) : null;
+    if (result == null) {
       throw new NoSuchFunctionException(identifier);
     }
-    return found;
+    return result;
   }
 
   // Without @Override: Spark 4.0 has no such method.
@@ -401,10 +401,10 @@ public class LanceCatalog implements SparkCatalog, SearchCatalog {
   public UnboundProcedure loadProcedure(Identifier identifier) {
     String[] namespace = identifier.namespace();
     boolean isOurs = namespace.length == 1 && namespace[0].equalsIgnoreCase(LanceProcedure.NAMESPACE);
-    UnboundProcedure found = isOurs ? LanceProcedure.find(tables, identifier.name().toLowerCase(Locale.ROOT)) : null;
-    if (found == null) {
+    UnboundProcedure result = isOurs ? LanceProcedure.find(tables, identifier.name().toLowerCase(Locale.ROOT)) : null;
+    if (result == null) {
       throw new IllegalArgumentException("there is no procedure " + identifier);
     }
-    return found;
+    return result;
   }
 }

@@ -51,10 +51,10 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    Map<String, String> given = options.asCaseSensitiveMap();
+    Map<String, String> entries = options.asCaseSensitiveMap();
     return LanceStreams.isStarting()
-        ? TableRequests.atPath(given, true).sparkSchema()
-        : TableRequests.ofSessionCatalog(null, new Transform[0], given).sparkSchema();
+        ? TableRequests.atPath(entries, true).sparkSchema()
+        : TableRequests.ofSessionCatalog(null, new Transform[0], entries).sparkSchema();
   }
 
   /** A table of the session catalog, whose properties hold the path, created if missing; or the table of a stream. */

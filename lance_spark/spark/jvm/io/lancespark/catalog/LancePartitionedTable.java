@@ -48,9 +48,9 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
   }
 
   @Override
-  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow sought) {
     StructType schema = partitionSchema();
-    List<InternalRow> found = new ArrayList<>();
+    List<InternalRow> matching = new ArrayList<>();
     for (JsonNode texts : partitions().get("values")) {
       Object[] values = new Object[schema.size()];
       for (int index = 0; index < values.length; index++) {
@@ -59,13 +59,13 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
       boolean matches = true;
       for (int place = 0; place < names.length; place++) {
         int index = schema.fieldIndex(names[place]);
-        matches = matches && Objects.deepEquals(values[index], wanted.get(place, schema.fields()[index].dataType()));
+        matches = matches && Objects.deepEquals(values[index], sought.get(place, schema.fields()[index].dataType()));
       }
       if (matches) {
-        found.add(Rows.of(values));
+        matching.add(Rows.of(values));
       }
     }
-    return found.toArray(new InternalRow[0]);
+    return matching.toArray(new InternalRow[0]);
   }
 
   @Override

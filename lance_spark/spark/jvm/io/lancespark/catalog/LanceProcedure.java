@@ -102,9 +102,9 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   public Iterator<Scan> call(InternalRow arguments) {
     ObjectNode request = tables.request();
     request.put("name", name);
-    ObjectNode given = request.putObject("arguments");
+    ObjectNode values = request.putObject("arguments");
     for (int index = 0; index < parameters.length; index++) {
-      given.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
+      values.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
     }
     PythonChannel.Reply reply = PythonChannel.call("procedure.call", request);
     JsonNode result =

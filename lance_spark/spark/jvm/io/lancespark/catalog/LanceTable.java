@@ -159,9 +159,9 @@ public class LanceTable implements SparkTable, WritableVersion {
 
   /** Identity columns whose values a statement cannot choose. */
   public final List<String> fixedColumns() {
-    List<String> found = new ArrayList<>();
-    description.path("fixed_columns").forEach(name -> found.add(name.asText()));
-    return found;
+    List<String> items = new ArrayList<>();
+    description.path("fixed_columns").forEach(name -> items.add(name.asText()));
+    return items;
   }
 
   /** The expression of a generated column, whether Spark knows it or not; null of others. */
@@ -227,11 +227,11 @@ public class LanceTable implements SparkTable, WritableVersion {
   @Override
   public MetadataColumn[] metadataColumns() {
     JsonNode columns = description.get("metadata_columns");
-    MetadataColumn[] found = new MetadataColumn[columns.size()];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = new SystemColumn(columns.get(index));
+    MetadataColumn[] items = new MetadataColumn[columns.size()];
+    for (int index = 0; index < items.length; index++) {
+      items[index] = new SystemColumn(columns.get(index));
     }
-    return found;
+    return items;
   }
 
   @Override

@@ -34,13 +34,13 @@ public final class TableRequests {
 
   /** A request with the fields that all table requests share: catalog name, settings, identifier. */
   public ObjectNode request(Identifier identifier) {
-    Identifier known = catalog.equals(LanceIdentifier.CATALOG) ? LanceIdentifier.resolve(identifier) : identifier;
+    Identifier resolved = catalog.equals(LanceIdentifier.CATALOG) ? LanceIdentifier.resolve(identifier) : identifier;
     ObjectNode request = request();
-    request.set("namespace", Json.strings(known.namespace()));
-    request.put("name", known.name());
-    Map<String, String> given = known instanceof LanceIdentifier path ? path.options() : Map.of();
-    request.set("options", Json.map(given));
-    request.put("by_path", known instanceof LanceIdentifier);
+    request.set("namespace", Json.strings(resolved.namespace()));
+    request.put("name", resolved.name());
+    Map<String, String> ofPath = resolved instanceof LanceIdentifier path ? path.options() : Map.of();
+    request.set("options", Json.map(ofPath));
+    request.put("by_path", resolved instanceof LanceIdentifier);
     return request;
   }
 

@@ -44,14 +44,14 @@ public final class RowConversion implements Serializable {
   }
 
   /**
-   * The conversion of rows with the columns {@code rows} for a table with the columns {@code known}.
+   * The conversion of rows with the columns {@code rows} for a table with the columns {@code tableColumns}.
    *
    * @param mergesSchema whether the table gets columns that only the rows have
    * @throws org.apache.spark.sql.AnalysisException (unchecked) if an INSERT of the rows would be refused
    */
   @SuppressWarnings("unchecked")
-  public static RowConversion of(String table, StructType rows, StructType known, boolean mergesSchema) {
-    StructType columns = mergesSchema ? merged(known, rows) : known;
+  public static RowConversion of(String table, StructType rows, StructType tableColumns, boolean mergesSchema) {
+    StructType columns = mergesSchema ? merged(tableColumns, rows) : tableColumns;
     Seq<Attribute> input = (Seq<Attribute>) (Seq<?>) DataTypeUtils$.MODULE$.toAttributes(rows);
     Seq<Attribute> expected = (Seq<Attribute>) (Seq<?>) DataTypeUtils$.MODULE$.toAttributes(columns);
     Seq<InternalRow> none = (Seq<InternalRow>) (Seq<?>) scala.collection.immutable.Nil$.MODULE$;
@@ -78,13 +78,13 @@ public final class RowConversion implements Serializable {
     return true;
   }
 
-  private static StructType merged(StructType known, StructType rows) {
+  private static StructType merged(StructType tableColumns, StructType rows) {
     boolean exact = SessionConf.isCaseSensitive();
     Set<String> names = new HashSet<>();
-    for (String name : known.fieldNames()) {
+    for (String name : tableColumns.fieldNames()) {
       names.add(exact ? name : name.toLowerCase(Locale.ROOT));
     }
-    StructType columns = known;
+    StructType columns = tableColumns;
     for (StructField field : rows.fields()) {
       if (!names.contains(exact ? field.name() : field.name().toLowerCase(Locale.ROOT))) {
         columns = columns.add(field.name(), field.dataType(), true, field.metadata());

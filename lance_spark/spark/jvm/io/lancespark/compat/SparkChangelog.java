@@ -23,8 +23,8 @@ public interface SparkChangelog extends Changelog {
       boolean computesUpdates) {
     static Range of(ChangelogContext context) {
       ChangelogRange range = context.range();
-      ChangelogRange.VersionRange versions = range instanceof ChangelogRange.VersionRange found ? found : null;
-      ChangelogRange.TimestampRange moments = range instanceof ChangelogRange.TimestampRange found ? found : null;
+      ChangelogRange.VersionRange versions = range instanceof ChangelogRange.VersionRange chosen ? chosen : null;
+      ChangelogRange.TimestampRange moments = range instanceof ChangelogRange.TimestampRange chosen ? chosen : null;
       return new Range(
           versions == null ? null : versions.startingVersion(),
           versions == null ? null : versions.endingVersion().orElse(null),

@@ -103,18 +103,18 @@ public final class LanceJsonFunctions {
       if (document == null) {
         return null;
       }
-      Variant found = at(document, steps(name, row.getUTF8String(1).toString()));
+      Variant result = at(document, steps(name, row.getUTF8String(1).toString()));
       switch (name) {
         case EXISTS:
-          return found != null;
+          return result != null;
         case LENGTH:
-          return found == null ? null : (Object) (long) (found.getType() == Type.ARRAY ? found.arraySize() : 0);
+          return result == null ? null : (Object) (long) (result.getType() == Type.ARRAY ? result.arraySize() : 0);
         case EXTRACT:
-          return found == null ? null : UTF8String.fromString(written(found));
+          return result == null ? null : UTF8String.fromString(written(result));
         case CONTAINS:
-          return contains(found, row.getUTF8String(2).toString());
+          return contains(result, row.getUTF8String(2).toString());
         default:
-          Object value = found == null ? null : scalar(found);
+          Object value = result == null ? null : scalar(result);
           return value == null ? null : converted(name, value);
       }
     }
@@ -159,19 +159,19 @@ public final class LanceJsonFunctions {
   }
 
   private static Variant at(Variant document, List<Object> steps) {
-    Variant found = document;
+    Variant result = document;
     for (Object step : steps) {
       if (step instanceof String key) {
-        found = found.getType() == Type.OBJECT ? found.getFieldByKey(key) : null;
+        result = result.getType() == Type.OBJECT ? result.getFieldByKey(key) : null;
       } else {
         int place = (Integer) step;
-        found = found.getType() == Type.ARRAY && place < found.arraySize() ? found.getElementAtIndex(place) : null;
+        result = result.getType() == Type.ARRAY && place < result.arraySize() ? result.getElementAtIndex(place) : null;
       }
-      if (found == null) {
+      if (result == null) {
         return null;
       }
     }
-    return found;
+    return result;
   }
 
   /** A Boolean, BigInteger, Double or String; null for null, an array, an object, and types that JSON does not have. */
@@ -205,19 +205,19 @@ public final class LanceJsonFunctions {
   }
 
   private static Long whole(Object value) {
-    BigInteger found;
+    BigInteger result;
     if (value instanceof BigInteger integer) {
-      found = integer;
+      result = integer;
     } else if (value instanceof String text && WHOLE.matcher(text).matches()) {
-      found = new BigInteger(text.startsWith("+") ? text.substring(1) : text);
+      result = new BigInteger(text.startsWith("+") ? text.substring(1) : text);
     } else {
       Double number = number(value);
       if (number == null || number.isNaN() || Math.abs(number) >= (double) Long.MAX_VALUE) {
         return null;
       }
-      found = BigInteger.valueOf((long) (number + (number >= 0 ? 0.5 : -0.5)));
+      result = BigInteger.valueOf((long) (number + (number >= 0 ? 0.5 : -0.5)));
     }
-    return found.bitLength() < Long.SIZE ? found.longValue() : null;
+    return result.bitLength() < Long.SIZE ? result.longValue() : null;
   }
 
   private static Double number(Object value) {
@@ -238,8 +238,8 @@ public final class LanceJsonFunctions {
     if (!word.matches()) {
       return null;
     }
-    double found = word.group(2).toLowerCase(Locale.ROOT).equals("nan") ? Double.NaN : Double.POSITIVE_INFINITY;
-    return word.group(1).equals("-") ? -found : found;
+    double result = word.group(2).toLowerCase(Locale.ROOT).equals("nan") ? Double.NaN : Double.POSITIVE_INFINITY;
+    return word.group(1).equals("-") ? -result : result;
   }
 
   /** A part of a document as JSON text without spaces, with keys in the order of their bytes. */
@@ -291,28 +291,28 @@ public final class LanceJsonFunctions {
       return value == 0 ? String.valueOf(value) : Double.isNaN(value) ? "NaN" : value > 0 ? "inf" : "-inf";
     }
     BigDecimal exact = new BigDecimal(value);
-    BigDecimal found = exact;
+    BigDecimal result = exact;
     for (int digits = 1; digits <= 17; digits++) {
-      found = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
-      if (found.doubleValue() == value) {
+      result = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
+      if (result.doubleValue() == value) {
         break;
       }
     }
-    found = found.stripTrailingZeros();
-    int exponent = found.precision() - found.scale() - 1;
+    result = result.stripTrailingZeros();
+    int exponent = result.precision() - result.scale() - 1;
     if (exponent >= least && exponent < 16) {
-      return found.scale() <= 0 ? found.toPlainString() + ".0" : found.toPlainString();
+      return result.scale() <= 0 ? result.toPlainString() + ".0" : result.toPlainString();
     }
-    String digits = found.unscaledValue().abs().toString();
+    String digits = result.unscaledValue().abs().toString();
     String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
     String sign = value < 0 ? "-" : "";
     return sign + digits.charAt(0) + fraction + "e" + (exponent < 0 ? "-" : "+") + Math.abs(exponent);
   }
 
-  private static boolean contains(Variant found, String item) {
-    int count = found != null && found.getType() == Type.ARRAY ? found.arraySize() : 0;
+  private static boolean contains(Variant result, String item) {
+    int count = result != null && result.getType() == Type.ARRAY ? result.arraySize() : 0;
     for (int place = 0; place < count; place++) {
-      Variant member = found.getElementAtIndex(place);
+      Variant member = result.getElementAtIndex(place);
       Object value = scalar(member);
       if (value == null ? member.getType() == Type.NULL && item.equals("null") : isItem(value, item)) {
         return true;
@@ -326,8 +326,8 @@ public final class LanceJsonFunctions {
       return item.equals(text) || item.equals("\"" + text + "\"");
     }
     if (value instanceof Double number) {
-      Double asked = number(item);
-      return asked != null && asked.doubleValue() == number;
+      Double other = number(item);
+      return other != null && other.doubleValue() == number;
     }
     return item.equals(value.toString());
   }

@@ -87,9 +87,9 @@ public final class LanceTextFunctions {
   private static synchronized int[] letters() {
     if (letters == null) {
       JsonNode runs = PythonChannel.call("text.letters", Json.object()).body().get("runs");
-      int[] found = new int[runs.size()];
-      Arrays.setAll(found, place -> runs.get(place).asInt());
-      letters = found;
+      int[] points = new int[runs.size()];
+      Arrays.setAll(points, place -> runs.get(place).asInt());
+      letters = points;
     }
     return letters;
   }

@@ -315,12 +315,12 @@ public final class Json {
     if (value == null) {
       return NullNode.getInstance();
     } else if (value instanceof ArrayData array && type instanceof ArrayType items) {
-      ArrayNode found = array();
+      ArrayNode constants = array();
       for (int index = 0; index < array.numElements(); index++) {
         Object item = array.isNullAt(index) ? null : array.get(index, items.elementType());
-        found.add(constant(item, items.elementType()));
+        constants.add(constant(item, items.elementType()));
       }
-      return found;
+      return constants;
     } else if (value instanceof Boolean flag) {
       return BooleanNode.valueOf(flag);
     } else if (value instanceof Decimal decimal) {

@@ -96,8 +96,8 @@ public final class LanceBatchWrites {
       return LAST.get();
     }
     synchronized (NUMBERS) {
-      Map<String, Integer> known = NUMBERS.computeIfAbsent(table, key -> new HashMap<>());
-      int number = known.computeIfAbsent(execution, key -> known.size());
+      Map<String, Integer> numbers = NUMBERS.computeIfAbsent(table, key -> new HashMap<>());
+      int number = numbers.computeIfAbsent(execution, key -> numbers.size());
       LAST.set(number);
       return number;
     }

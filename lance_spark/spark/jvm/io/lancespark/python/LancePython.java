@@ -154,8 +154,8 @@ public final class LancePython {
   }
 
   private static String path() {
-    String given = System.getenv().getOrDefault("PYTHONPATH", "");
-    return PythonUtils.mergePythonPaths(PythonUtils.toSeq(List.of(PythonUtils.sparkPythonPath(), given)));
+    String userPath = System.getenv().getOrDefault("PYTHONPATH", "");
+    return PythonUtils.mergePythonPaths(PythonUtils.toSeq(List.of(PythonUtils.sparkPythonPath(), userPath)));
   }
 
   /** Runs a program with {@code -c} and the arguments. */

@@ -108,11 +108,11 @@ public final class LanceRunner implements Serializable {
       return DataTypes.IntegerType;
     }
     if (type instanceof StructType struct) {
-      StructType found = new StructType();
+      StructType fields = new StructType();
       for (StructField field : struct.fields()) {
-        found = found.add(new StructField(field.name(), exchanged(field.dataType()), field.nullable(), field.metadata()));
+        fields = fields.add(new StructField(field.name(), exchanged(field.dataType()), field.nullable(), field.metadata()));
       }
-      return found;
+      return fields;
     }
     if (type instanceof ArrayType array) {
       return new ArrayType(exchanged(array.elementType()), array.containsNull());
@@ -129,10 +129,10 @@ public final class LanceRunner implements Serializable {
    */
   private static RuntimeException explained(RuntimeException error, String python) {
     if (error instanceof PythonException && error.getMessage() != null) {
-      Matcher found = TASK_ERROR.matcher(error.getMessage());
-      if (found.find()) {
+      Matcher fields = TASK_ERROR.matcher(error.getMessage());
+      if (fields.find()) {
         LOG.debug("a Python worker failed", error);
-        throw LanceException.sneaky(LanceException.inTask(parsed(found.group(1))));
+        throw LanceException.sneaky(LanceException.inTask(parsed(fields.group(1))));
       }
       Matcher unloaded = UNLOADED.matcher(error.getMessage());
       if (unloaded.find()) {

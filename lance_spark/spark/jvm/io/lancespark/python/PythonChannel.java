@@ -78,12 +78,12 @@ public final class PythonChannel {
     if (query == null) {
       return call(op, body);
     }
-    Map<String, Reply> known = ANSWERS.computeIfAbsent(query, planned -> new ConcurrentHashMap<>());
+    Map<String, Reply> answers = ANSWERS.computeIfAbsent(query, planned -> new ConcurrentHashMap<>());
     String request = op + ChannelRequest.session() + body;
-    Reply reply = known.get(request);
+    Reply reply = answers.get(request);
     if (reply == null) {
       reply = call(op, body);
-      known.put(request, reply);
+      answers.put(request, reply);
     }
     return reply;
   }

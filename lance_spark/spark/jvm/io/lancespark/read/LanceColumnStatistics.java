@@ -31,26 +31,26 @@ public final class LanceColumnStatistics {
   /**
    * The statistics for Spark's optimizer.
    *
-   * @param known rows and entries by column, as Python keeps them
+   * @param described rows and entries by column, as Python keeps them
    * @param numRows how many rows a scan returns, of which there may be fewer than were analyzed
    */
-  static Map<NamedReference, ColumnStatistics> of(JsonNode known, StructType columns, OptionalLong numRows) {
-    Map<NamedReference, ColumnStatistics> found = new HashMap<>();
+  static Map<NamedReference, ColumnStatistics> of(JsonNode described, StructType columns, OptionalLong numRows) {
+    Map<NamedReference, ColumnStatistics> statistics = new HashMap<>();
     for (StructField column : columns.fields()) {
-      JsonNode entry = known.path(column.name());
+      JsonNode entry = described.path(column.name());
       ColumnStatistics analyzed = entry.isMissingNode() ? null : ColumnStats.of(column, Json.map(entry.get("stats")));
       if (analyzed != null) {
         long rows = entry.get("rows").asLong();
         double share = numRows.isEmpty() || rows == 0 ? 1.0 : (double) numRows.getAsLong() / rows;
-        found.put(reference(column.name()), new OfShare(analyzed, share));
+        statistics.put(reference(column.name()), new OfShare(analyzed, share));
       }
     }
-    return found;
+    return statistics;
   }
 
   private static NamedReference reference(String column) {
-    NamedReference known = Json.column(column);
-    return known.describe().equals(column) ? known : new Named(column);
+    NamedReference described = Json.column(column);
+    return described.describe().equals(column) ? described : new Named(column);
   }
 
   /** A column whose name has to be quoted: Spark's optimizer compares what describes it with the name without quotes. */

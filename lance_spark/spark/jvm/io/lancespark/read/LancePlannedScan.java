@@ -176,11 +176,11 @@ public final class LancePlannedScan extends LanceStreamScan implements Batch, Su
     @Override
     public void pruneColumns(StructType required) {
       // Top-level columns only: nested fields are not pruned.
-      StructType kept = new StructType();
+      StructType pruned = new StructType();
       for (String name : required.fieldNames()) {
-        kept = kept.add(columns.apply(name));
+        pruned = pruned.add(columns.apply(name));
       }
-      columns = kept;
+      columns = pruned;
     }
 
     @Override

@@ -59,11 +59,11 @@ public final class LanceScan extends LanceStreamScan
     request.set("columns", Json.type(columns));
   }
 
-  /** A scan that returns aggregates, {@code asked} of Python, which has planned it with its reply. */
-  LanceScan(ObjectNode request, StructType columns, JsonNode asked, PythonChannel.Reply plan) {
+  /** A scan that returns aggregates, {@code changed} of Python, which has planned it with its reply. */
+  LanceScan(ObjectNode request, StructType columns, JsonNode changed, PythonChannel.Reply plan) {
     super(null);
     this.request = request;
-    this.identity = asked;
+    this.identity = changed;
     this.columns = columns;
     this.coalesced = false;
     this.takesRuntimeFilters = true;
@@ -111,9 +111,9 @@ public final class LanceScan extends LanceStreamScan
 
   /** The same rows, with parts of some values only, by the name of the column. */
   public LanceScan with(String parts, ObjectNode byColumn) {
-    ObjectNode asked = request.deepCopy();
-    asked.set(parts, byColumn);
-    return new LanceScan(asked, columns, streams());
+    ObjectNode changed = request.deepCopy();
+    changed.set(parts, byColumn);
+    return new LanceScan(changed, columns, streams());
   }
 
   /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
@@ -159,12 +159,12 @@ public final class LanceScan extends LanceStreamScan
    */
   private synchronized double selectivity() {
     if (selectivity == null) {
-      JsonNode known = plan().body().path("selectivity");
-      boolean asks = !known.isNumber() && plan().body().path("needs_selectivity").asBoolean();
+      JsonNode planned = plan().body().path("selectivity");
+      boolean asks = !planned.isNumber() && plan().body().path("needs_selectivity").asBoolean();
       selectivity =
           asks
               ? PythonChannel.callOncePerQuery("scan.selectivity", request).body().get("selectivity").asDouble()
-              : known.asDouble(1.0);
+              : planned.asDouble(1.0);
     }
     return selectivity;
   }
@@ -187,10 +187,10 @@ public final class LanceScan extends LanceStreamScan
   /** For logs, without a request to Python: of a scan that is not planned yet, only the table is known. */
   @Override
   public String toString() {
-    PythonChannel.Reply known = newest;
-    return known == null
+    PythonChannel.Reply planned = newest;
+    return planned == null
         ? "lance scan of " + request.path("handle").path("uri").asText()
-        : known.body().get("description").asText();
+        : planned.body().get("description").asText();
   }
 
   @Override

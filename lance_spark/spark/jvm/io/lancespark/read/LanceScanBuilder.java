@@ -80,11 +80,11 @@ public final class LanceScanBuilder
 
   @Override
   public Predicate[] pushPredicates(Predicate[] predicates) {
-    ObjectNode asked = Json.object();
-    asked.set("handle", request.get("handle"));
-    asked.set("options", request.get("options"));
-    asked.set("predicates", Json.expressions(predicates));
-    JsonNode reply = PythonChannel.callOncePerQuery("scan.push", asked).body();
+    ObjectNode question = Json.object();
+    question.set("handle", request.get("handle"));
+    question.set("options", request.get("options"));
+    question.set("predicates", Json.expressions(predicates));
+    JsonNode reply = PythonChannel.callOncePerQuery("scan.push", question).body();
     JsonNode answers = reply.get("answers");
     List<Predicate> taken = new ArrayList<>();
     List<Predicate> left = new ArrayList<>();
@@ -129,9 +129,9 @@ public final class LanceScanBuilder
     if (pushed.length > 0) {
       return false; // How many rows of a fragment a filter keeps is not known.
     }
-    ObjectNode asked = request.deepCopy();
-    asked.put("offset", offset);
-    if (!PythonChannel.call("scan.offset", asked).body().get("taken").asBoolean()) {
+    ObjectNode question = request.deepCopy();
+    question.put("offset", offset);
+    if (!PythonChannel.call("scan.offset", question).body().get("taken").asBoolean()) {
       return false;
     }
     request.put("offset", offset);
@@ -176,19 +176,19 @@ public final class LanceScanBuilder
     inTasks = null;
     AggregateFunc[] functions = aggregation.aggregateExpressions();
     remember(functions);
-    ObjectNode asked = Json.object();
-    asked.set("scan", request.deepCopy());
-    ObjectNode clusters = asked.putObject("clusters");
+    ObjectNode question = Json.object();
+    question.set("scan", request.deepCopy());
+    ObjectNode clusters = question.putObject("clusters");
     clusters.put("keys", SessionConf.usesPartitionKeys());
     clusters.put("some_keys", SessionConf.usesSomePartitionKeys());
-    ArrayNode groups = asked.putArray("group_by");
+    ArrayNode groups = question.putArray("group_by");
     for (Expression key : aggregation.groupByExpressions()) {
       if (!(key instanceof NamedReference reference) || reference.fieldNames().length != 1) {
         return;
       }
       groups.add(reference.fieldNames()[0]);
     }
-    ArrayNode described = asked.putArray("aggregates");
+    ArrayNode described = question.putArray("aggregates");
     StructType schema = new StructType();
     for (AggregateFunc function : functions) {
       ObjectNode node = described(function);
@@ -198,14 +198,14 @@ public final class LanceScanBuilder
       described.add(node);
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
-    PythonChannel.Reply planned = PythonChannel.callOncePerQuery("scan.aggregate", asked);
+    PythonChannel.Reply planned = PythonChannel.callOncePerQuery("scan.aggregate", question);
     JsonNode reply = planned.body();
     if (!reply.get("values").isNull()) {
       answer = new LanceAggregateScan(request.get("handle"), schema, reply.get("values"));
     } else if (!reply.get("columns").isNull()) {
       StructType returned = (StructType) Json.type(reply.get("columns"));
       PythonChannel.Reply plan = new PythonChannel.Reply(reply.get("plan"), planned.attachments());
-      inTasks = new LanceScan(request.deepCopy(), returned, asked, plan);
+      inTasks = new LanceScan(request.deepCopy(), returned, question, plan);
     }
   }
 

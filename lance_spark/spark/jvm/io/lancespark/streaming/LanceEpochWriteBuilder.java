@@ -94,9 +94,9 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     if (opened.get("is_done").asBoolean()) {
       return new LanceDoneEpoch(table, query);
     }
-    StructType known = Json.schema(opened.get("schema"));
+    StructType columns = Json.schema(opened.get("schema"));
     RowConversion conversion =
-        RowConversion.of(table, rows, known, opened.get("merges_schema").asBoolean());
+        RowConversion.of(table, rows, columns, opened.get("merges_schema").asBoolean());
     request.set("handle", opened.get("handle"));
     request.set("columns", Json.type(conversion.columns()));
     request.set("sources", LanceStatement.sources());

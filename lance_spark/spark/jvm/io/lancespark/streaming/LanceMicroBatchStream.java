@@ -163,15 +163,15 @@ public final class LanceMicroBatchStream
   /** Spark plans each batch twice. */
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    String wanted = start.json() + end.json();
-    if (!wanted.equals(plannedFor)) {
+    String range = start.json() + end.json();
+    if (!range.equals(plannedFor)) {
       ObjectNode request = request();
       request.put("start", start.json());
       request.put("end", end.json());
       PythonChannel.Reply plan = PythonChannel.call("stream.plan", request);
       planned = plan.attachments();
       counts = plan.body().get("counts");
-      plannedFor = wanted;
+      plannedFor = range;
     }
     return planned.stream()
         .map(work -> new LanceTask.Plain(List.of(work), false))
@@ -197,16 +197,16 @@ public final class LanceMicroBatchStream
   /** Must not throw: the sink has committed when Spark asks. */
   @Override
   public Map<String, String> metrics(Optional<Offset> consumed) {
-    Map<String, String> found = new TreeMap<>();
+    Map<String, String> numbers = new TreeMap<>();
     for (Map.Entry<String, JsonNode> count : counts.properties()) {
-      found.put(count.getKey(), count.getValue().asText());
+      numbers.put(count.getKey(), count.getValue().asText());
     }
     long newest = version(latest);
     long read = consumed.isPresent() ? version(consumed.get().json()) : -1;
     if (newest >= 0 && read >= 0) {
-      found.put("versionsBehind", Long.toString(Math.max(0, newest - read)));
+      numbers.put("versionsBehind", Long.toString(Math.max(0, newest - read)));
     }
-    return found;
+    return numbers;
   }
 
   private static long version(String offset) {

@@ -30,21 +30,21 @@ public final class LanceSinkColumns {
     return hidden;
   }
 
-  /** A type without the members of structs that {@code known} does not have. */
-  private static JsonNode narrowed(JsonNode type, JsonNode known) {
-    if (!type.isObject() || !known.isObject() || !type.path("type").equals(known.path("type"))) {
+  /** A type without the members of structs that {@code narrow} does not have. */
+  private static JsonNode narrowed(JsonNode type, JsonNode narrow) {
+    if (!type.isObject() || !narrow.isObject() || !type.path("type").equals(narrow.path("type"))) {
       return type;
     }
-    ObjectNode found = type.deepCopy();
+    ObjectNode result = type.deepCopy();
     for (String part : new String[] {"elementType", "keyType", "valueType"}) {
       if (type.has(part)) {
-        found.set(part, narrowed(type.get(part), known.get(part)));
+        result.set(part, narrowed(type.get(part), narrow.get(part)));
       }
     }
     if (type.has("fields")) {
       Map<String, JsonNode> types = new HashMap<>();
-      known.get("fields").forEach(field -> types.put(field.get("name").asText(), field.get("type")));
-      ArrayNode fields = found.putArray("fields");
+      narrow.get("fields").forEach(field -> types.put(field.get("name").asText(), field.get("type")));
+      ArrayNode fields = result.putArray("fields");
       for (JsonNode field : type.get("fields")) {
         JsonNode other = types.get(field.get("name").asText());
         if (other != null) {
@@ -52,6 +52,6 @@ public final class LanceSinkColumns {
         }
       }
     }
-    return found;
+    return result;
   }
 }

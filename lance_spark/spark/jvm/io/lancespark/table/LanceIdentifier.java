@@ -32,9 +32,9 @@ public final class LanceIdentifier implements Identifier {
    */
   public static LanceIdentifier of(CaseInsensitiveStringMap options) {
     String path = options.get("path");
-    LanceIdentifier made = new LanceIdentifier(path == null ? "" : path, options);
-    LATEST.set(made);
-    return made;
+    LanceIdentifier identifier = new LanceIdentifier(path == null ? "" : path, options);
+    LATEST.set(identifier);
+    return identifier;
   }
 
   /** The identifier that the text of a name in the catalog of paths came from; others stay as they are. */

@@ -12,13 +12,13 @@ import org.apache.spark.sql.types.StructType;
 public final class LanceColumnNames {
   private LanceColumnNames() {}
 
-  /** The columns of {@code given}, spelled as in {@code known} where it has them; struct fields too. */
-  public static StructType asIn(StructType known, StructType given) {
-    return SessionConf.isCaseSensitive() ? given : (StructType) renamed(known, given);
+  /** The columns of {@code written}, spelled as in {@code table} where it has them; struct fields too. */
+  public static StructType asIn(StructType table, StructType written) {
+    return SessionConf.isCaseSensitive() ? written : (StructType) renamed(table, written);
   }
 
-  private static DataType renamed(DataType known, DataType given) {
-    if (known instanceof StructType columns && given instanceof StructType rows) {
+  private static DataType renamed(DataType table, DataType written) {
+    if (table instanceof StructType columns && written instanceof StructType rows) {
       StructField[] fields = new StructField[rows.size()];
       for (int index = 0; index < fields.length; index++) {
         StructField field = rows.fields()[index];
@@ -27,14 +27,14 @@ public final class LanceColumnNames {
       }
       return new StructType(fields);
     }
-    if (known instanceof ArrayType old && given instanceof ArrayType array) {
+    if (table instanceof ArrayType old && written instanceof ArrayType array) {
       return new ArrayType(renamed(old.elementType(), array.elementType()), array.containsNull());
     }
-    if (known instanceof MapType old && given instanceof MapType map) {
+    if (table instanceof MapType old && written instanceof MapType map) {
       DataType key = renamed(old.keyType(), map.keyType());
       return new MapType(key, renamed(old.valueType(), map.valueType()), map.valueContainsNull());
     }
-    return given;
+    return written;
   }
 
   private static StructField renamed(StructField match, StructField field) {
@@ -42,8 +42,8 @@ public final class LanceColumnNames {
   }
 
   /** The column with exactly this name, else the only case-insensitive match; null if there is none. */
-  private static StructField match(StructType known, String name) {
-    List<StructField> alike = List.of(known.fields()).stream().filter(item -> item.name().equalsIgnoreCase(name)).toList();
+  private static StructField match(StructType table, String name) {
+    List<StructField> alike = List.of(table.fields()).stream().filter(item -> item.name().equalsIgnoreCase(name)).toList();
     for (StructField item : alike) {
       if (item.name().equals(name)) {
         return item;

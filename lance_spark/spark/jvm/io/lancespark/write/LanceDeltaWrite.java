@@ -65,12 +65,12 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
 
   /** The scans of the target, and all others of the statement that may read the same table. */
   private ArrayNode reads() {
-    Set<JsonNode> found = new LinkedHashSet<>(targetReads);
+    Set<JsonNode> requests = new LinkedHashSet<>(targetReads);
     LanceStatement statement = LanceStatement.running();
     if (statement != null) {
-      statement.reads().forEach(found::add);
+      statement.reads().forEach(requests::add);
     }
-    return Json.array().addAll(found);
+    return Json.array().addAll(requests);
   }
 
   @Override

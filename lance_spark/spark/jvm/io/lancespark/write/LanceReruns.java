@@ -119,8 +119,8 @@ public final class LanceReruns {
   /** The conflict that an error is about, if a new run may go without one; null for all other errors. */
   private static LanceException conflictOf(Throwable error) {
     for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-      if (cause instanceof LanceException found) {
-        return found.kind().equals(CONFLICT) ? found : null;
+      if (cause instanceof LanceException conflict) {
+        return conflict.kind().equals(CONFLICT) ? conflict : null;
       }
     }
     return null;

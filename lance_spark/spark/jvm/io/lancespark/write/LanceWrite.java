@@ -48,10 +48,10 @@ public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
     }
     ObjectNode request = Json.object();
     if (replaces) {
-      List<byte[]> found = replacedRows();
-      if (found != null) {
-        request.put("num_found", found.size());
-        attachments.addAll(found);
+      List<byte[]> rows = replacedRows();
+      if (rows != null) {
+        request.put("num_found", rows.size());
+        attachments.addAll(rows);
       }
     }
     if (staged != null) {

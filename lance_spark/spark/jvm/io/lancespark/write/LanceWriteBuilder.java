@@ -21,13 +21,13 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   private static final String APPEND = "append";
 
   private final ObjectNode request = Json.object();
-  private final StructType known;
+  private final StructType tableColumns;
   private final Consumer<List<byte[]>> staged;
   private StructType columns;
 
-  /** A write into a table with the columns {@code known}. */
-  public LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info) {
-    this(handle, known, info, null);
+  /** A write into a table with the columns {@code tableColumns}. */
+  public LanceWriteBuilder(JsonNode handle, StructType tableColumns, LogicalWriteInfo info) {
+    this(handle, tableColumns, info, null);
   }
 
   /** A write whose commit comes later; {@code staged} takes the job and the task results for it. */
@@ -36,8 +36,8 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   }
 
   private LanceWriteBuilder(
-      JsonNode handle, StructType known, LogicalWriteInfo info, Consumer<List<byte[]>> staged) {
-    this.known = known;
+      JsonNode handle, StructType tableColumns, LogicalWriteInfo info, Consumer<List<byte[]>> staged) {
+    this.tableColumns = tableColumns;
     this.columns = info.schema();
     this.staged = staged;
     request.set("handle", handle);
@@ -50,9 +50,9 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
 
   @Override
   public boolean canOverwrite(Predicate[] predicates) {
-    ObjectNode asked = request.deepCopy();
-    asked.set("predicates", Json.expressions(predicates));
-    return PythonChannel.call("write.can_overwrite", asked).body().get("taken").asBoolean();
+    ObjectNode question = request.deepCopy();
+    question.set("predicates", Json.expressions(predicates));
+    return PythonChannel.call("write.can_overwrite", question).body().get("taken").asBoolean();
   }
 
   @Override
@@ -72,7 +72,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   public Write build() {
     if (request.get("mode").asText().equals(APPEND)) {
       // With mergeSchema Spark leaves it to the table which columns are new.
-      columns = LanceColumnNames.asIn(known, columns);
+      columns = LanceColumnNames.asIn(tableColumns, columns);
       request.set("columns", Json.type(columns));
     }
     request.set("sources", LanceStatement.sources());

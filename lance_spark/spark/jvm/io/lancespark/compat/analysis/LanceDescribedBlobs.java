@@ -51,8 +51,8 @@ public final class LanceDescribedBlobs extends Rule<LogicalPlan> {
 
   private static boolean isUndecided(NamedRelation table) {
     return table instanceof DataSourceV2Relation relation
-        && relation.table() instanceof LanceTable known
-        && known.isUndecided();
+        && relation.table() instanceof LanceTable lance
+        && lance.isUndecided();
   }
 
   /** The columns of the table that get descriptions. */
@@ -61,8 +61,8 @@ public final class LanceDescribedBlobs extends Rule<LogicalPlan> {
     StructField[] columns = table.sparkSchema().fields();
     List<Attribute> rows = Catalyst.list(write.query().output());
     for (int index = 0; index < rows.size(); index++) {
-      Attribute given = rows.get(index);
-      if (!hasDescriptions(given.dataType())) {
+      Attribute row = rows.get(index);
+      if (!hasDescriptions(row.dataType())) {
         continue;
       }
       if (!write.isByName()) {
@@ -72,7 +72,7 @@ public final class LanceDescribedBlobs extends Rule<LogicalPlan> {
         continue;
       }
       for (StructField column : columns) {
-        if (SessionConf.isSameName(column.name(), given.name())) {
+        if (SessionConf.isSameName(column.name(), row.name())) {
           names.add(column.name());
         }
       }

@@ -68,14 +68,14 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
 
   /** The identity columns of a table whose values no statement chooses. */
   private static List<String> fixed(NamedRelation relation) {
-    return relation instanceof DataSourceV2Relation known && known.table() instanceof LanceTable table
+    return relation instanceof DataSourceV2Relation target && target.table() instanceof LanceTable table
         ? table.fixedColumns()
         : List.of();
   }
 
   /** The expressions of a table that this rule computes, by column. */
   private static Map<String, String> generated(NamedRelation relation) {
-    return relation instanceof DataSourceV2Relation known && known.table() instanceof LanceTable table
+    return relation instanceof DataSourceV2Relation target && target.table() instanceof LanceTable table
         ? table.computed()
         : Map.of();
   }
@@ -171,8 +171,8 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
       }
       boolean isNew = operation == RowDeltaUtils.INSERT_OPERATION();
       for (int index : fixed) {
-        Expression given = valueOf(row.get(first + index));
-        if (isNew ? !isNull(given) : !isOld(columns.get(index).exprId(), given)) {
+        Expression expression = valueOf(row.get(first + index));
+        if (isNew ? !isNull(expression) : !isOld(columns.get(index).exprId(), expression)) {
           throw LanceException.invalid(
               String.format(
                   "the identity column '%s' is GENERATED ALWAYS, so its values can be neither set nor changed; leave it"
@@ -180,16 +180,16 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
                   columns.get(index).name()));
         }
       }
-      List<Expression> found = new ArrayList<>(row);
+      List<Expression> completed = new ArrayList<>(row);
       values.forEach(
           (index, value) -> {
-            Expression given = row.get(first + index);
-            if (isNew ? isNull(valueOf(given)) : isOld(columns.get(index).exprId(), valueOf(given))) {
+            Expression expression = row.get(first + index);
+            if (isNew ? isNull(valueOf(expression)) : isOld(columns.get(index).exprId(), valueOf(expression))) {
               Expression computed = over(row, value);
-              found.set(first + index, given instanceof Alias alias ? renamed(alias, computed) : computed);
+              completed.set(first + index, expression instanceof Alias alias ? renamed(alias, computed) : computed);
             }
           });
-      return found;
+      return completed;
     }
 
     /** What Spark gives an updated row in a column that the statement does not set. */
@@ -226,7 +226,7 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
         value, alias.name(), alias.exprId(), alias.qualifier(), alias.explicitMetadata(), alias.nonInheritableMetadataKeys());
   }
 
-  private static Expression valueOf(Expression given) {
-    return given instanceof Alias alias ? alias.child() : given;
+  private static Expression valueOf(Expression expression) {
+    return expression instanceof Alias alias ? alias.child() : expression;
   }
 }

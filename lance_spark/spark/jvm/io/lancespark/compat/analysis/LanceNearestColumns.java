@@ -48,13 +48,13 @@ public final class LanceNearestColumns extends Rule<LogicalPlan> {
   }
 
   private static Generate narrowed(Generate search, AttributeSet used) {
-    List<Attribute> found = new ArrayList<>(Catalyst.list(search.generatorOutput()));
+    List<Attribute> attributes = new ArrayList<>(Catalyst.list(search.generatorOutput()));
     List<Integer> places =
-        IntStream.range(0, found.size()).filter(place -> used.contains(found.get(place))).boxed().toList();
+        IntStream.range(0, attributes.size()).filter(place -> used.contains(attributes.get(place))).boxed().toList();
     if (places.isEmpty()) {
       places = List.of(0); // The rows are needed, if only to be counted.
     }
-    Generate fewer = places.size() == found.size() ? null : LanceNearestSearch.narrowed(search, places);
+    Generate fewer = places.size() == attributes.size() ? null : LanceNearestSearch.narrowed(search, places);
     return fewer == null ? search : fewer;
   }
 

@@ -73,8 +73,8 @@ public final class LanceNearestJoins extends Rule<LogicalPlan> {
     if (metric == null || vector == null || !isOfQueries) {
       return null;
     }
-    List<Attribute> found = Catalyst.list(join.output()).subList(Catalyst.list(join.left().output()).size(), join.output().size());
-    StructType columns = searched.columns(found);
+    List<Attribute> attributes = Catalyst.list(join.output()).subList(Catalyst.list(join.left().output()).size(), join.output().size());
+    StructType columns = searched.columns(attributes);
     if (columns == null) {
       return null;
     }
@@ -82,7 +82,7 @@ public final class LanceNearestJoins extends Rule<LogicalPlan> {
     request.put("k", join.numResults());
     request.put("metric", metric);
     request.put("vector_column", vector);
-    return LanceNearestSearch.of(request, columns, found, query, join.left(), outer);
+    return LanceNearestSearch.of(request, columns, attributes, query, join.left(), outer);
   }
 
   /** The metric of a distance; null if it is no constant. */
@@ -134,16 +134,16 @@ public final class LanceNearestJoins extends Rule<LogicalPlan> {
     }
 
     private Searched selected(List<NamedExpression> expressions) {
-      Map<ExprId, Attribute> known = new HashMap<>();
+      Map<ExprId, Attribute> translated = new HashMap<>();
       for (NamedExpression expression : expressions) {
         Object value = expression instanceof Alias alias ? alias.child() : expression;
         Attribute column = value instanceof Attribute attribute ? names.get(attribute.exprId()) : null;
         if (column == null) {
           return null;
         }
-        known.put(expression.exprId(), column);
+        translated.put(expression.exprId(), column);
       }
-      return new Searched(relation, known, conditions);
+      return new Searched(relation, translated, conditions);
     }
 
     /** A condition on the columns of the table, its constants computed. */
@@ -166,10 +166,10 @@ public final class LanceNearestJoins extends Rule<LogicalPlan> {
     }
 
     /** The columns in the table; null if one is taken twice. */
-    StructType columns(List<Attribute> found) {
+    StructType columns(List<Attribute> attributes) {
       Set<String> seen = new HashSet<>();
       StructType columns = new StructType();
-      for (Attribute attribute : found) {
+      for (Attribute attribute : attributes) {
         Attribute column = names.get(attribute.exprId());
         if (column == null || !seen.add(column.name())) {
           return null;
@@ -184,8 +184,8 @@ public final class LanceNearestJoins extends Rule<LogicalPlan> {
       request.set("handle", ((LanceTable) relation.table()).handle());
       ArrayNode predicates = request.putArray("predicates");
       for (Expression condition : conditions) {
-        Option<Predicate> known = DataSourceV2Strategy$.MODULE$.translateFilterV2(condition);
-        predicates.add(known.isDefined() ? Json.expression(known.get()) : null);
+        Option<Predicate> translated = DataSourceV2Strategy$.MODULE$.translateFilterV2(condition);
+        predicates.add(translated.isDefined() ? Json.expression(translated.get()) : null);
       }
       return request;
     }

@@ -52,13 +52,13 @@ public final class LanceNearestSearch extends SimplePythonFunction {
    *
    * @param request of {@code search.join}, without columns
    * @param columns of the found rows, by their names in the table
-   * @param found what these columns are called in the result
+   * @param attributes what these columns are called in the result
    * @param outer whether rows of {@code queries} without a nearest row stay
    */
   static Generate of(
       ObjectNode request,
       StructType columns,
-      List<Attribute> found,
+      List<Attribute> attributes,
       Expression vector,
       LogicalPlan queries,
       boolean outer) {
@@ -84,7 +84,7 @@ public final class LanceNearestSearch extends SimplePythonFunction {
         Catalyst.seq(List.<Object>of()),
         outer,
         Option.empty(),
-        Catalyst.seq(found),
+        Catalyst.seq(attributes),
         queries);
   }
 
@@ -102,12 +102,12 @@ public final class LanceNearestSearch extends SimplePythonFunction {
   static Generate narrowed(Generate node, List<Integer> places) {
     PythonUDF search = in(node);
     StructField[] all = ((StructType) ((ArrayType) search.dataType()).elementType()).fields();
-    List<Attribute> found = Catalyst.list(node.generatorOutput());
+    List<Attribute> attributes = Catalyst.list(node.generatorOutput());
     StructType columns = new StructType(places.stream().map(place -> all[place]).toArray(StructField[]::new));
     return of(
         ((LanceNearestSearch) search.func()).request(),
         columns,
-        places.stream().map(found::get).toList(),
+        places.stream().map(attributes::get).toList(),
         search.children().head(),
         node.child(),
         node.outer());

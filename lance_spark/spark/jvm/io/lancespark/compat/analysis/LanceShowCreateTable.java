@@ -35,18 +35,18 @@ public final class LanceShowCreateTable extends SparkStrategy {
   private static SparkPlan printed(ShowCreateTable statement) {
     ResolvedTable table = (ResolvedTable) statement.child();
     String text = new ShowCreateTableExec(statement.output(), table).executeCollect()[0].getString(0);
-    List<String> known = new ArrayList<>();
+    List<String> printed = new ArrayList<>();
     List<String> whole = new ArrayList<>();
     LanceTable described = (LanceTable) table.table();
     Column[] columns = described.columns();
     StructType shownTypes = Types.shown(columns);
     for (int index = 0; index < columns.length; index++) {
       String definition = shownTypes.fields()[index].toDDL();
-      known.add(definition);
+      printed.add(definition);
       boolean isNotNull = described.isNotNull(columns[index].name());
       whole.add(definition + (isNotNull ? " NOT NULL" : "") + values(described, columns[index]));
     }
-    String shown = text.replace(listed(known), listed(whole));
+    String shown = text.replace(listed(printed), listed(whole));
     return Scans.rows(statement.output(), List.of(Rows.of(UTF8String.fromString(shown))), false);
   }
 

@@ -127,8 +127,8 @@ public final class LanceTextSearches extends Rule<LogicalPlan> {
   /** The table and the column in it that an attribute of a node stands for; null if it is not just a column. */
   private static Place place(LogicalPlan node, ExprId id, Map<Long, CTERelationDef> definitions) {
     if (node instanceof DataSourceV2Relation relation) {
-      NamedExpression found = attribute(Catalyst.list(relation.output()), id);
-      return found != null && relation.table() instanceof LanceTable table ? new Place(table, found.name()) : null;
+      NamedExpression column = attribute(Catalyst.list(relation.output()), id);
+      return column != null && relation.table() instanceof LanceTable table ? new Place(table, column.name()) : null;
     } else if (node instanceof Project || node instanceof Aggregate) {
       Seq<NamedExpression> expressions =
           node instanceof Project project ? project.projectList() : ((Aggregate) node).aggregateExpressions();

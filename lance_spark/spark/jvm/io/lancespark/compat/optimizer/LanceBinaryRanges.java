@@ -48,9 +48,9 @@ public final class LanceBinaryRanges extends LanceValueParts<LanceBinaryRanges.R
   }
 
   @Override
-  Expression over(Expression use, Range kept) {
+  Expression over(Expression use, Range parts) {
     Substring part = (Substring) use;
-    int position = (int) (use(use).part().start() - kept.start()) + 1;
+    int position = (int) (use(use).part().start() - parts.start()) + 1;
     return new Substring(part.str(), Literal$.MODULE$.apply(position), part.len());
   }
 
@@ -60,9 +60,9 @@ public final class LanceBinaryRanges extends LanceValueParts<LanceBinaryRanges.R
   }
 
   @Override
-  LanceScan narrowed(LanceScan scan, Map<String, Range> kept) {
+  LanceScan narrowed(LanceScan scan, Map<String, Range> parts) {
     ObjectNode ranges = Json.object();
-    kept.forEach((name, range) -> ranges.putArray(name).add(range.start()).add(range.stop() - range.start()));
+    parts.forEach((name, range) -> ranges.putArray(name).add(range.start()).add(range.stop() - range.start()));
     return scan.with(LanceScan.BINARY_RANGES, ranges);
   }
 }

@@ -56,12 +56,12 @@ public final class LanceFoundRows extends SparkPlan {
    */
   static LanceFoundRows of(
       LanceStreamScan scan, List<NamedExpression> columns, List<Attribute> scanned, Seq<SortOrder> order) {
-    List<Expression> wanted = columns.stream().map(Expression.class::cast).toList();
-    UnsafeProjection projection = UnsafeProjection.create(Catalyst.seq(wanted), Catalyst.seq(scanned));
-    LanceStreamScan.Rows found = scan.rows(row -> projection.apply(row).copy());
+    List<Expression> expressions = columns.stream().map(Expression.class::cast).toList();
+    UnsafeProjection projection = UnsafeProjection.create(Catalyst.seq(expressions), Catalyst.seq(scanned));
+    LanceStreamScan.Rows read = scan.rows(row -> projection.apply(row).copy());
     Seq<Attribute> output = Catalyst.seq(columns.stream().map(NamedExpression::toAttribute).toList());
-    LocalTableScanExec rows = Scans.rows(output, found.rows(), true);
-    return new LanceFoundRows(rows, scan, order, found.batches());
+    LocalTableScanExec rows = Scans.rows(output, read.rows(), true);
+    return new LanceFoundRows(rows, scan, order, read.batches());
   }
 
   @Override
@@ -123,11 +123,11 @@ public final class LanceFoundRows extends SparkPlan {
   @Override
   public synchronized scala.collection.immutable.Map<String, SQLMetric> metrics() {
     if (metrics == null) {
-      Map<String, SQLMetric> known = new HashMap<>();
+      Map<String, SQLMetric> all = new HashMap<>();
       for (CustomMetric metric : scan.supportedCustomMetrics()) {
-        known.put(metric.name(), SQLMetrics.createV2CustomMetric(sparkContext(), metric));
+        all.put(metric.name(), SQLMetrics.createV2CustomMetric(sparkContext(), metric));
       }
-      metrics = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(known));
+      metrics = scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
     }
     return metrics;
   }

@@ -55,42 +55,42 @@ public final class LanceFoundRowsStrategy extends SparkStrategy {
 
   /** The rows of a table, if the query has columns and nothing else. */
   private static Optional<SparkPlan> scan(LogicalPlan plan) {
-    Option<Tuple3<Seq<NamedExpression>, Seq<Expression>, LogicalPlan>> found = PhysicalOperation.unapply(plan);
-    if (found.isEmpty()
-        || !(found.get()._3() instanceof DataSourceV2ScanRelation relation)
+    Option<Tuple3<Seq<NamedExpression>, Seq<Expression>, LogicalPlan>> operation = PhysicalOperation.unapply(plan);
+    if (operation.isEmpty()
+        || !(operation.get()._3() instanceof DataSourceV2ScanRelation relation)
         || !(relation.scan() instanceof LanceScan scan)
         || !Settings.isEnabled(Settings.LOCAL_RESULTS)
         || !scan.isInline()) {
       return Optional.empty();
     }
-    List<NamedExpression> columns = Catalyst.list(found.get()._1());
-    return found.get()._2().isEmpty() && areColumns(columns)
+    List<NamedExpression> columns = Catalyst.list(operation.get()._1());
+    return operation.get()._2().isEmpty() && areColumns(columns)
         ? Optional.of(rows(scan, relation, columns))
         : Optional.empty();
   }
 
   private static Optional<SparkPlan> search(LogicalPlan plan) {
-    Option<Tuple3<Seq<NamedExpression>, Seq<Expression>, LogicalPlan>> found = PhysicalOperation.unapply(plan);
-    return found.isDefined()
-            && found.get()._3() instanceof DataSourceV2ScanRelation relation
+    Option<Tuple3<Seq<NamedExpression>, Seq<Expression>, LogicalPlan>> operation = PhysicalOperation.unapply(plan);
+    return operation.isDefined()
+            && operation.get()._3() instanceof DataSourceV2ScanRelation relation
             && relation.scan() instanceof LancePlannedScan scan
             && scan.isInline()
-        ? Optional.of(planned(found.get(), scan, relation))
+        ? Optional.of(planned(operation.get(), scan, relation))
         : Optional.empty();
   }
 
   private static SparkPlan planned(
-      Tuple3<Seq<NamedExpression>, Seq<Expression>, LogicalPlan> found,
+      Tuple3<Seq<NamedExpression>, Seq<Expression>, LogicalPlan> operation,
       LanceStreamScan scan,
       DataSourceV2ScanRelation relation) {
-    List<NamedExpression> columns = Catalyst.list(found._1());
-    List<Expression> conditions = Catalyst.list(found._2());
+    List<NamedExpression> columns = Catalyst.list(operation._1());
+    List<Expression> conditions = Catalyst.list(operation._2());
     if (conditions.isEmpty() && areColumns(columns)) {
       return rows(scan, relation, columns);
     }
     SparkPlan rows = rows(scan, relation, List.copyOf(Catalyst.list(relation.output())));
-    SparkPlan kept = conditions.stream().reduce(And::new).<SparkPlan>map(all -> new FilterExec(all, rows)).orElse(rows);
-    return new ProjectExec(found._1(), kept);
+    SparkPlan filtered = conditions.stream().reduce(And::new).<SparkPlan>map(all -> new FilterExec(all, rows)).orElse(rows);
+    return new ProjectExec(operation._1(), filtered);
   }
 
   private static SparkPlan rows(
@@ -101,13 +101,13 @@ public final class LanceFoundRowsStrategy extends SparkStrategy {
 
   /** The order of the scan, as far as its columns are there. */
   private static Seq<SortOrder> order(DataSourceV2ScanRelation relation, List<NamedExpression> columns) {
-    List<SortOrder> known =
+    List<SortOrder> order =
         relation.ordering().isEmpty() ? List.of() : Catalyst.list(relation.ordering().get());
-    return Catalyst.seq(known.stream().takeWhile(item -> hasColumn(columns, item.child())).toList());
+    return Catalyst.seq(order.stream().takeWhile(item -> hasColumn(columns, item.child())).toList());
   }
 
-  private static boolean hasColumn(List<NamedExpression> columns, Expression wanted) {
-    return columns.stream().anyMatch(column -> wanted.semanticEquals((Expression) column));
+  private static boolean hasColumn(List<NamedExpression> columns, Expression expression) {
+    return columns.stream().anyMatch(column -> expression.semanticEquals((Expression) column));
   }
 
   private static boolean areColumns(List<NamedExpression> expressions) {

@@ -140,8 +140,8 @@ public final class LanceMergePruning extends Rule<LogicalPlan> {
 
   /** The expression over the columns of a scan that a key comes from, or null. */
   private static Expression traced(Expression key, LogicalPlan plan) {
-    var found = ExtractEquiJoinKeys$.MODULE$.findExpressionAndTrackLineageDown(key, plan);
-    return found.isDefined() ? found.get()._1() : null;
+    var origin = ExtractEquiJoinKeys$.MODULE$.findExpressionAndTrackLineageDown(key, plan);
+    return origin.isDefined() ? origin.get()._1() : null;
   }
 
   /** Whether a scan is partitioned by the values of a key. */

@@ -49,14 +49,14 @@ abstract class LanceValueParts<P> extends Rule<LogicalPlan> {
   /** What has both parts. */
   abstract P union(P one, P other);
 
-  /** The expression over a column that has {@code kept} only. */
-  abstract Expression over(Expression use, P kept);
+  /** The expression over a column that has {@code parts} only. */
+  abstract Expression over(Expression use, P parts);
 
   /** Whether the columns of a scan can be narrowed. */
   abstract boolean takes(LanceScan scan);
 
   /** The scan, with parts of some columns, by name. */
-  abstract LanceScan narrowed(LanceScan scan, Map<String, P> kept);
+  abstract LanceScan narrowed(LanceScan scan, Map<String, P> parts);
 
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
@@ -68,8 +68,8 @@ abstract class LanceValueParts<P> extends Rule<LogicalPlan> {
         plan.transformUp(
             Catalyst.replacing(
                 node -> {
-                  Map<ExprId, P> kept = isTop(node) ? new Uses(node).kept() : Map.of();
-                  return kept.isEmpty() ? null : narrowed(node, true, kept);
+                  Map<ExprId, P> parts = isTop(node) ? new Uses(node).kept() : Map.of();
+                  return parts.isEmpty() ? null : narrowed(node, true, parts);
                 }));
   }
 
@@ -82,27 +82,27 @@ abstract class LanceValueParts<P> extends Rule<LogicalPlan> {
     return PASSING.stream().anyMatch(kind -> kind.isInstance(node));
   }
 
-  private LogicalPlan narrowed(LogicalPlan node, boolean isTop, Map<ExprId, P> kept) {
+  private LogicalPlan narrowed(LogicalPlan node, boolean isTop, Map<ExprId, P> parts) {
     if (node instanceof DataSourceV2ScanRelation relation) {
-      return narrowed(relation, kept);
+      return narrowed(relation, parts);
     }
     if (!isTop && !isPassing(node)) {
       return node;
     }
-    LogicalPlan above = (LogicalPlan) node.mapChildren(child -> narrowed((LogicalPlan) child, false, kept));
+    LogicalPlan above = (LogicalPlan) node.mapChildren(child -> narrowed((LogicalPlan) child, false, parts));
     return (LogicalPlan)
         above.transformExpressions(
             Catalyst.replacing(
                 expression -> {
                   Use<P> use = use(expression);
-                  return use != null && kept.containsKey(use.column()) ? over(expression, kept.get(use.column())) : null;
+                  return use != null && parts.containsKey(use.column()) ? over(expression, parts.get(use.column())) : null;
                 }));
   }
 
-  private LogicalPlan narrowed(DataSourceV2ScanRelation relation, Map<ExprId, P> kept) {
+  private LogicalPlan narrowed(DataSourceV2ScanRelation relation, Map<ExprId, P> parts) {
     Map<String, P> byName = new HashMap<>();
     for (AttributeReference column : Catalyst.list(relation.output())) {
-      P part = kept.get(column.exprId());
+      P part = parts.get(column.exprId());
       if (part != null) {
         byName.put(column.name(), part);
       }
@@ -116,7 +116,7 @@ abstract class LanceValueParts<P> extends Rule<LogicalPlan> {
   /** How a node, and those below it that pass columns on, use the columns of scans. */
   private final class Uses {
     private final Set<ExprId> columns = new HashSet<>();
-    private final Map<ExprId, P> kept = new HashMap<>();
+    private final Map<ExprId, P> parts = new HashMap<>();
     private final Set<ExprId> complete = new HashSet<>();
 
     Uses(LogicalPlan top) {
@@ -129,8 +129,8 @@ abstract class LanceValueParts<P> extends Rule<LogicalPlan> {
 
     /** What is used of each column of which only parts are. */
     Map<ExprId, P> kept() {
-      kept.keySet().removeAll(complete);
-      return kept;
+      parts.keySet().removeAll(complete);
+      return parts;
     }
 
     private void collect(LogicalPlan node, boolean isTop, List<LogicalPlan> nodes) {
@@ -147,7 +147,7 @@ abstract class LanceValueParts<P> extends Rule<LogicalPlan> {
     private void visit(Expression expression) {
       Use<P> use = use(expression);
       if (use != null && columns.contains(use.column())) {
-        kept.merge(use.column(), use.part(), LanceValueParts.this::union);
+        parts.merge(use.column(), use.part(), LanceValueParts.this::union);
       } else if (isNullCheck(expression)) {
         return; // A part of a value is null where the value is.
       } else if (expression instanceof AttributeReference column) {

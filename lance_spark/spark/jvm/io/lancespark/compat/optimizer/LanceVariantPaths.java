@@ -47,7 +47,7 @@ public final class LanceVariantPaths extends LanceValueParts<Set<String>> {
   }
 
   @Override
-  Expression over(Expression use, Set<String> kept) {
+  Expression over(Expression use, Set<String> parts) {
     return use;
   }
 
@@ -57,9 +57,9 @@ public final class LanceVariantPaths extends LanceValueParts<Set<String>> {
   }
 
   @Override
-  LanceScan narrowed(LanceScan scan, Map<String, Set<String>> kept) {
+  LanceScan narrowed(LanceScan scan, Map<String, Set<String>> parts) {
     ObjectNode paths = Json.object();
-    kept.forEach(
+    parts.forEach(
         (name, texts) -> {
           ArrayNode ofColumn = paths.putArray(name);
           texts.forEach(text -> ofColumn.add(Json.strings(VariantPaths.steps(text).toArray(new String[0]))));
