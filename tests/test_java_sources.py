@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
 

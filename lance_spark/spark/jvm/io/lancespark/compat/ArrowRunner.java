@@ -3,17 +3,14 @@ package io.lancespark.compat;
 import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Iterator;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.JobArtifactSet$;
 import org.apache.spark.JobArtifactState;
 import org.apache.spark.TaskContext;
-import org.apache.spark.api.python.ChainedPythonFunctions;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric$;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
@@ -23,7 +20,6 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.CollectionAccumulator;
 import scala.Option;
-import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -88,19 +84,8 @@ public final class ArrowRunner implements Serializable {
             updates);
     TaskContext task = TaskContext.get();
     ArrowPythonRunner runner =
-        new ArrowPythonRunner(
-            PythonUtils.toSeq(
-                List.of(
-                    new Tuple2<>(new ChainedPythonFunctions(PythonUtils.toSeq(List.of(reporting))), (Object) 0L))),
-            MAP_ARROW_ITER,
-            new int[][] {{0}},
-            input,
-            timeZone,
-            largeTypes,
-            PythonUtils.toScalaMap(conf),
-            PythonCustomMetric$.MODULE$.pythonMetrics(),
-            Option.apply(artifacts),
-            Option.empty());
+        Shims.arrowRunner(
+            reporting, MAP_ARROW_ITER, input, timeZone, largeTypes, PythonUtils.toScalaMap(conf), artifacts);
     Iterator<scala.collection.Iterator<InternalRow>> groups = new Groups(rows, maxRows, maxBytes);
     return CollectionConverters.asJava(
         runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task));

@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.execution.command.CommandUtils$;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -57,7 +56,7 @@ public record ColumnStats(long rows, Map<String, Map<String, String>> columns) {
     CatalogStatistics ofColumn =
         new CatalogStatistics(BigInt.apply(0), Option.empty(), immutable(Map.of(COLUMN, stat.get())));
     StructType schema = new StructType().add(COLUMN, column.dataType());
-    return DataSourceV2Relation.v1StatsToV2Stats(ofColumn, schema).columnStats().values().iterator().next();
+    return Shims.columnStatistics(ofColumn, schema);
   }
 
   private static <V> scala.collection.immutable.Map<String, V> immutable(Map<String, V> map) {

@@ -12,12 +12,10 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -30,8 +28,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * these reads in line; Arrow's own ones go through two virtual calls and check the bounds of every value, which Spark has
  * from the number of rows. Short decimals come as 64 bits; of 128 bits a BigDecimal would be made for each.
  */
-public final class LanceColumn extends ColumnVector {
-  private final ArrowColumnVector vector;
+public final class LanceColumn extends GeometryColumn {
   private final LanceColumn[] children;
   private final int numNulls;
   private final long validity;
@@ -44,8 +41,7 @@ public final class LanceColumn extends ColumnVector {
    * is the struct that it is stored as.
    */
   public LanceColumn(ValueVector arrow, DataType type) {
-    super(type);
-    this.vector = new ArrowColumnVector(arrow);
+    super(arrow, type);
     this.numNulls = vector.numNulls();
     boolean empty = arrow.getValueCount() == 0;
     boolean fixed = arrow instanceof BaseFixedWidthVector && !empty;
@@ -179,12 +175,6 @@ public final class LanceColumn extends ColumnVector {
   @Override
   public byte[] getBinary(int row) {
     return vector.getBinary(row);
-  }
-
-  /** A GEOMETRY or GEOGRAPHY, whose bytes Arrow's column checks; its vector is a struct. */
-  @Override
-  public BinaryView getBinaryView(int row) {
-    return vector.getBinaryView(row);
   }
 
   @Override

@@ -5,7 +5,6 @@ import java.util.Set;
 import java.util.function.Predicate;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
@@ -31,19 +30,6 @@ public final class Relations {
       DataSourceV2Relation relation, Table table, Seq<AttributeReference> columns) {
     return relation.copy(
         table, columns, relation.catalog(), relation.identifier(), relation.options(), relation.timeTravelSpec());
-  }
-
-  public static StreamingRelationV2 with(StreamingRelationV2 stream, List<AttributeReference> columns) {
-    return stream.copy(
-        stream.source(),
-        stream.sourceName(),
-        stream.table(),
-        stream.extraOptions(),
-        Catalyst.seq(columns),
-        stream.catalog(),
-        stream.identifier(),
-        stream.v1Relation(),
-        stream.sourceIdentifyingName());
   }
 
   /**

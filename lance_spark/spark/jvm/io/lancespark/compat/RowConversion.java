@@ -6,7 +6,6 @@ import java.util.Iterator;
 import java.util.Locale;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.analysis.TableOutputResolver$;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -15,7 +14,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -56,16 +54,10 @@ public final class RowConversion implements Serializable {
     Seq<Attribute> expected = (Seq<Attribute>) (Seq<?>) DataTypeUtils$.MODULE$.toAttributes(columns);
     Seq<InternalRow> none = (Seq<InternalRow>) (Seq<?>) scala.collection.immutable.Nil$.MODULE$;
     LogicalPlan query = new LocalRelation(input, none, false, Option.empty());
-    LogicalPlan resolved =
-        TableOutputResolver$.MODULE$.resolveOutputColumns(
-            table,
-            expected,
-            query,
-            true,
-            SQLConf.get(),
-            org.apache.spark.sql.catalyst.analysis.TableOutputResolver.DefaultValueFillMode$.MODULE$.FILL());
-    return new RowConversion(
-        columns, resolved instanceof Project ? (Seq<Expression>) (Seq<?>) ((Project) resolved).projectList() : null, input, hasAll(rows, columns));
+    LogicalPlan resolved = Shims.resolvedOutput(table, expected, query);
+    Seq<Expression> values =
+        resolved instanceof Project project ? (Seq<Expression>) (Seq<?>) project.projectList() : null;
+    return new RowConversion(columns, values, input, hasAll(rows, columns));
   }
 
   private static boolean hasAll(StructType rows, StructType columns) {

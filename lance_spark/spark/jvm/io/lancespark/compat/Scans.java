@@ -6,10 +6,14 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.optimizer.BuildSide;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.execution.LocalTableScanExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.dynamicpruning.PartitionPruning$;
+import org.apache.spark.sql.internal.SQLConf;
 import scala.Option;
 import scala.collection.immutable.Seq;
 
@@ -57,5 +61,10 @@ public final class Scans {
         NamedExpression.newExprId(),
         Option.empty(),
         Option.empty());
+  }
+
+  /** The side that a hash join broadcasts; null if it broadcasts none. */
+  public static BuildSide broadcastSide(Join join) {
+    return PartitionPruning$.MODULE$.getBroadcastHashJoinBuildSide(join, SQLConf.get()).getOrElse(() -> null);
   }
 }

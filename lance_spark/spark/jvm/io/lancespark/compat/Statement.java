@@ -4,7 +4,6 @@ import java.util.List;
 import java.util.function.Predicate;
 import java.util.function.UnaryOperator;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.catalyst.plans.logical.InsertOnlyMerge;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.classic.Dataset;
@@ -57,7 +56,7 @@ public final class Statement {
 
   /** Whether it is a MERGE that only inserts, which is written as an append is. */
   public boolean isInsertingMerge() {
-    return command instanceof InsertOnlyMerge;
+    return Shims.isInsertOnlyMerge((LogicalPlan) command);
   }
 
   /** The scans of its relations for which {@code isChosen} is true. */

@@ -1,6 +1,5 @@
 package io.lancespark.compat;
 
-import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.catalyst.util.IdentityColumn;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
@@ -47,8 +46,7 @@ public final class Types {
 
   /** The schema of columns as statements declare it, for SHOW CREATE TABLE. */
   public static StructType shown(Column[] columns) {
-    StructType declared = declared(ofColumns(columns));
-    return (StructType) DataTypeUtils.replaceNonCollatedTypesWithExplicitUTF8Binary(declared);
+    return Shims.shown(declared(ofColumns(columns)));
   }
 
   /** The field with an identity, which Spark leaves out of schemas, in Spark's own metadata. */

@@ -1,5 +1,6 @@
 package io.lancespark.functions;
 
+import io.lancespark.compat.Shims;
 import io.lancespark.python.LanceException;
 import java.io.IOException;
 import java.math.BigDecimal;
@@ -183,7 +184,7 @@ public final class LanceJsonFunctions {
       case DOUBLE -> value.getDouble();
       case FLOAT -> (double) value.getFloat();
       case DECIMAL -> {
-        BigDecimal decimal = value.getDecimalWithOriginalScale();
+        BigDecimal decimal = Shims.decimal(value);
         yield decimal.scale() <= 0 ? (Object) decimal.toBigInteger() : (Object) decimal.doubleValue();
       }
       default -> null;

@@ -2,6 +2,7 @@ package io.lancespark.compat.analysis;
 
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.Shims;
 import io.lancespark.python.LanceException;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -19,7 +20,6 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
-import org.apache.spark.sql.catalyst.plans.logical.InsertOnlyMerge;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
@@ -52,10 +52,8 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
     if (plan instanceof WriteDelta write && isComputed(write.originalTable())) {
       return (LogicalPlan) write.withNewQuery(new Rows(write.originalTable(), 1).computed(write.query()));
     }
-    if (plan instanceof InsertOnlyMerge write && isComputed(write.table())) {
-      return write.withNewQuery(new Rows(write.table(), 0).computed(write.query()));
-    }
-    if (plan instanceof V2WriteCommand write && !generated(write.table()).isEmpty()) {
+    if (plan instanceof V2WriteCommand write
+        && (Shims.isInsertOnlyMerge(plan) ? isComputed(write.table()) : !generated(write.table()).isEmpty())) {
       return (LogicalPlan) write.withNewQuery(new Rows(write.table(), 0).computed(write.query()));
     }
     return plan;
@@ -154,7 +152,7 @@ public final class LanceGeneratedColumns extends Rule<LogicalPlan> {
 
     private MergeRows.Instruction computed(MergeRows.Instruction instruction) {
       if (instruction instanceof MergeRows.Keep keep) {
-        return keep.copy(keep.context(), keep.condition(), Catalyst.seq(computed(Catalyst.list(keep.output()))));
+        return Shims.with(keep, Catalyst.seq(computed(Catalyst.list(keep.output()))));
       }
       if (instruction instanceof MergeRows.Split split) {
         return split.copy(split.condition(), split.output(), Catalyst.seq(computed(Catalyst.list(split.otherOutput()))));

@@ -1,7 +1,7 @@
 package io.lancespark.compat.analysis;
 
 import io.lancespark.compat.Catalyst;
-import io.lancespark.compat.Relations;
+import io.lancespark.compat.Shims;
 import io.lancespark.compat.Types;
 import io.lancespark.table.WritableVersion;
 import java.util.ArrayList;
@@ -48,7 +48,7 @@ public final class LanceStreamTexts extends Rule<LogicalPlan> {
       }
       columns.add(column);
     }
-    return isChanged ? Relations.with(stream, columns) : null;
+    return isChanged ? Shims.with(stream, columns) : null;
   }
 
   /** The plan with the new types in what was resolved by the columns before. */

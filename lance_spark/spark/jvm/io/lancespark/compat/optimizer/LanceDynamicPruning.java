@@ -1,6 +1,7 @@
 package io.lancespark.compat.optimizer;
 
 import io.lancespark.compat.Catalyst;
+import io.lancespark.compat.Scans;
 import io.lancespark.read.LanceScan;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -95,7 +96,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
     boolean turns =
         join.joinType() == Inner$.MODULE$
             && join.condition().isDefined()
-            && PartitionPruning$.MODULE$.getBroadcastHashJoinBuildSide(join, conf()).contains(BuildLeft$.MODULE$);
+            && Scans.broadcastSide(join) == BuildLeft$.MODULE$;
     return turns ? turned(join, new And(MARK, join.condition().get())) : join;
   }
 
@@ -118,7 +119,7 @@ public final class LanceDynamicPruning extends Rule<LogicalPlan> {
    * that side again for each of them.
    */
   private LogicalPlan withBroadcast(Join join) {
-    BuildSide side = PartitionPruning$.MODULE$.getBroadcastHashJoinBuildSide(join, conf()).getOrElse(() -> null);
+    BuildSide side = Scans.broadcastSide(join);
     LogicalPlan left = side == BuildRight$.MODULE$ ? join.left() : unfiltered(join.left());
     LogicalPlan right = side == BuildLeft$.MODULE$ ? join.right() : unfiltered(join.right());
     if (left == join.left() && right == join.right()) {
