@@ -156,7 +156,7 @@ def _add_to_class_path(jvm: Any, jar: str) -> None:
 def _add_rules(spark: Any) -> None:
     """Adds the optimizer rules to a running session; a new session gets them by the extension."""
     loader = spark._jsparkSession.sharedState().jarClassLoader()
-    rules = loader.loadClass("io.lancespark.optimizer.LanceRules")
+    rules = loader.loadClass("io.lancespark.compat.optimizer.LanceRules")
     (add,) = [method for method in rules.getDeclaredMethods() if method.getName() == "addTo"]
     arguments = spark._jvm.java.util.ArrayList()
     arguments.add(spark._jsparkSession)

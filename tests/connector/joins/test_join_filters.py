@@ -267,4 +267,4 @@ def test_no_mark_is_left_when_the_rule_ends(views: SparkSession, text: str) -> N
 
 def _rule(spark: SparkSession) -> Any:
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
-    return loader.loadClass("io.lancespark.optimizer.LanceDynamicPruning")
+    return loader.loadClass("io.lancespark.compat.optimizer.LanceDynamicPruning")

@@ -116,49 +116,6 @@ def test_java_names_the_same_spark() -> None:
     assert f'MINOR = "{build.SPARK}"' in text
 
 
-def test_internals_of_spark_stay_in_few_classes() -> None:
-    """The channel and its tasks, the session extension with its functions, optimizer rules, the jobs of
-    procedures, running a statement again, the output mode update of streams, nearest joins, rows without a job,
-    ANALYZE, which computes its statistics as Spark's own command does, generated columns, cached plans, and the
-    types of INSERTs that copy blobs."""
-    internal = ("org.apache.spark.api.python", "org.apache.spark.sql.execution", "org.apache.spark.sql.internal.")
-    allowed = {
-        "PythonChannel",
-        "LancePython",
-        "LanceRunner",
-        "LanceParser",
-        "LanceExtensions",
-        "LanceArrayConditions",
-        "LanceCachedPlans",
-        "LanceDescribedBlobs",
-        "LanceJob",
-        "LanceDynamicPruning",
-        "LanceTaskCoalescing",
-        "LanceValueParts",
-        "LanceMergePruning",
-        "LanceNearestSearch",
-        "LanceRules",
-        "LanceStatement",
-        "LanceTableFunctions",
-        "LanceTextSearches",
-        "LanceEpochWriteBuilder",
-        "LanceEpochs",
-        "LanceNearestJoins",
-        "LanceFoundRows",
-        "LanceFoundRowsStrategy",
-        "LanceColumnStatistics",
-        "LanceGeneratedColumns",
-        "LanceShowCreateTable",
-    }
-    users = {
-        path.stem
-        for path in build.sources()
-        for line in path.read_text().splitlines()
-        if line.startswith("import ") and any(name in line for name in internal) and "SQLConf" not in line
-    }
-    assert users <= allowed
-
-
 def test_functions_of_spark_stay(spark: SparkSession) -> None:
     catalog = spark._jsparkSession.sessionState().catalog()
     names = spark._jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.functionSet().iterator()

@@ -2,22 +2,28 @@ package io.lancespark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.LanceCachedPlans;
 import io.lancespark.catalog.LanceConstraints;
 import io.lancespark.catalog.LancePartitionedTable;
 import io.lancespark.catalog.LanceProcedure;
 import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.catalog.LanceTable;
 import io.lancespark.catalog.LanceTableChanges;
+import io.lancespark.catalog.SearchCatalog;
 import io.lancespark.catalog.TableRequests;
-import io.lancespark.catalog.LanceTransaction;
+import io.lancespark.compat.Capabilities;
+import io.lancespark.compat.SessionConf;
+import io.lancespark.compat.SparkCatalog;
+import io.lancespark.compat.SparkChangelog;
 import io.lancespark.functions.LanceFunctions;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceSpark;
+import io.lancespark.python.PythonChannel;
+import io.lancespark.table.LanceCachedPlans;
+import io.lancespark.table.RelationOptions;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -27,45 +33,26 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
-import org.apache.spark.sql.catalyst.util.IdentityColumn;
-import org.apache.spark.sql.connector.catalog.Changelog;
-import org.apache.spark.sql.connector.catalog.ChangelogContext;
-import org.apache.spark.sql.connector.catalog.Column;
-import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
-import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
-import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableContext;
-import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
-import org.apache.spark.sql.connector.catalog.TransactionalCatalogPlugin;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
-import org.apache.spark.sql.connector.catalog.transactions.Transaction;
-import org.apache.spark.sql.connector.catalog.transactions.TransactionInfo;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.Metadata;
-import org.apache.spark.sql.types.MetadataBuilder;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The catalog of Lance tables: names below a root, and tables by path. Python resolves the names.
- *
- * <p>The class loads on any Spark from 4.2 on, so that it can report an unsupported version. Code for interfaces that
- * only some of these versions have is in {@link TableRequests}.
- */
-public class LanceCatalog
-    implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog, ProcedureCatalog, TransactionalCatalogPlugin {
+ * The catalog of Lance tables: names below a root, and tables by path. Python resolves the names. */
+public class LanceCatalog implements SparkCatalog, SearchCatalog {
+  private static final List<String> CAPABILITIES =
+      List.of(
+          "SUPPORT_COLUMN_DEFAULT_VALUE",
+          "SUPPORT_TABLE_CONSTRAINT",
+          "SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS",
+          "SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS");
+
   private String name;
   private TableRequests tables;
   /** Shared by a catalog and its views inside transactions. */
@@ -89,8 +76,8 @@ public class LanceCatalog
   }
 
   @Override
-  public Transaction beginTransaction(TransactionInfo info) {
-    return new LanceTransaction(new LanceCatalog(this));
+  public LanceCatalog inTransaction() {
+    return new LanceCatalog(this);
   }
 
   /**
@@ -120,8 +107,10 @@ public class LanceCatalog
     return name;
   }
 
-  /** Query options that select a version or allow a write to change the schema, and the mark of a MERGE. */
-  @Override
+  /**
+   * Query options that select a version or allow a write to change the schema, and the mark of a MERGE. Without
+   * {@code @Override}: it is new in Spark 4.3.
+   */
   public Set<String> tableStateOptionKeys() {
     return Set.of(
         "version",
@@ -132,91 +121,61 @@ public class LanceCatalog
         "columns",
         "with_row_id",
         "with_row_address",
-        TableRequests.MERGE);
+        RelationOptions.MERGE);
   }
 
   @Override
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     JsonNode reply = ofNamespace("catalog.list_tables", namespace);
     JsonNode names = reply.get("names");
-    Identifier[] found = new Identifier[names.size()];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = Identifier.of(namespace, names.get(index).asText());
+    Identifier[] result = new Identifier[names.size()];
+    for (int index = 0; index < result.length; index++) {
+      result[index] = Identifier.of(namespace, names.get(index).asText());
     }
-    return found;
+    return result;
   }
 
   @Override
-  public Table loadTable(Identifier identifier) throws NoSuchTableException {
-    return load(identifier, new TableContext(null, Set.of()), Map.of());
-  }
-
-  @Override
-  public Table loadTable(Identifier identifier, Set<TableWritePrivilege> privileges) throws NoSuchTableException {
-    return load(identifier, new TableContext(null, privileges), Map.of());
-  }
-
-  @Override
-  public Table loadTable(Identifier identifier, String version) throws NoSuchTableException {
-    return load(identifier, TableRequests.asOfVersion(version), Map.of());
-  }
-
-  @Override
-  public Table loadTable(Identifier identifier, long micros) throws NoSuchTableException {
-    return load(identifier, TableRequests.asOfTimestamp(micros), Map.of());
-  }
-
-  @Override
-  public Table loadTable(Identifier identifier, TableContext context, CaseInsensitiveStringMap options)
-      throws NoSuchTableException {
-    return load(identifier, context, options.asCaseSensitiveMap());
-  }
-
-  private Table load(Identifier identifier, TableContext context, Map<String, String> options)
-      throws NoSuchTableException {
+  public Table load(Identifier identifier, State state, Map<String, String> options) throws NoSuchTableException {
     // Only the write target: the relations that the statement reads were resolved before, without the new columns.
-    if (evolving != null && evolving.containsKey(identifier) && !context.writePrivileges().isEmpty()) {
+    if (evolving != null && evolving.containsKey(identifier) && !state.privileges().isEmpty()) {
       return evolving.get(identifier);
     }
-    Table table = tables.load(identifier, context, options);
+    Table table = tables.load(identifier, state, options);
     if (table == null) {
       throw new NoSuchTableException(identifier);
     }
-    if (evolving == null || !(table instanceof LanceTable found)) {
+    if (evolving == null || !(table instanceof LanceTable result)) {
       return table;
     }
-    if (found.isUndecided()) {
+    if (result.isUndecided()) {
       undecided.add(identifier);
     }
-    return found.inEpoch(this, identifier);
+    return result.inEpoch(this, identifier);
   }
 
   @Override
-  public Changelog loadChangelog(Identifier identifier, ChangelogContext context, CaseInsensitiveStringMap options)
+  public SparkChangelog changes(Identifier identifier, SparkChangelog.Range range, Map<String, String> options)
       throws NoSuchTableException {
-    Changelog changes = tables.changes(identifier, context, options.asCaseSensitiveMap());
+    SparkChangelog changes = tables.changes(identifier, range, options);
     if (changes == null) {
       throw new NoSuchTableException(identifier);
     }
     return changes;
   }
 
-  /** The result of a search in a table; {@code search} has the name of the function and its arguments. */
+  @Override
   public Table search(Identifier identifier, ObjectNode search) throws NoSuchTableException {
-    Table found = tables.search(identifier, search);
-    if (found == null) {
+    Table result = tables.search(identifier, search);
+    if (result == null) {
       throw new NoSuchTableException(identifier);
     }
-    return found;
+    return result;
   }
 
   @Override
   public Set<TableCatalogCapability> capabilities() {
-    return Set.of(
-        TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE,
-        TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT,
-        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS,
-        TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS);
+    return Capabilities.named(TableCatalogCapability.class, CAPABILITIES);
   }
 
   @Override
@@ -225,16 +184,10 @@ public class LanceCatalog
   }
 
   @Override
-  public Table createTable(Identifier identifier, TableInfo info)
+  public Table create(Identifier identifier, Definition definition, Table like)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return made(make("table.create", identifier, info, "create", null));
-  }
-
-  @Override
-  public Table createTableLike(Identifier identifier, TableInfo info, Table source)
-      throws TableAlreadyExistsException, NoSuchNamespaceException {
-    JsonNode like = source instanceof LanceTable table ? table.handle() : null;
-    return made(make("table.create", identifier, info, "create", like));
+    JsonNode copied = like instanceof LanceTable table ? table.handle() : null;
+    return made(make("table.create", identifier, definition, "create", copied));
   }
 
   /** The table of a description, after a statement that makes or alters it. */
@@ -245,39 +198,20 @@ public class LanceCatalog
   }
 
   @Override
-  public StagedTable stageCreate(Identifier identifier, TableInfo info)
+  public StagedTable stage(Identifier identifier, Definition definition, String mode)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    return new LanceStagedTable(make("table.stage", identifier, info, "create", null));
+    return new LanceStagedTable(make("table.stage", identifier, definition, mode, null));
   }
 
-  @Override
-  public StagedTable stageReplace(Identifier identifier, TableInfo info)
-      throws NoSuchNamespaceException, NoSuchTableException {
-    try {
-      return new LanceStagedTable(make("table.stage", identifier, info, "replace", null));
-    } catch (TableAlreadyExistsException impossible) {
-      throw new IllegalStateException(impossible);
-    }
-  }
-
-  @Override
-  public StagedTable stageCreateOrReplace(Identifier identifier, TableInfo info) throws NoSuchNamespaceException {
-    try {
-      return new LanceStagedTable(make("table.stage", identifier, info, "create_or_replace", null));
-    } catch (TableAlreadyExistsException impossible) {
-      throw new IllegalStateException(impossible);
-    }
-  }
-
-  private JsonNode make(String op, Identifier identifier, TableInfo info, String mode, JsonNode like)
+  private JsonNode make(String op, Identifier identifier, Definition definition, String mode, JsonNode like)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode request = tables.request(identifier);
-    request.set("schema", Json.type(withIdentities(CharVarcharUtils.getRawSchema(info.schema()), info.columns())));
-    request.set("partitioning", Json.expressions(info.partitions()));
-    request.set("properties", Json.map(info.properties()));
-    request.set("constraints", LanceConstraints.describe(info.constraints()));
+    request.set("schema", Json.type(definition.schema()));
+    request.set("partitioning", Json.expressions(definition.partitioning()));
+    request.set("properties", Json.map(definition.properties()));
+    request.set("constraints", LanceConstraints.describe(definition.constraints()));
     request.put("mode", mode);
-    request.put("default_source", SQLConf.get().defaultDataSourceName());
+    request.put("default_source", SessionConf.defaultSource());
     request.set("like", like);
     JsonNode reply = PythonChannel.call(op, request).body();
     switch (reply.get("outcome").asText()) {
@@ -288,27 +222,6 @@ public class LanceCatalog
         return reply.get("table");
       }
     }
-  }
-
-  /** The schema with the identities of columns, which Spark leaves out of it, in its own metadata of fields. */
-  private static StructType withIdentities(StructType schema, Column[] columns) {
-    StructType found = new StructType();
-    for (int index = 0; index < columns.length; index++) {
-      StructField field = schema.fields()[index];
-      IdentityColumnSpec identity = columns[index].identityColumnSpec();
-      if (identity != null) {
-        Metadata metadata =
-            new MetadataBuilder()
-                .withMetadata(field.metadata())
-                .putLong(IdentityColumn.IDENTITY_INFO_START(), identity.getStart())
-                .putLong(IdentityColumn.IDENTITY_INFO_STEP(), identity.getStep())
-                .putBoolean(IdentityColumn.IDENTITY_INFO_ALLOW_EXPLICIT_INSERT(), identity.isAllowExplicitInsert())
-                .build();
-        field = new StructField(field.name(), field.dataType(), field.nullable(), metadata);
-      }
-      found = found.add(field);
-    }
-    return found;
   }
 
   @Override
@@ -333,8 +246,8 @@ public class LanceCatalog
 
   /** Schema evolution, the only reason for a schema change inside a transaction. */
   private Table evolve(Identifier identifier, ObjectNode request) throws NoSuchTableException {
-    if (evolving.get(identifier) instanceof LanceTable known) {
-      request.set("handle", known.handle());
+    if (evolving.get(identifier) instanceof LanceTable evolved) {
+      request.set("handle", evolved.handle());
     }
     request.put("inserts_blobs", undecided.contains(identifier));
     JsonNode reply = PythonChannel.call("table.evolve", request).body();
@@ -386,12 +299,12 @@ public class LanceCatalog
   @Override
   public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
     JsonNode names = ofNamespace("catalog.list_namespaces", parent).get("names");
-    String[][] found = new String[names.size()][];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = java.util.Arrays.copyOf(parent, parent.length + 1);
-      found[index][parent.length] = names.get(index).asText();
+    String[][] result = new String[names.size()][];
+    for (int index = 0; index < result.length; index++) {
+      result[index] = java.util.Arrays.copyOf(parent, parent.length + 1);
+      result[index][parent.length] = names.get(index).asText();
     }
-    return found;
+    return result;
   }
 
   @Override
@@ -458,24 +371,24 @@ public class LanceCatalog
   @Override
   public Identifier[] listFunctions(String[] namespace) {
     String[] names = namespace.length == 0 ? LanceFunctions.names() : new String[0];
-    Identifier[] found = new Identifier[names.length];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = Identifier.of(namespace, names[index]);
+    Identifier[] result = new Identifier[names.length];
+    for (int index = 0; index < result.length; index++) {
+      result[index] = Identifier.of(namespace, names[index]);
     }
-    return found;
+    return result;
   }
 
   @Override
   public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
     boolean isOurs = identifier.namespace().length == 0;
-    UnboundFunction found = isOurs ? LanceFunctions.find(identifier.name()) : null;
-    if (found == null) {
+    UnboundFunction result = isOurs ? LanceFunctions.find(identifier.name()) : null;
+    if (result == null) {
       throw new NoSuchFunctionException(identifier);
     }
-    return found;
+    return result;
   }
 
-  @Override
+  // Without @Override: Spark 4.0 has no such method.
   public Identifier[] listProcedures(String[] namespace) {
     if (namespace.length > 1 || (namespace.length == 1 && !namespace[0].equals(LanceProcedure.NAMESPACE))) {
       return new Identifier[0];
@@ -488,10 +401,10 @@ public class LanceCatalog
   public UnboundProcedure loadProcedure(Identifier identifier) {
     String[] namespace = identifier.namespace();
     boolean isOurs = namespace.length == 1 && namespace[0].equalsIgnoreCase(LanceProcedure.NAMESPACE);
-    UnboundProcedure found = isOurs ? LanceProcedure.find(tables, identifier.name().toLowerCase(Locale.ROOT)) : null;
-    if (found == null) {
+    UnboundProcedure result = isOurs ? LanceProcedure.find(tables, identifier.name().toLowerCase(Locale.ROOT)) : null;
+    if (result == null) {
       throw new IllegalArgumentException("there is no procedure " + identifier);
     }
-    return found;
+    return result;
   }
 }

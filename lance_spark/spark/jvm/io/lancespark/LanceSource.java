@@ -1,15 +1,15 @@
 package io.lancespark;
 
-import io.lancespark.catalog.LanceIdentifier;
 import io.lancespark.catalog.TableRequests;
+import io.lancespark.compat.SessionConf;
 import io.lancespark.streaming.LanceStreams;
+import io.lancespark.table.LanceIdentifier;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SupportsCatalogOptions;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -30,10 +30,7 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public String extractCatalog(CaseInsensitiveStringMap options) {
-    SQLConf conf = SQLConf.get();
-    if (!conf.contains(SETTING)) {
-      conf.setConfString(SETTING, LanceCatalog.class.getName());
-    }
+    SessionConf.setDefault(SETTING, LanceCatalog.class.getName());
     return LanceIdentifier.CATALOG;
   }
 
@@ -54,10 +51,10 @@ public final class LanceSource implements SupportsCatalogOptions, DataSourceRegi
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    Map<String, String> given = options.asCaseSensitiveMap();
+    Map<String, String> entries = options.asCaseSensitiveMap();
     return LanceStreams.isStarting()
-        ? TableRequests.atPath(given, true).sparkSchema()
-        : TableRequests.ofSessionCatalog(null, new Transform[0], given).sparkSchema();
+        ? TableRequests.atPath(entries, true).sparkSchema()
+        : TableRequests.ofSessionCatalog(null, new Transform[0], entries).sparkSchema();
   }
 
   /** A table of the session catalog, whose properties hold the path, created if missing; or the table of a stream. */

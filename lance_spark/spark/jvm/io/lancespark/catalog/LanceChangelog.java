@@ -2,17 +2,17 @@ package io.lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.SparkChangelog;
+import io.lancespark.compat.Types;
 import io.lancespark.python.Json;
 import io.lancespark.read.LancePlannedScan;
 import io.lancespark.streaming.LanceMicroBatchStream;
-import org.apache.spark.sql.connector.catalog.Changelog;
-import org.apache.spark.sql.connector.catalog.ChangelogRange;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The changes in a version range of a table; Python plans the tasks. */
-public final class LanceChangelog implements Changelog {
+public final class LanceChangelog implements SparkChangelog {
   private final JsonNode description;
   private final ObjectNode range;
 
@@ -22,17 +22,22 @@ public final class LanceChangelog implements Changelog {
   }
 
   /** The range as JSON for requests. */
-  static ObjectNode describe(ChangelogRange range) {
+  static ObjectNode describe(Range range) {
     ObjectNode node = Json.object();
-    if (range instanceof ChangelogRange.VersionRange versions) {
-      node.put("starting_version", versions.startingVersion());
-      versions.endingVersion().ifPresent(end -> node.put("ending_version", end));
-    } else if (range instanceof ChangelogRange.TimestampRange moments) {
-      node.put("starting_micros", moments.startingTimestamp());
-      moments.endingTimestamp().ifPresent(end -> node.put("ending_micros", end));
+    if (range.firstVersion() != null) {
+      node.put("starting_version", range.firstVersion());
     }
-    node.put("starting_inclusive", range.startingBoundInclusive());
-    node.put("ending_inclusive", range.endingBoundInclusive());
+    if (range.lastVersion() != null) {
+      node.put("ending_version", range.lastVersion());
+    }
+    if (range.firstMicros() != null) {
+      node.put("starting_micros", range.firstMicros());
+    }
+    if (range.lastMicros() != null) {
+      node.put("ending_micros", range.lastMicros());
+    }
+    node.put("starting_inclusive", range.includesFirst());
+    node.put("ending_inclusive", range.includesLast());
     return node;
   }
 
@@ -43,7 +48,7 @@ public final class LanceChangelog implements Changelog {
 
   @Override
   public Column[] columns() {
-    return LanceMetadataTable.columns(Json.schema(description.get("schema")));
+    return Types.columns(Json.schema(description.get("schema")));
   }
 
   @Override

@@ -2,9 +2,11 @@ package io.lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Types;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceLocalRows;
+import io.lancespark.table.TableVersion;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
@@ -17,19 +19,19 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A metadata table of a table version; Python returns its rows. */
-public final class LanceMetadataTable implements SupportsRead {
+public final class LanceMetadataTable implements SupportsRead, TableVersion {
   private final JsonNode description;
 
   LanceMetadataTable(JsonNode description) {
     this.description = description;
   }
 
-  JsonNode handle() {
+  @Override
+  public JsonNode handle() {
     return description.get("handle");
   }
 
@@ -40,17 +42,13 @@ public final class LanceMetadataTable implements SupportsRead {
 
   @Override
   public Column[] columns() {
-    return columns(Json.schema(description.get("schema")));
+    return Types.columns(Json.schema(description.get("schema")));
   }
 
-  static Column[] columns(StructType schema) {
-    Column[] columns = new Column[schema.size()];
-    for (int index = 0; index < columns.length; index++) {
-      StructField field = schema.fields()[index];
-      String comment = field.getComment().isDefined() ? field.getComment().get() : null;
-      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, (String) null);
-    }
-    return columns;
+  /** Abstract in Spark 4.0; later versions ask for the columns. */
+  @Override
+  public StructType schema() {
+    return Json.schema(description.get("schema"));
   }
 
   @Override

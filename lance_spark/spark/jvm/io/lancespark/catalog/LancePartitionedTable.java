@@ -2,6 +2,7 @@ package io.lancespark.catalog;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Rows;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
@@ -9,7 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.types.StructType;
 
@@ -25,6 +25,11 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
   public static LanceTable of(JsonNode description) {
     boolean isPlain = description.path("partitioning").isEmpty();
     return isPlain ? new LanceTable(description) : new LancePartitionedTable(description);
+  }
+
+  @Override
+  LanceTable withDescription(JsonNode described) {
+    return of(described);
   }
 
   /** The fields of the newest spec, and the values of each partition. */
@@ -43,9 +48,9 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
   }
 
   @Override
-  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow wanted) {
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow sought) {
     StructType schema = partitionSchema();
-    List<InternalRow> found = new ArrayList<>();
+    List<InternalRow> matching = new ArrayList<>();
     for (JsonNode texts : partitions().get("values")) {
       Object[] values = new Object[schema.size()];
       for (int index = 0; index < values.length; index++) {
@@ -54,13 +59,13 @@ public final class LancePartitionedTable extends LanceTable implements SupportsP
       boolean matches = true;
       for (int place = 0; place < names.length; place++) {
         int index = schema.fieldIndex(names[place]);
-        matches = matches && Objects.deepEquals(values[index], wanted.get(place, schema.fields()[index].dataType()));
+        matches = matches && Objects.deepEquals(values[index], sought.get(place, schema.fields()[index].dataType()));
       }
       if (matches) {
-        found.add(new GenericInternalRow(values));
+        matching.add(Rows.of(values));
       }
     }
-    return found.toArray(new InternalRow[0]);
+    return matching.toArray(new InternalRow[0]);
   }
 
   @Override

@@ -3,10 +3,13 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Query;
 import io.lancespark.python.Json;
+import io.lancespark.python.LanceJob;
 import io.lancespark.python.PythonChannel;
+import io.lancespark.read.LanceColumnStatistics;
 import io.lancespark.read.LanceLocalRows;
-import io.lancespark.write.LanceJob;
+import io.lancespark.table.WritableVersion;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -99,9 +102,9 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   public Iterator<Scan> call(InternalRow arguments) {
     ObjectNode request = tables.request();
     request.put("name", name);
-    ObjectNode given = request.putObject("arguments");
+    ObjectNode values = request.putObject("arguments");
     for (int index = 0; index < parameters.length; index++) {
-      given.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
+      values.set(parameters[index].name(), argument(arguments, index, parameters[index].dataType()));
     }
     PythonChannel.Reply reply = PythonChannel.call("procedure.call", request);
     JsonNode result =
@@ -163,17 +166,22 @@ public final class LanceProcedure implements UnboundProcedure, BoundProcedure {
   }
 
   private JsonNode afterQuery(ObjectNode request, String text) {
-    LanceJob.Query query = new LanceJob.Query(text);
+    Query query = new Query(text);
     request.set("columns", Json.type(query.schema()));
-    request.set("tables", query.tables());
+    ArrayNode handles = request.putArray("tables");
+    query.tables().forEach(table -> {
+      if (table instanceof WritableVersion version) {
+        handles.add(version.handle());
+      }
+    });
     List<byte[]> planned = PythonChannel.call("procedure.plan", request).attachments();
-    return finish(request, planned.get(1), () -> query.run(statement(request), planned.get(0)));
+    return finish(request, planned.get(1), () -> LanceJob.overRows(statement(request), planned.get(0), query.schema(), query.rdd()));
   }
 
   private JsonNode afterStatistics(ObjectNode request, PythonChannel.Reply reply) {
-    LanceJob.Query query = new LanceJob.Query(reply.body().get("query").asText());
+    Query query = new Query(reply.body().get("query").asText());
     byte[] state = reply.attachments().get(0);
-    return finish(request, state, () -> List.of(query.columnStatistics(statement(request))));
+    return finish(request, state, () -> List.of(LanceColumnStatistics.described(LanceJob.named(statement(request), query::columnStats))));
   }
 
   private interface Job {

@@ -3,6 +3,7 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Types;
 import io.lancespark.python.Json;
 import io.lancespark.read.LancePlannedScan;
 import java.util.Set;
@@ -10,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The result of a search in a table, such as {@code vector_search}; Python does the search. */
@@ -30,7 +32,13 @@ public final class LanceSearchTable implements SupportsRead {
 
   @Override
   public Column[] columns() {
-    return LanceMetadataTable.columns(Json.schema(description.get("schema")));
+    return Types.columns(Json.schema(description.get("schema")));
+  }
+
+  /** Abstract in Spark 4.0; later versions ask for the columns. */
+  @Override
+  public StructType schema() {
+    return Json.schema(description.get("schema"));
   }
 
   @Override

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
+import io.lancespark.table.LanceCachedPlans;
 import io.lancespark.write.LanceWriteBuilder;
 import java.util.List;
 import org.apache.spark.sql.connector.catalog.StagedTable;
@@ -13,20 +14,16 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 
 /** The staged table of CREATE TABLE AS SELECT or REPLACE TABLE: table and rows become visible in one commit. */
 public final class LanceStagedTable extends LanceTable implements StagedTable {
+  /** The job and the task results. */
   private List<byte[]> written = List.of();
 
   public LanceStagedTable(JsonNode description) {
     super(description);
   }
 
-  /** Stores the job and the task results for the commit. */
-  public void written(List<byte[]> attachments) {
-    written = attachments;
-  }
-
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new LanceWriteBuilder(handle(), info, this);
+    return new LanceWriteBuilder(handle(), info, results -> written = results);
   }
 
   @Override

@@ -3,41 +3,38 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Capabilities;
+import io.lancespark.compat.Constraints;
+import io.lancespark.compat.Sessions;
+import io.lancespark.compat.SparkTable;
+import io.lancespark.compat.Types;
 import io.lancespark.python.Json;
-import io.lancespark.python.LanceException;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
-import io.lancespark.sql.LanceDescribedBlobs;
 import io.lancespark.streaming.LanceEpochWriteBuilder;
+import io.lancespark.streaming.LanceMicroBatchStream;
 import io.lancespark.streaming.LanceSinkColumns;
 import io.lancespark.streaming.LanceStreams;
+import io.lancespark.table.LanceCachedPlans;
+import io.lancespark.table.RelationOptions;
+import io.lancespark.table.WritableVersion;
 import io.lancespark.write.LanceRowLevelOperation;
 import io.lancespark.write.LanceWriteBuilder;
 import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
-import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
-import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
-import org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution;
-import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.streaming.ReportsSinkMetrics;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
@@ -48,14 +45,10 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A pinned version of a table, from a description that Python returned. */
-public class LanceTable
-    implements SupportsRead,
-        SupportsWrite,
-        SupportsMetadataColumns,
-        SupportsDeleteV2,
-        SupportsSchemaEvolution,
-        SupportsRowLevelOperations,
-        ReportsSinkMetrics {
+public class LanceTable implements SparkTable, WritableVersion {
+  /** The name of the rule that decides which blob columns of a written table get descriptions. */
+  public static final String BLOB_RULE = "io.lancespark.DescribedBlobs";
+
   private final JsonNode description;
   private final StructType schema;
   private final boolean hasCatalog;
@@ -85,16 +78,17 @@ public class LanceTable
     return LanceEpochWriteBuilder.metrics();
   }
 
-  /** Identifies this version in requests; opaque to Java. */
+  @Override
   public final JsonNode handle() {
     return description.get("handle");
   }
 
-  /**
-   * The newest version of this table, with the same columns.
-   *
-   * @throws LanceException (unchecked) if the columns have changed
-   */
+  /** A version of this table that Python has described otherwise. */
+  LanceTable withDescription(JsonNode described) {
+    return new LanceTable(described);
+  }
+
+  @Override
   public final LanceTable newest() {
     ObjectNode request = Json.object();
     request.set("handle", handle());
@@ -104,18 +98,12 @@ public class LanceTable
     if (version() != null) {
       described.set("version", reply.get("version"));
     }
-    return LancePartitionedTable.of(described);
+    return withDescription(described);
   }
 
   /** This version, as the streaming query of this thread may see it while it writes to {@code identifier}. */
   public final LanceTable inEpoch(CatalogPlugin catalog, Identifier identifier) {
-    return LancePartitionedTable.of(LanceSinkColumns.hideAdded(description, catalog, identifier));
-  }
-
-  /** Whether both are versions of the same branch of the same table. */
-  public final boolean isVersionOf(LanceTable other) {
-    return handle().path("uri").equals(other.handle().path("uri"))
-        && handle().path("branch").equals(other.handle().path("branch"));
+    return withDescription(LanceSinkColumns.hideAdded(description, catalog, identifier));
   }
 
   @Override
@@ -123,20 +111,25 @@ public class LanceTable
     return description.get("name").asText();
   }
 
-  @Override
+  // Without @Override, as the next one: Spark 4.0 has neither.
   public String id() {
     return description.path("id").asText(null);
   }
 
-  @Override
   public String version() {
     return description.path("version").asText(null);
+  }
+
+  /** Abstract in Spark 4.0; later versions ask for the columns. */
+  @Override
+  public StructType schema() {
+    return Types.ofColumns(columns());
   }
 
   @Override
   public Column[] columns() {
     Column[] columns = new Column[schema.size()];
-    StructType declared = CharVarcharUtils.getRawSchema(schema);
+    StructType declared = Types.declared(schema);
     for (int index = 0; index < columns.length; index++) {
       StructField field = declared.fields()[index];
       String comment = field.getComment().isDefined() ? field.getComment().get() : null;
@@ -166,9 +159,9 @@ public class LanceTable
 
   /** Identity columns whose values a statement cannot choose. */
   public final List<String> fixedColumns() {
-    List<String> found = new ArrayList<>();
-    description.path("fixed_columns").forEach(name -> found.add(name.asText()));
-    return found;
+    List<String> items = new ArrayList<>();
+    description.path("fixed_columns").forEach(name -> items.add(name.asText()));
+    return items;
   }
 
   /** The expression of a generated column, whether Spark knows it or not; null of others. */
@@ -181,10 +174,9 @@ public class LanceTable
     return Json.map(description.path("computed"));
   }
 
-  /** Spark checks the rows of its statements by them. */
   @Override
-  public Constraint[] constraints() {
-    return LanceConstraints.of(description.path("constraints"));
+  public List<Constraints.Declared> checks() {
+    return LanceConstraints.checks(description.path("constraints"));
   }
 
   public final StructType sparkSchema() {
@@ -203,11 +195,10 @@ public class LanceTable
 
   @Override
   public Set<TableCapability> capabilities() {
-    Set<TableCapability> capabilities = EnumSet.noneOf(TableCapability.class);
-    for (JsonNode capability : description.get("capabilities")) {
-      capabilities.add(TableCapability.valueOf(capability.asText()));
-    }
-    if (isUndecided() && LanceDescribedBlobs.isActive()) {
+    List<String> names = new ArrayList<>();
+    description.get("capabilities").forEach(name -> names.add(name.asText()));
+    Set<TableCapability> capabilities = Capabilities.named(TableCapability.class, names);
+    if (isUndecided() && Sessions.hasResolutionRule(BLOB_RULE)) {
       capabilities.add(TableCapability.ACCEPT_ANY_SCHEMA);
     }
     return capabilities;
@@ -230,22 +221,27 @@ public class LanceTable
         fields.set(index, others.get(name));
       }
     }
-    return LancePartitionedTable.of(decided);
+    return withDescription(decided);
   }
 
   @Override
   public MetadataColumn[] metadataColumns() {
     JsonNode columns = description.get("metadata_columns");
-    MetadataColumn[] found = new MetadataColumn[columns.size()];
-    for (int index = 0; index < found.length; index++) {
-      found[index] = new SystemColumn(columns.get(index));
+    MetadataColumn[] items = new MetadataColumn[columns.size()];
+    for (int index = 0; index < items.length; index++) {
+      items[index] = new SystemColumn(columns.get(index));
     }
-    return found;
+    return items;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(handle(), schema, options);
+    ObjectNode chosen = RelationOptions.of(options);
+    return new LanceScanBuilder(
+        handle(),
+        schema,
+        chosen,
+        (columns, checkpoint) -> new LanceMicroBatchStream(handle(), columns, chosen, null, checkpoint));
   }
 
   @Override
@@ -290,7 +286,7 @@ public class LanceTable
   }
 
   @Override
-  public boolean supportsColumnChange(TableChange.ColumnChange change) {
+  public boolean canEvolve(TableChange.ColumnChange change) {
     ObjectNode request = Json.object();
     request.set("handle", handle());
     request.set("changes", LanceTableChanges.describe(new TableChange[] {change}));

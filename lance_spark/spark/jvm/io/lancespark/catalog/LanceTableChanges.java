@@ -3,6 +3,7 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Constraints;
 import io.lancespark.python.Json;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.types.DataType;
@@ -22,15 +23,16 @@ public final class LanceTableChanges {
 
   private static ObjectNode describe(TableChange change) {
     ObjectNode node = Json.object();
+    Constraints.Change constraint = Constraints.change(change);
     if (change instanceof TableChange.SetProperty set) {
       node.put("kind", "set_property").put("name", set.property()).put("value", set.value());
     } else if (change instanceof TableChange.RemoveProperty remove) {
       node.put("kind", "remove_property").put("name", remove.property());
-    } else if (change instanceof TableChange.AddConstraint add) {
+    } else if (constraint != null && constraint.added() != null) {
       node.put("kind", "add_constraint");
-      node.set("constraint", LanceConstraints.describe(add.constraint()));
-    } else if (change instanceof TableChange.DropConstraint drop) {
-      node.put("kind", "drop_constraint").put("name", drop.name()).put("if_exists", drop.ifExists());
+      node.set("constraint", LanceConstraints.describe(constraint.added()));
+    } else if (constraint != null) {
+      node.put("kind", "drop_constraint").put("name", constraint.dropped()).put("if_exists", constraint.ifExists());
     } else if (change instanceof TableChange.ColumnChange column) {
       node.set("path", Json.strings(column.fieldNames()));
       describeColumn(node, column);

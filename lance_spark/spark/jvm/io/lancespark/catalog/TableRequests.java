@@ -3,28 +3,23 @@ package io.lancespark.catalog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.SessionConf;
+import io.lancespark.compat.SparkCatalog;
+import io.lancespark.compat.SparkChangelog;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
+import io.lancespark.table.LanceCachedPlans;
+import io.lancespark.table.LanceIdentifier;
+import io.lancespark.table.RelationOptions;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
-import org.apache.spark.sql.connector.catalog.Changelog;
-import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableContext;
-import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
-import org.apache.spark.sql.connector.catalog.TimeTravel;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Builds and sends the requests of a catalog about tables. */
 public final class TableRequests {
-  /** An option that marks the target of a MERGE, not one of users. */
-  public static final String MERGE = "__lance_merge__";
-
   private final String catalog;
   private final Map<String, String> settings;
 
@@ -37,22 +32,15 @@ public final class TableRequests {
     return catalog;
   }
 
-  /** The options of a relation, without the mark of a MERGE. */
-  public static ObjectNode options(CaseInsensitiveStringMap options) {
-    ObjectNode given = Json.map(options.asCaseSensitiveMap());
-    given.remove(MERGE);
-    return given;
-  }
-
   /** A request with the fields that all table requests share: catalog name, settings, identifier. */
   public ObjectNode request(Identifier identifier) {
-    Identifier known = catalog.equals(LanceIdentifier.CATALOG) ? LanceIdentifier.resolve(identifier) : identifier;
+    Identifier resolved = catalog.equals(LanceIdentifier.CATALOG) ? LanceIdentifier.resolve(identifier) : identifier;
     ObjectNode request = request();
-    request.set("namespace", Json.strings(known.namespace()));
-    request.put("name", known.name());
-    Map<String, String> given = known instanceof LanceIdentifier path ? path.options() : Map.of();
-    request.set("options", Json.map(given));
-    request.put("by_path", known instanceof LanceIdentifier);
+    request.set("namespace", Json.strings(resolved.namespace()));
+    request.put("name", resolved.name());
+    Map<String, String> ofPath = resolved instanceof LanceIdentifier path ? path.options() : Map.of();
+    request.set("options", Json.map(ofPath));
+    request.put("by_path", resolved instanceof LanceIdentifier);
     return request;
   }
 
@@ -60,22 +48,14 @@ public final class TableRequests {
     ObjectNode request = Json.object();
     ObjectNode described = request.putObject("catalog");
     described.put("name", catalog);
-    described.put("case_sensitive", SQLConf.get().caseSensitiveAnalysis());
+    described.put("case_sensitive", SessionConf.isCaseSensitive());
     described.set("settings", Json.map(settings));
     return request;
   }
 
-  public static TableContext asOfVersion(String version) {
-    return new TableContext(new TimeTravel.AsOfVersion(version), Set.of());
-  }
-
-  public static TableContext asOfTimestamp(long micros) {
-    return new TableContext(new TimeTravel.AsOfTimestamp(micros), Set.of());
-  }
-
   /** The table, or null if it does not exist. */
-  public Table load(Identifier identifier, TableContext context, Map<String, String> options) {
-    ObjectNode request = loadRequest(identifier, context, options);
+  public Table load(Identifier identifier, SparkCatalog.State state, Map<String, String> options) {
+    ObjectNode request = loadRequest(identifier, state, options);
     JsonNode reply = PythonChannel.call("table.load", request).body();
     if (reply.get("found").asBoolean()) {
       return LancePartitionedTable.of(reply.get("table"));
@@ -89,19 +69,20 @@ public final class TableRequests {
 
   /** Refreshes what Spark has cached of a table, whatever name a cached plan has for it. */
   public void refresh(Identifier identifier) {
-    if (!LanceCachedPlans.isEmpty() && load(identifier, new TableContext(null, Set.of()), Map.of()) instanceof LanceTable table) {
+    if (!LanceCachedPlans.isEmpty() && load(identifier, SparkCatalog.State.NEWEST, Map.of()) instanceof LanceTable table) {
       LanceCachedPlans.refresh(table.handle());
     }
   }
 
   /** The changes in a version range, or null if the table does not exist. */
-  public Changelog changes(Identifier identifier, ChangelogContext context, Map<String, String> options) {
-    ObjectNode described = LanceChangelog.describe(context.range());
+  public SparkChangelog changes(
+      Identifier identifier, SparkChangelog.Range range, Map<String, String> options) {
+    ObjectNode described = LanceChangelog.describe(range);
     ObjectNode request = Json.object();
-    request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), options));
+    request.set("table", loadRequest(identifier, SparkCatalog.State.NEWEST, options));
     request.set("range", described);
-    request.put("deduplication", context.deduplicationMode().name().toLowerCase(Locale.ROOT));
-    request.put("compute_updates", context.computeUpdates());
+    request.put("deduplication", range.deduplication().toLowerCase(Locale.ROOT));
+    request.put("compute_updates", range.computesUpdates());
     JsonNode reply = PythonChannel.call("changelog.load", request).body();
     return reply.get("found").asBoolean() ? new LanceChangelog(reply, described) : null;
   }
@@ -113,25 +94,27 @@ public final class TableRequests {
    */
   public Table search(Identifier identifier, ObjectNode search) {
     ObjectNode request = Json.object();
-    request.set("table", loadRequest(identifier, new TableContext(null, Set.of()), Map.of()));
+    request.set("table", loadRequest(identifier, SparkCatalog.State.NEWEST, Map.of()));
     request.set("search", search);
     JsonNode reply = PythonChannel.call("search.load", request).body();
     return reply.get("found").asBoolean() ? new LanceSearchTable(reply, search) : null;
   }
 
-  private ObjectNode loadRequest(Identifier identifier, TableContext context, Map<String, String> options) {
+  private ObjectNode loadRequest(Identifier identifier, SparkCatalog.State state, Map<String, String> options) {
     ObjectNode request = request(identifier);
     if (!options.isEmpty()) {
-      ObjectNode merged = Json.map(options);
-      request.put("is_merge", merged.remove(MERGE) != null);
+      ObjectNode merged = RelationOptions.of(options);
+      request.put("is_merge", options.containsKey(RelationOptions.MERGE));
       merged.setAll((ObjectNode) request.get("options"));
       request.set("options", merged);
     }
-    context.timeTravel().ifPresent(travel -> request.set("time_travel", timeTravel(travel)));
-    ArrayNode privileges = request.putArray("privileges");
-    for (TableWritePrivilege privilege : context.writePrivileges()) {
-      privileges.add(privilege.name());
+    if (state.version() != null) {
+      request.putObject("time_travel").put("version", state.version());
+    } else if (state.micros() != null) {
+      request.putObject("time_travel").put("timestamp_micros", state.micros());
     }
+    ArrayNode privileges = request.putArray("privileges");
+    state.privileges().forEach(privileges::add);
     return request;
   }
 
@@ -150,15 +133,5 @@ public final class TableRequests {
     request.set("options", Json.map(options));
     request.put("is_read", isRead);
     return new LanceTable(PythonChannel.call("stream.table", request).body().get("table"), false);
-  }
-
-  private static ObjectNode timeTravel(TimeTravel travel) {
-    ObjectNode node = Json.object();
-    if (travel instanceof TimeTravel.AsOfVersion version) {
-      node.put("version", version.version());
-    } else if (travel instanceof TimeTravel.AsOfTimestamp timestamp) {
-      node.put("timestamp_micros", timestamp.micros());
-    }
-    return node;
   }
 }

@@ -2,12 +2,9 @@ package io.lancespark.functions;
 
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceException;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -26,47 +23,35 @@ import org.apache.spark.sql.types.StringType;
  */
 public final class LanceDistance {
   public static final String NAME = "lance_distance";
-  public static final String USAGE =
-      NAME + "(vector, query[, metric]) - the distance between two vectors, as FLOAT: 'l2' (squared), 'cosine', 'dot'"
-          + " or, for whole numbers from 0 to 255, 'hamming'";
+
+  static final List<NamedFunction> ALL =
+      List.of(
+          NamedFunction.of(
+              NAME,
+              "array_funcs",
+              "(vector, query[, metric]) - the distance between two vectors, as FLOAT: 'l2' (squared), 'cosine', 'dot'"
+                  + " or, for whole numbers from 0 to 255, 'hamming'",
+              LanceDistance::bind));
 
   /** The number of partial sums: item i is added to sum i % LANES. */
   private static final int LANES = 8;
 
   private LanceDistance() {}
 
-  /** The function for arguments of these types. */
-  public static ScalarFunction<Float> bind(DataType[] types) {
+  private static Distance bind(DataType[] types) {
     boolean fits = types.length == 2 || types.length == 3;
     for (int place = 0; place < types.length && fits; place++) {
       boolean isVector = types[place] instanceof ArrayType array && array.elementType() instanceof NumericType;
       boolean isMetric = types[place] instanceof StringType;
       fits = types[place] instanceof NullType || (place < 2 ? isVector : isMetric);
     }
-    if (!fits) {
-      throw LanceException.invalid(
-          NAME + " does not take arguments of types " + Arrays.toString(types) + "; use it as " + USAGE);
-    }
-    DataType[] inputs = types.clone();
-    for (int place = 0; place < inputs.length; place++) {
-      if (inputs[place] instanceof NullType) {
-        inputs[place] = place < 2 ? DataTypes.createArrayType(DataTypes.FloatType) : DataTypes.StringType;
-      }
-    }
-    return new Distance(List.of(inputs));
+    DataType vector = DataTypes.createArrayType(DataTypes.FloatType);
+    return fits
+        ? new Distance(TypedFunction.withoutNull(types, place -> place < 2 ? vector : DataTypes.StringType))
+        : null;
   }
 
-  /** The function before its arguments are known. */
-  static UnboundFunction unbound() {
-    return new NamedFunction(NAME, USAGE, LanceDistance::bind);
-  }
-
-  private record Distance(List<DataType> types) implements ScalarFunction<Float> {
-    @Override
-    public DataType[] inputTypes() {
-      return types.toArray(new DataType[0]);
-    }
-
+  private record Distance(List<DataType> types) implements TypedFunction<Float> {
     @Override
     public DataType resultType() {
       return DataTypes.FloatType;
@@ -77,11 +62,6 @@ public final class LanceDistance {
       return NAME;
     }
 
-    @Override
-    public String canonicalName() {
-      return "io.lancespark." + NAME;
-    }
-
     /** As plans show it. */
     @Override
     public String toString() {
@@ -90,7 +70,7 @@ public final class LanceDistance {
 
     @Override
     public Float produceResult(InternalRow row) {
-      if (NamedFunction.hasNull(row, types.size())) {
+      if (TypedFunction.hasNull(row, types.size())) {
         return null;
       }
       double[] vector = Json.numbers(row.getArray(0), item(0));

@@ -4,10 +4,10 @@ import java.math.BigDecimal;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
-import java.util.Objects;
-import java.util.function.Function;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -31,69 +31,62 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * The functions of the catalog: those of {@link LanceTextFunctions}, {@link LanceJsonFunctions} and {@link
- * LanceGeoFunctions}, {@link LanceDistance}, and the partition transforms of the partitioning specification, for clustering and storage-partitioned joins. They
- * compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
+ * The functions of the catalog: those of {@link #OF_VALUES}, and the partition transforms of the partitioning
+ * specification, for clustering and storage-partitioned joins. They compute the same values as {@code lance_spark.partitioned.transforms}; {@code years} to {@code hours} cover a whole
  * hierarchy.
  */
 public final class LanceFunctions {
   /** Spark joins only on functions of one column, so the width is part of the name. */
   private static final Pattern TRUNCATE = Pattern.compile("truncate_([1-9][0-9]{0,9})");
 
+  /** Functions that are not partition transforms; sessions have them too. */
+  public static final List<NamedFunction> OF_VALUES =
+      Stream.of(
+              LanceTextFunctions.ALL,
+              LanceDistance.ALL,
+              LanceJsonFunctions.ALL,
+              LanceGeoFunctions.ALL,
+              LanceBlobUri.ALL)
+          .flatMap(List::stream)
+          .toList();
+
+  private static final Map<String, NamedFunction> ALL = all();
+
   private LanceFunctions() {}
 
-  public static String[] names() {
-    List<String> names = new ArrayList<>(List.of("bucket", "multi_bucket", "truncate"));
+  private static Map<String, NamedFunction> all() {
+    Map<String, NamedFunction> all = new LinkedHashMap<>();
+    List<NamedFunction> transforms = new ArrayList<>();
+    transforms.add(transform("bucket", LanceFunctions::bucket));
+    transforms.add(transform("multi_bucket", LanceFunctions::multiBucket));
+    transforms.add(transform("truncate", types -> truncate(types, -1)));
     for (Period period : Period.values()) {
-      names.add(period.plural());
-      names.add(period.singular());
+      String plural = period.plural();
+      String singular = period.singular();
+      transforms.add(transform(plural, types -> new PeriodSinceEpoch(period, only(plural, types, period))));
+      transforms.add(transform(singular, types -> new DatePart(period, only(singular, types, period))));
     }
-    names.addAll(LanceTextFunctions.NAMES);
-    names.add(LanceDistance.NAME);
-    names.addAll(LanceJsonFunctions.NAMES);
-    names.addAll(LanceGeoFunctions.NAMES);
-    names.addAll(LanceBlobUri.NAMES);
-    return names.toArray(new String[0]);
+    Stream.concat(transforms.stream(), OF_VALUES.stream()).forEach(function -> all.put(function.name(), function));
+    return all;
+  }
+
+  public static String[] names() {
+    return ALL.keySet().toArray(new String[0]);
   }
 
   /** The function with this name, or null. */
   public static UnboundFunction find(String name) {
     String lower = name.toLowerCase(Locale.ROOT);
-    switch (lower) {
-      case "bucket":
-        return transform(lower, LanceFunctions::bucket);
-      case "multi_bucket":
-        return transform(lower, LanceFunctions::multiBucket);
-      case "truncate":
-        return transform(lower, types -> truncate(types, -1));
-      case LanceDistance.NAME:
-        return LanceDistance.unbound();
-      default:
-        break;
-    }
     Matcher truncate = TRUNCATE.matcher(lower);
     if (truncate.matches() && Long.parseLong(truncate.group(1)) <= Integer.MAX_VALUE) {
       int width = Integer.parseInt(truncate.group(1));
       return transform(lower, types -> truncate(types, width));
     }
-    for (Period period : Period.values()) {
-      if (lower.equals(period.plural())) {
-        return transform(lower, types -> new PeriodSinceEpoch(period, only(lower, types, period)));
-      }
-      if (lower.equals(period.singular())) {
-        return transform(lower, types -> new DatePart(period, only(lower, types, period)));
-      }
-    }
-    return Stream.<Function<String, UnboundFunction>>of(
-            LanceJsonFunctions::find, LanceGeoFunctions::find, LanceBlobUri::find, LanceTextFunctions::find)
-        .map(kind -> kind.apply(lower))
-        .filter(Objects::nonNull)
-        .findFirst()
-        .orElse(null);
+    return ALL.get(lower);
   }
 
-  private static UnboundFunction transform(String name, Function<DataType[], BoundFunction> binding) {
-    return new NamedFunction(name, "partition transform " + name + " of the Lance partitioning specification", binding);
+  private static NamedFunction transform(String name, NamedFunction.Binding binding) {
+    return new NamedFunction(name, null, " is a partition transform of the Lance partitioning specification", null, binding);
   }
 
   private static BoundFunction bucket(DataType[] types) {
@@ -183,12 +176,11 @@ public final class LanceFunctions {
       return bucket == null ? null : bucket % divisor;
     }
 
-    @Override
+    // Without @Override, as the next one: Spark 4.0 and 4.1 have neither.
     public DataType resultType() {
       return DataTypes.IntegerType;
     }
 
-    @Override
     public String displayName() {
       return "modulo " + divisor;
     }
@@ -367,12 +359,11 @@ public final class LanceFunctions {
       return value == null ? null : of(from, to, value);
     }
 
-    @Override
+    // Without @Override, as the next one: Spark 4.0 and 4.1 have neither.
     public DataType resultType() {
       return DataTypes.IntegerType;
     }
 
-    @Override
     public String displayName() {
       return from.plural() + " to " + to.plural();
     }

@@ -1,22 +1,20 @@
 package io.lancespark.functions;
 
+import io.lancespark.compat.Geometries;
 import io.lancespark.python.LanceException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeSet;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.util.STUtils;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.GeometryType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StringType;
-import org.apache.spark.unsafe.types.BinaryView;
 import org.locationtech.jts.geom.Geometry;
 import org.locationtech.jts.io.ParseException;
 import org.locationtech.jts.io.WKBWriter;
@@ -46,23 +44,22 @@ public final class LanceGeoFunctions {
           "st_overlaps", RelatePredicate::overlaps,
           "st_equals", RelatePredicate::equalsTopo);
 
-  public static final List<String> NAMES = names();
+  static final List<NamedFunction> ALL = all();
 
   private LanceGeoFunctions() {}
 
-  private static List<String> names() {
-    List<String> names = new ArrayList<>(RELATIONS.keySet());
-    names.add(FROM_TEXT);
-    names.sort(null);
-    return List.copyOf(names);
+  private static List<NamedFunction> all() {
+    List<NamedFunction> all = new ArrayList<>();
+    all.add(
+        named(FROM_TEXT, "(text) - the GEOMETRY that well-known text such as POLYGON((0 0, 2 0, 2 2, 0 0)) stands for"));
+    for (String name : new TreeSet<>(RELATIONS.keySet())) {
+      all.add(named(name, "(one, other) - whether a geometry, GEOMETRY or well-known binary, " + meaning(name)));
+    }
+    return List.copyOf(all);
   }
 
-  /** How a function is called. */
-  public static String usage(String name) {
-    if (name.equals(FROM_TEXT)) {
-      return name + "(text) - the GEOMETRY that well-known text such as POLYGON((0 0, 2 0, 2 2, 0 0)) stands for";
-    }
-    return name + "(one, other) - whether a geometry, GEOMETRY or well-known binary, " + meaning(name);
+  private static NamedFunction named(String name, String meaning) {
+    return NamedFunction.of(name, "st_funcs", meaning, types -> bind(name, types));
   }
 
   private static String meaning(String name) {
@@ -80,13 +77,7 @@ public final class LanceGeoFunctions {
     };
   }
 
-  /** The function with this name in lower case, or null. */
-  static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
-  }
-
-  /** The function for arguments of these types. */
-  public static ScalarFunction<?> bind(String name, DataType[] types) {
+  private static ScalarFunction<?> bind(String name, DataType[] types) {
     boolean isText = name.equals(FROM_TEXT);
     boolean fits = types.length == (isText ? 1 : 2);
     for (int place = 0; place < types.length && fits; place++) {
@@ -94,17 +85,15 @@ public final class LanceGeoFunctions {
       fits = types[place] instanceof NullType || (isText ? types[place] instanceof StringType : isGeometry);
     }
     if (!fits) {
-      throw LanceException.invalid(
-          name + " does not take arguments of types " + Arrays.toString(types) + "; use it as " + usage(name));
+      return null;
     }
-    DataType[] inputs = types.clone();
     DataType unknown = isText ? DataTypes.StringType : DataTypes.BinaryType;
-    Arrays.setAll(inputs, place -> types[place] instanceof NullType ? unknown : types[place]);
+    List<DataType> inputs = TypedFunction.withoutNull(types, place -> unknown);
     if (isText) {
-      return new FromText(inputs[0]);
+      return new FromText(inputs);
     }
-    requireOneSystem(name, inputs[0], inputs[1]);
-    return new Relation(name, List.of(inputs));
+    requireOneSystem(name, inputs.get(0), inputs.get(1));
+    return new Relation(name, inputs);
   }
 
   /** Coordinates without a reference system, SRID 0, are compared with those of any other. */
@@ -119,20 +108,10 @@ public final class LanceGeoFunctions {
     }
   }
 
-  private record Relation(String name, List<DataType> types) implements ScalarFunction<Boolean> {
-    @Override
-    public DataType[] inputTypes() {
-      return types.toArray(new DataType[0]);
-    }
-
+  private record Relation(String name, List<DataType> types) implements TypedFunction<Boolean> {
     @Override
     public DataType resultType() {
       return DataTypes.BooleanType;
-    }
-
-    @Override
-    public String canonicalName() {
-      return "io.lancespark." + name;
     }
 
     /** As plans show it. */
@@ -143,7 +122,7 @@ public final class LanceGeoFunctions {
 
     @Override
     public Boolean produceResult(InternalRow row) {
-      if (NamedFunction.hasNull(row, 2)) {
+      if (TypedFunction.hasNull(row, 2)) {
         return null;
       }
       return RelateNG.relate(geometry(row, 0), geometry(row, 1), RELATIONS.get(name).get());
@@ -152,16 +131,11 @@ public final class LanceGeoFunctions {
     private Geometry geometry(InternalRow row, int place) {
       Object value = row.get(place, types.get(place));
       return WellKnownBinary.parse(
-          value instanceof BinaryView stored ? STUtils.stGeomAsBinary(stored) : (byte[]) value);
+          Geometries.isValue(value) ? Geometries.toBinary(value) : (byte[]) value);
     }
   }
 
-  private record FromText(DataType type) implements ScalarFunction<BinaryView> {
-    @Override
-    public DataType[] inputTypes() {
-      return new DataType[] {type};
-    }
-
+  private record FromText(List<DataType> types) implements TypedFunction<Object> {
     @Override
     public DataType resultType() {
       return GeometryType.apply(0);
@@ -172,11 +146,6 @@ public final class LanceGeoFunctions {
       return FROM_TEXT;
     }
 
-    @Override
-    public String canonicalName() {
-      return "io.lancespark." + FROM_TEXT;
-    }
-
     /** As plans show it. */
     @Override
     public String toString() {
@@ -184,13 +153,13 @@ public final class LanceGeoFunctions {
     }
 
     @Override
-    public BinaryView produceResult(InternalRow row) {
+    public Object produceResult(InternalRow row) {
       if (row.isNullAt(0)) {
         return null;
       }
       String text = row.getUTF8String(0).toString();
       try {
-        return STUtils.stGeomFromWKB(new WKBWriter().write(new WKTReader().read(text)));
+        return Geometries.ofBinary(new WKBWriter().write(new WKTReader().read(text)));
       } catch (ParseException | IllegalArgumentException error) {
         throw LanceException.invalidInTask(
             "'" + text + "' is no geometry; write it as POINT(1 2), LINESTRING(0 0, 1 1) ...");

@@ -1,5 +1,6 @@
 package io.lancespark.functions;
 
+import io.lancespark.compat.Shims;
 import io.lancespark.python.LanceException;
 import java.io.IOException;
 import java.math.BigDecimal;
@@ -7,16 +8,14 @@ import java.math.BigInteger;
 import java.math.MathContext;
 import java.math.RoundingMode;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.NullType;
@@ -47,50 +46,39 @@ public final class LanceJsonFunctions {
   private static final Pattern NUMBER = Pattern.compile("[+-]?([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][+-]?[0-9]+)?");
   private static final Pattern WORD = Pattern.compile("([+-]?)(inf|infinity|nan)", Pattern.CASE_INSENSITIVE);
 
-  public static final List<String> NAMES =
-      List.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS, EXTRACT);
+  static final List<NamedFunction> ALL =
+      Stream.of("json_get_int", "json_get_float", "json_get_string", "json_get_bool", EXISTS, LENGTH, CONTAINS, EXTRACT)
+          .map(LanceJsonFunctions::named)
+          .toList();
 
   private LanceJsonFunctions() {}
 
-  /** How a function is called. */
-  public static String usage(String name) {
+  private static NamedFunction named(String name) {
+    String sessionName = name.equals(LENGTH) ? LENGTH_AT : name;
+    return new NamedFunction(name, sessionName, meaning(name), "json_funcs", types -> bind(name, types));
+  }
+
+  private static String meaning(String name) {
     return switch (name) {
-      case EXISTS -> name + "(json, '$.path') - whether a JSON document has something at a path";
-      case LENGTH, LENGTH_AT -> name + "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
-      case CONTAINS -> name + "(json, '$.path', 'item') - whether the array at a path has an item";
-      case EXTRACT -> name + "(json, '$.path') - what is at a path of a JSON document, as JSON text";
-      default -> name + "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"
+      case EXISTS -> "(json, '$.path') - whether a JSON document has something at a path";
+      case LENGTH -> "(json, '$.path') - the number of items of the array at a path, 0 for anything else";
+      case CONTAINS -> "(json, '$.path', 'item') - whether the array at a path has an item";
+      case EXTRACT -> "(json, '$.path') - what is at a path of a JSON document, as JSON text";
+      default -> "(json, 'path') - the value at a path of a JSON document, NULL if it is not one of this type;"
           + " a path that does not begin with $ is one key";
     };
   }
 
-  /** The function with this name in lower case, or null. */
-  static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
-  }
-
-  /** The function for arguments of these types. */
-  public static ScalarFunction<Object> bind(String name, DataType[] types) {
+  private static Bound bind(String name, DataType[] types) {
     boolean fits = types.length == (name.equals(CONTAINS) ? 3 : 2);
     for (int place = 0; place < types.length && fits; place++) {
       boolean isDocument = place == 0 && types[0] instanceof VariantType;
       fits = isDocument || types[place] instanceof StringType || types[place] instanceof NullType;
     }
-    if (!fits) {
-      throw LanceException.invalid(
-          name + " does not take arguments of types " + Arrays.toString(types) + "; use it as " + usage(name));
-    }
-    DataType[] inputs = types.clone();
-    Arrays.setAll(inputs, place -> types[place] instanceof NullType ? DataTypes.StringType : types[place]);
-    return new Bound(name, List.of(inputs));
+    return fits ? new Bound(name, TypedFunction.withoutNull(types, place -> DataTypes.StringType)) : null;
   }
 
-  private record Bound(String name, List<DataType> types) implements ScalarFunction<Object> {
-    @Override
-    public DataType[] inputTypes() {
-      return types.toArray(new DataType[0]);
-    }
-
+  private record Bound(String name, List<DataType> types) implements TypedFunction<Object> {
     @Override
     public DataType resultType() {
       return switch (name) {
@@ -101,11 +89,6 @@ public final class LanceJsonFunctions {
       };
     }
 
-    @Override
-    public String canonicalName() {
-      return "io.lancespark." + name;
-    }
-
     /** As plans show it. */
     @Override
     public String toString() {
@@ -114,25 +97,25 @@ public final class LanceJsonFunctions {
 
     @Override
     public Object produceResult(InternalRow row) {
-      if (NamedFunction.hasNull(row, types.size())) {
+      if (TypedFunction.hasNull(row, types.size())) {
         return null;
       }
       Variant document = document(row, types.get(0));
       if (document == null) {
         return null;
       }
-      Variant found = at(document, steps(name, row.getUTF8String(1).toString()));
+      Variant result = at(document, steps(name, row.getUTF8String(1).toString()));
       switch (name) {
         case EXISTS:
-          return found != null;
+          return result != null;
         case LENGTH:
-          return found == null ? null : (Object) (long) (found.getType() == Type.ARRAY ? found.arraySize() : 0);
+          return result == null ? null : (Object) (long) (result.getType() == Type.ARRAY ? result.arraySize() : 0);
         case EXTRACT:
-          return found == null ? null : UTF8String.fromString(written(found));
+          return result == null ? null : UTF8String.fromString(written(result));
         case CONTAINS:
-          return contains(found, row.getUTF8String(2).toString());
+          return contains(result, row.getUTF8String(2).toString());
         default:
-          Object value = found == null ? null : scalar(found);
+          Object value = result == null ? null : scalar(result);
           return value == null ? null : converted(name, value);
       }
     }
@@ -177,19 +160,19 @@ public final class LanceJsonFunctions {
   }
 
   private static Variant at(Variant document, List<Object> steps) {
-    Variant found = document;
+    Variant result = document;
     for (Object step : steps) {
       if (step instanceof String key) {
-        found = found.getType() == Type.OBJECT ? found.getFieldByKey(key) : null;
+        result = result.getType() == Type.OBJECT ? result.getFieldByKey(key) : null;
       } else {
         int place = (Integer) step;
-        found = found.getType() == Type.ARRAY && place < found.arraySize() ? found.getElementAtIndex(place) : null;
+        result = result.getType() == Type.ARRAY && place < result.arraySize() ? result.getElementAtIndex(place) : null;
       }
-      if (found == null) {
+      if (result == null) {
         return null;
       }
     }
-    return found;
+    return result;
   }
 
   /** A Boolean, BigInteger, Double or String; null for null, an array, an object, and types that JSON does not have. */
@@ -201,7 +184,7 @@ public final class LanceJsonFunctions {
       case DOUBLE -> value.getDouble();
       case FLOAT -> (double) value.getFloat();
       case DECIMAL -> {
-        BigDecimal decimal = value.getDecimalWithOriginalScale();
+        BigDecimal decimal = Shims.decimal(value);
         yield decimal.scale() <= 0 ? (Object) decimal.toBigInteger() : (Object) decimal.doubleValue();
       }
       default -> null;
@@ -223,19 +206,19 @@ public final class LanceJsonFunctions {
   }
 
   private static Long whole(Object value) {
-    BigInteger found;
+    BigInteger result;
     if (value instanceof BigInteger integer) {
-      found = integer;
+      result = integer;
     } else if (value instanceof String text && WHOLE.matcher(text).matches()) {
-      found = new BigInteger(text.startsWith("+") ? text.substring(1) : text);
+      result = new BigInteger(text.startsWith("+") ? text.substring(1) : text);
     } else {
       Double number = number(value);
       if (number == null || number.isNaN() || Math.abs(number) >= (double) Long.MAX_VALUE) {
         return null;
       }
-      found = BigInteger.valueOf((long) (number + (number >= 0 ? 0.5 : -0.5)));
+      result = BigInteger.valueOf((long) (number + (number >= 0 ? 0.5 : -0.5)));
     }
-    return found.bitLength() < Long.SIZE ? found.longValue() : null;
+    return result.bitLength() < Long.SIZE ? result.longValue() : null;
   }
 
   private static Double number(Object value) {
@@ -256,8 +239,8 @@ public final class LanceJsonFunctions {
     if (!word.matches()) {
       return null;
     }
-    double found = word.group(2).toLowerCase(Locale.ROOT).equals("nan") ? Double.NaN : Double.POSITIVE_INFINITY;
-    return word.group(1).equals("-") ? -found : found;
+    double result = word.group(2).toLowerCase(Locale.ROOT).equals("nan") ? Double.NaN : Double.POSITIVE_INFINITY;
+    return word.group(1).equals("-") ? -result : result;
   }
 
   /** A part of a document as JSON text without spaces, with keys in the order of their bytes. */
@@ -309,28 +292,28 @@ public final class LanceJsonFunctions {
       return value == 0 ? String.valueOf(value) : Double.isNaN(value) ? "NaN" : value > 0 ? "inf" : "-inf";
     }
     BigDecimal exact = new BigDecimal(value);
-    BigDecimal found = exact;
+    BigDecimal result = exact;
     for (int digits = 1; digits <= 17; digits++) {
-      found = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
-      if (found.doubleValue() == value) {
+      result = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
+      if (result.doubleValue() == value) {
         break;
       }
     }
-    found = found.stripTrailingZeros();
-    int exponent = found.precision() - found.scale() - 1;
+    result = result.stripTrailingZeros();
+    int exponent = result.precision() - result.scale() - 1;
     if (exponent >= least && exponent < 16) {
-      return found.scale() <= 0 ? found.toPlainString() + ".0" : found.toPlainString();
+      return result.scale() <= 0 ? result.toPlainString() + ".0" : result.toPlainString();
     }
-    String digits = found.unscaledValue().abs().toString();
+    String digits = result.unscaledValue().abs().toString();
     String fraction = digits.length() > 1 ? "." + digits.substring(1) : "";
     String sign = value < 0 ? "-" : "";
     return sign + digits.charAt(0) + fraction + "e" + (exponent < 0 ? "-" : "+") + Math.abs(exponent);
   }
 
-  private static boolean contains(Variant found, String item) {
-    int count = found != null && found.getType() == Type.ARRAY ? found.arraySize() : 0;
+  private static boolean contains(Variant result, String item) {
+    int count = result != null && result.getType() == Type.ARRAY ? result.arraySize() : 0;
     for (int place = 0; place < count; place++) {
-      Variant member = found.getElementAtIndex(place);
+      Variant member = result.getElementAtIndex(place);
       Object value = scalar(member);
       if (value == null ? member.getType() == Type.NULL && item.equals("null") : isItem(value, item)) {
         return true;
@@ -344,8 +327,8 @@ public final class LanceJsonFunctions {
       return item.equals(text) || item.equals("\"" + text + "\"");
     }
     if (value instanceof Double number) {
-      Double asked = number(item);
-      return asked != null && asked.doubleValue() == number;
+      Double other = number(item);
+      return other != null && other.doubleValue() == number;
     }
     return item.equals(value.toString());
   }

@@ -8,11 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -20,45 +16,62 @@ import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.VariantType;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Conditions on the words of texts. Scans answer them; of those that Spark keeps, {@code contains_tokens} is evaluated
  * here, and the others fail, because only the table knows how its texts are analyzed.
  */
 public final class LanceTextFunctions {
-  public static final List<String> NAMES =
-      List.of("lance_match", "lance_match_phrase", "lance_multi_match", "contains_tokens");
+  private static final String GROUP = "predicate_funcs";
+
+  static final List<NamedFunction> ALL =
+      List.of(
+          NamedFunction.of(
+              "lance_match",
+              GROUP,
+              "(column, 'words'[, 'fuzziness=1,operator=AND,...']) - whether a text has one of the words, or all of them",
+              types -> search("lance_match", types)),
+          NamedFunction.of(
+              "lance_match_phrase",
+              GROUP,
+              "(column, 'words'[, slop]) - whether a text has the words one after another",
+              types -> search("lance_match_phrase", types)),
+          NamedFunction.of(
+              "lance_multi_match",
+              GROUP,
+              "('words'[, 'options'], column, column, ...) - lance_match over several columns",
+              types -> search("lance_multi_match", types)),
+          NamedFunction.of(
+              "contains_tokens",
+              GROUP,
+              "(text, 'words') - whether a text has all runs of letters and digits of the words",
+              LanceTextFunctions::tokens));
 
   /** First and last code point of each run of letters and digits, ascending; loaded when it is first needed. */
   private static int[] letters;
 
   private LanceTextFunctions() {}
 
-  /** The function with this name in lower case, or null. */
-  static UnboundFunction find(String name) {
-    return NAMES.contains(name) ? new NamedFunction(name, usage(name), types -> bind(name, types)) : null;
-  }
-
-  /** The function for arguments of these types. */
-  public static ScalarFunction<Boolean> bind(String name, DataType[] types) {
-    boolean isSearch = !name.equals("contains_tokens");
-    int most = name.equals("lance_multi_match") ? Integer.MAX_VALUE : isSearch ? 3 : 2;
-    boolean fits = types.length >= (name.equals("lance_multi_match") ? 3 : 2) && types.length <= most;
+  private static Search search(String name, DataType[] types) {
+    boolean isMulti = name.equals("lance_multi_match");
+    boolean fits = types.length >= (isMulti ? 3 : 2) && (isMulti || types.length <= 3);
     for (int place = 0; place < types.length; place++) {
       boolean isSlop = name.equals("lance_match_phrase") && place == 2;
-      boolean isList = isSearch && types[place] instanceof ArrayType array && array.elementType() instanceof StringType;
-      boolean isText = types[place] instanceof StringType || types[place] instanceof NullType;
-      boolean isJson = isSearch && types[place] instanceof VariantType;
-      fits = fits && (isSlop ? types[place] instanceof IntegerType : isText || isList || isJson);
+      boolean isList = types[place] instanceof ArrayType array && array.elementType() instanceof StringType;
+      boolean isText = isText(types[place]) || isList || types[place] instanceof VariantType;
+      fits = fits && (isSlop ? types[place] instanceof IntegerType : isText);
     }
-    if (!fits) {
-      throw LanceException.invalid(
-          name + " does not take arguments of types " + Arrays.toString(types) + "; use it as " + usage(name));
-    }
-    DataType[] inputs = types.clone();
-    Arrays.setAll(inputs, place -> types[place] instanceof NullType ? DataTypes.StringType : types[place]);
-    return isSearch ? new Search(name, List.of(inputs), false) : new ContainsTokens(List.of(inputs), new Letters(letters()));
+    return fits ? new Search(name, TypedFunction.withoutNull(types, place -> DataTypes.StringType), false) : null;
+  }
+
+  private static ContainsTokens tokens(DataType[] types) {
+    return types.length == 2 && isText(types[0]) && isText(types[1])
+        ? new ContainsTokens(TypedFunction.withoutNull(types, place -> DataTypes.StringType), new Letters(letters()))
+        : null;
+  }
+
+  private static boolean isText(DataType type) {
+    return type instanceof StringType || type instanceof NullType;
   }
 
   /** Whether a function is a text search whose table is not known yet. */
@@ -66,66 +79,28 @@ public final class LanceTextFunctions {
     return function instanceof Search search && !search.isBound();
   }
 
-  /**
-   * A call of a text search with the table and the columns that it was written for, as JSON.
-   *
-   * @param columns its arguments, with lists in place of members of their structs
-   */
-  public static Expression bound(ApplyFunctionExpression call, List<Expression> columns, String target) {
-    Search search = (Search) call.function();
-    List<DataType> types = new ArrayList<>();
-    columns.forEach(column -> types.add(column.dataType()));
-    types.add(DataTypes.StringType);
-    List<Expression> arguments = new ArrayList<>(columns);
-    arguments.add(Literal$.MODULE$.apply(target));
-    return new ApplyFunctionExpression(
-        new Search(search.name(), List.copyOf(types), true), CollectionConverters.asScala(arguments).toSeq());
-  }
-
-  /** How a function is called. */
-  public static String usage(String name) {
-    return switch (name) {
-      case "lance_match" -> "lance_match(column, 'words'[, 'fuzziness=1,operator=AND,...']) - whether a text has one"
-          + " of the words, or all of them";
-      case "lance_match_phrase" -> "lance_match_phrase(column, 'words'[, slop]) - whether a text has the words one"
-          + " after another";
-      case "lance_multi_match" -> "lance_multi_match('words'[, 'options'], column, column, ...) - lance_match over"
-          + " several columns";
-      default -> "contains_tokens(text, 'words') - whether a text has all runs of letters and digits of the words";
-    };
+  /** A text search whose last argument is the table and the columns that it was written for. */
+  public static ScalarFunction<?> bound(ScalarFunction<?> search, List<DataType> types) {
+    return new Search(search.name(), List.copyOf(types), true);
   }
 
   private static synchronized int[] letters() {
     if (letters == null) {
       JsonNode runs = PythonChannel.call("text.letters", Json.object()).body().get("runs");
-      int[] found = new int[runs.size()];
-      Arrays.setAll(found, place -> runs.get(place).asInt());
-      letters = found;
+      int[] points = new int[runs.size()];
+      Arrays.setAll(points, place -> runs.get(place).asInt());
+      letters = points;
     }
     return letters;
   }
 
-  private interface TextPredicate extends ScalarFunction<Boolean> {
-    List<DataType> types();
-
+  /** Fails for every row. */
+  private record Search(String name, List<DataType> types, boolean isBound) implements TypedFunction<Boolean> {
     @Override
-    default DataType[] inputTypes() {
-      return types().toArray(new DataType[0]);
-    }
-
-    @Override
-    default DataType resultType() {
+    public DataType resultType() {
       return DataTypes.BooleanType;
     }
 
-    @Override
-    default String canonicalName() {
-      return "io.lancespark." + name();
-    }
-  }
-
-  /** Fails for every row. */
-  private record Search(String name, List<DataType> types, boolean isBound) implements TextPredicate {
     @Override
     public String canonicalName() {
       return "io.lancespark." + (isBound ? "bound." : "") + name;
@@ -188,7 +163,12 @@ public final class LanceTextFunctions {
     }
   }
 
-  private record ContainsTokens(List<DataType> types, Letters letters) implements TextPredicate {
+  private record ContainsTokens(List<DataType> types, Letters letters) implements TypedFunction<Boolean> {
+    @Override
+    public DataType resultType() {
+      return DataTypes.BooleanType;
+    }
+
     @Override
     public String name() {
       return "contains_tokens";

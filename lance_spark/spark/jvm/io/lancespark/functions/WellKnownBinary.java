@@ -103,12 +103,12 @@ final class WellKnownBinary {
     if (Integer.toUnsignedLong(count) * dimensions * Double.BYTES > data.remaining()) {
       throw refused("ends too early");
     }
-    Coordinate[] found = new Coordinate[count];
+    Coordinate[] coordinates = new Coordinate[count];
     for (int place = 0; place < count; place++) {
-      found[place] = new Coordinate(data.getDouble(), data.getDouble());
+      coordinates[place] = new Coordinate(data.getDouble(), data.getDouble());
       data.position(data.position() + (dimensions - 2) * Double.BYTES);
     }
-    return found;
+    return coordinates;
   }
 
   private void addPath(Coordinate[] path) {

@@ -11,6 +11,8 @@ import com.fasterxml.jackson.databind.node.LongNode;
 import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.node.TextNode;
+import io.lancespark.compat.Geometries;
+import io.lancespark.compat.VariantExtraction;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
@@ -21,7 +23,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.util.ArrayData;
-import org.apache.spark.sql.catalyst.util.STUtils;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -30,7 +31,6 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
-import org.apache.spark.sql.connector.expressions.VariantGet;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
@@ -49,7 +49,6 @@ import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Converts Spark's expressions, types and values to JSON and back. */
@@ -146,8 +145,8 @@ public final class Json {
     } else if (expression instanceof Cast cast) {
       node.set("type", valueType(cast.dataType()));
       node.set("cast", expression(cast.expression()));
-    } else if (expression instanceof VariantGet get) {
-      return variantGet(get);
+    } else if (VariantExtraction.of(expression) != null) {
+      return variantGet(VariantExtraction.of(expression));
     } else if (expression instanceof UserDefinedScalarFunc call) {
       node.put("name", call.canonicalName());
       node.set("children", expressions(call.children()));
@@ -162,19 +161,19 @@ public final class Json {
   }
 
   /** An extraction of a VARIANT, within a cast if it returns something else. */
-  private static ObjectNode variantGet(VariantGet get) {
+  private static ObjectNode variantGet(VariantExtraction get) {
     ObjectNode node = object();
-    List<String> steps = VariantPaths.steps(get.path());
+    List<String> steps = get.steps();
     node.put("name", steps.isEmpty() ? "?" : "VARIANT_GET");
     ArrayNode arguments = node.putArray("children").add(expression(get.child()));
     for (String step : steps) {
       arguments.addObject().put("literal", step).set("type", type(DataTypes.StringType));
     }
-    if (DataTypes.VariantType.equals(get.targetType())) {
+    if (DataTypes.VariantType.equals(get.type())) {
       return node;
     }
     ObjectNode cast = object();
-    cast.set("type", valueType(get.targetType()));
+    cast.set("type", valueType(get.type()));
     cast.set("cast", node);
     return cast;
   }
@@ -305,8 +304,8 @@ public final class Json {
     if (value == null) {
       return null;
     }
-    if (value instanceof BinaryView geometry) {
-      return literal(STUtils.stGeomAsBinary(geometry));
+    if (Geometries.isValue(value)) {
+      return literal(Geometries.toBinary(value));
     }
     return value instanceof byte[] bytes ? Base64.getEncoder().encodeToString(bytes) : value.toString();
   }
@@ -316,12 +315,12 @@ public final class Json {
     if (value == null) {
       return NullNode.getInstance();
     } else if (value instanceof ArrayData array && type instanceof ArrayType items) {
-      ArrayNode found = array();
+      ArrayNode constants = array();
       for (int index = 0; index < array.numElements(); index++) {
         Object item = array.isNullAt(index) ? null : array.get(index, items.elementType());
-        found.add(constant(item, items.elementType()));
+        constants.add(constant(item, items.elementType()));
       }
-      return found;
+      return constants;
     } else if (value instanceof Boolean flag) {
       return BooleanNode.valueOf(flag);
     } else if (value instanceof Decimal decimal) {

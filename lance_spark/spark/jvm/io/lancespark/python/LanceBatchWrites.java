@@ -2,12 +2,13 @@ package io.lancespark.python;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Epochs;
+import io.lancespark.compat.SessionConf;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Names the writes of a {@code foreachBatch} function, if the setting asks for it, so that a batch that Spark runs again
@@ -79,7 +80,7 @@ public final class LanceBatchWrites {
     String table = String.join("\n", query, batch, root, handle.path("uri").asText(), handle.path("branch").asText());
     session.put("txn_app_id", query + "/" + number(table, execution));
     session.put("txn_version", batch);
-    session.put("txn_planned", LanceEpochs.planned(query, Long.parseLong(batch)));
+    session.put("txn_planned", Epochs.planned(query, Long.parseLong(batch)));
   }
 
   /** A statement that no version marks as done: done again, it would undo writes that are not done again. */
@@ -95,15 +96,15 @@ public final class LanceBatchWrites {
       return LAST.get();
     }
     synchronized (NUMBERS) {
-      Map<String, Integer> known = NUMBERS.computeIfAbsent(table, key -> new HashMap<>());
-      int number = known.computeIfAbsent(execution, key -> known.size());
+      Map<String, Integer> numbers = NUMBERS.computeIfAbsent(table, key -> new HashMap<>());
+      int number = numbers.computeIfAbsent(execution, key -> numbers.size());
       LAST.set(number);
       return number;
     }
   }
 
   private static boolean isIdempotent() {
-    String value = SQLConf.get().getConfString(IDEMPOTENT, "false");
+    String value = SessionConf.get(IDEMPOTENT, "false");
     if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
       throw new IllegalArgumentException(IDEMPOTENT + " is '" + value + "'; set it to true or false");
     }

@@ -1,14 +1,11 @@
 package io.lancespark.python;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import org.apache.spark.QueryContext;
+import io.lancespark.compat.SparkError;
 import org.apache.spark.sql.AnalysisException;
-import org.apache.spark.sql.catalyst.trees.Origin;
-import scala.Option;
-import scala.collection.immutable.Map$;
 
 /** A Python {@code LanceError}: its message with error condition and SQLSTATE, without a traceback. */
-public final class LanceException extends AnalysisException {
+public final class LanceException extends SparkError {
   private static final long serialVersionUID = 1L;
   private static final String INVALID = "LANCE_INVALID_INPUT";
   private static final String INVALID_STATE = "22023";
@@ -17,16 +14,7 @@ public final class LanceException extends AnalysisException {
   private final String kind;
 
   private LanceException(String kind, String condition, String sqlState, String text) {
-    super(
-        message(condition, sqlState, text),
-        Option.empty(),
-        Option.empty(),
-        Option.empty(),
-        Option.apply(condition),
-        Map$.MODULE$.empty(),
-        new QueryContext[0],
-        Option.apply(sqlState),
-        Option.apply(text));
+    super(message(condition, sqlState, text), condition, sqlState, text);
     this.kind = kind;
   }
 
@@ -42,11 +30,7 @@ public final class LanceException extends AnalysisException {
         error.get("message").asText());
   }
 
-  /**
-   * The same error for use in a task, as one of Spark's own classes: the driver thread that deserializes it does not
-   * see jars that a session has added. Spark's scheduler rethrows it unchanged because it has a condition. It has no
-   * stack trace, because Spark would log it for every attempt of the task.
-   */
+  /** The same error for use in a task. */
   static AnalysisException inTask(JsonNode error) {
     return inTask(error.get("condition").asText(), error.get("sql_state").asText(), error.get("message").asText());
   }
@@ -99,32 +83,11 @@ public final class LanceException extends AnalysisException {
   }
 
   private static AnalysisException inTask(String condition, String sqlState, String text) {
-    AnalysisException exception =
-        new AnalysisException(
-            message(condition, sqlState, text),
-            Option.empty(),
-            Option.empty(),
-            Option.empty(),
-            Option.apply(condition),
-            Map$.MODULE$.empty(),
-            new QueryContext[0],
-            Option.apply(sqlState),
-            Option.apply(text));
-    exception.setStackTrace(new StackTraceElement[0]);
-    return exception;
+    return ofSpark(message(condition, sqlState, text), condition, sqlState, text);
   }
 
   private LanceException(LanceException error, String text) {
-    super(
-        text,
-        Option.empty(),
-        Option.empty(),
-        Option.empty(),
-        Option.apply(error.getCondition()),
-        Map$.MODULE$.empty(),
-        new QueryContext[0],
-        Option.apply(error.getSqlState()),
-        Option.apply(text));
+    super(text, error.getCondition(), error.getSqlState(), text);
     this.kind = error.kind;
     addSuppressed(error);
   }
@@ -137,21 +100,5 @@ public final class LanceException extends AnalysisException {
   /** Name of the Python class. */
   public String kind() {
     return kind;
-  }
-
-  /** This error: Spark's copy with a position has a query context, and Python then asks Spark for our condition's text. */
-  @Override
-  public AnalysisException withPosition(Origin origin) {
-    return this;
-  }
-
-  /** Throws {@code error} unchecked: Spark's interfaces do not declare the errors that Spark throws. */
-  public static RuntimeException sneaky(Throwable error) {
-    throw LanceException.<RuntimeException>raise(error);
-  }
-
-  @SuppressWarnings("unchecked")
-  private static <E extends Throwable> E raise(Throwable error) throws E {
-    throw (E) error;
   }
 }

@@ -1,5 +1,6 @@
 package io.lancespark.python;
 
+import io.lancespark.compat.SessionConf;
 import java.lang.ref.WeakReference;
 import java.util.List;
 import java.util.concurrent.Executors;
@@ -12,8 +13,7 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.network.util.JavaUtils;
-import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.SparkSession;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -80,7 +80,7 @@ public final class LancePlanner {
   /** Begins a request: waits for a worker that is starting. */
   static Use use() {
     // A wrong value is refused here, where the user sees it.
-    long time = nanoseconds(SQLConf.get().getConfString(KEEP_ALIVE, DEFAULT_KEEP_ALIVE));
+    long time = nanoseconds(SessionConf.get(KEEP_ALIVE, DEFAULT_KEEP_ALIVE));
     boolean locked = false;
     try {
       locked = BUSY.readLock().tryLock(MAX_WAIT_SECONDS, TimeUnit.SECONDS);
@@ -128,7 +128,7 @@ public final class LancePlanner {
         if (current != null) {
           SparkSession.setActiveSession(current);
         }
-        PythonChannel.send("planner.ready", Json.object(), List.of());
+        new ChannelRequest("planner.ready", Json.object(), List.of()).send();
       } catch (Throwable error) {
         // The next statement meets the same error and reports it.
         LOG.debug("the planner worker gave no sign of life", error);

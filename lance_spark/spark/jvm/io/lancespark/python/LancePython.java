@@ -1,5 +1,6 @@
 package io.lancespark.python;
 
+import io.lancespark.compat.SessionConf;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
@@ -15,7 +16,6 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.api.python.SimplePythonFunction;
-import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * The Python programs that plan statements and run tasks.
@@ -24,7 +24,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * by which {@code configure} and {@code install} name the Python of the driver. It counts for tasks only if they run on
  * the driver's machine: other machines need not have the same path.
  */
-final class LancePython {
+public final class LancePython {
   /** The Python that plans where the user has named none. */
   static final String DEFAULT = "spark.sql.lance.defaultPython";
 
@@ -70,7 +70,7 @@ final class LancePython {
   }
 
   /** A pickled function for tasks, in Spark's form. Its version is that of the planner, which has pickled it. */
-  static SimplePythonFunction inTasks(byte[] command) {
+  public static SimplePythonFunction inTasks(byte[] command) {
     return function(command, ofTasks().program());
   }
 
@@ -105,7 +105,7 @@ final class LancePython {
   }
 
   private static Choice unnamed() {
-    String program = SQLConf.get().getConfString(DEFAULT, SparkEnv.get().conf().get(DEFAULT, ""));
+    String program = SessionConf.get(DEFAULT, SparkEnv.get().conf().get(DEFAULT, ""));
     return program.isEmpty() ? new Choice("python3", UNSET) : new Choice(program, DEFAULT);
   }
 
@@ -154,8 +154,8 @@ final class LancePython {
   }
 
   private static String path() {
-    String given = System.getenv().getOrDefault("PYTHONPATH", "");
-    return PythonUtils.mergePythonPaths(PythonUtils.toSeq(List.of(PythonUtils.sparkPythonPath(), given)));
+    String userPath = System.getenv().getOrDefault("PYTHONPATH", "");
+    return PythonUtils.mergePythonPaths(PythonUtils.toSeq(List.of(PythonUtils.sparkPythonPath(), userPath)));
   }
 
   /** Runs a program with {@code -c} and the arguments. */

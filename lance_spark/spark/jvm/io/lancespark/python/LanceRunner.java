@@ -1,11 +1,13 @@
 package io.lancespark.python;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.lancespark.read.LanceColumn;
+import io.lancespark.compat.ArrowRunner;
+import io.lancespark.compat.LanceColumn;
 import java.io.IOException;
 import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
@@ -16,26 +18,11 @@ import java.util.regex.Pattern;
 import net.razorvine.pickle.PickleException;
 import net.razorvine.pickle.Unpickler;
 import org.apache.arrow.vector.complex.StructVector;
-import org.apache.spark.JobArtifactSet$;
-import org.apache.spark.JobArtifactState;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.TaskContext$;
 import org.apache.spark.TaskContext;
-import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.TaskContext$;
 import org.apache.spark.api.python.PythonException;
-import org.apache.spark.api.python.PythonUtils;
-import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric$;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
-import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
-import org.apache.spark.sql.execution.python.ArrowPythonRunner;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -49,9 +36,6 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.CollectionAccumulator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import scala.Option;
-import scala.Tuple2;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Runs a Python function over Arrow batches in a task: rows in, columnar batches out.
@@ -60,12 +44,6 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class LanceRunner implements Serializable {
   private static final long serialVersionUID = 1L;
-
-  /** pyspark.util.PythonEvalType.SQL_MAP_ARROW_ITER_UDF. */
-  private static final int MAP_ARROW_ITER = 207;
-
-  /** Offsets of Arrow's string and binary columns have 31 bits; this is far below. */
-  private static final long MAX_BYTES = 256L << 20;
 
   private static final StructType MESSAGES = new StructType().add("message", DataTypes.BinaryType);
 
@@ -83,15 +61,8 @@ public final class LanceRunner implements Serializable {
 
   private static final Logger LOG = LoggerFactory.getLogger(LanceRunner.class);
 
-  private final SimplePythonFunction function;
-  private final StructType input;
+  private final ArrowRunner runner;
   private final StructType output;
-  private final String timeZone;
-  private final boolean largeTypes;
-  private final Map<String, String> conf;
-  private final String artifacts;
-  private final int maxRows;
-  private final long maxBytes;
 
   /** A runner of a function that returns messages to the driver. */
   public LanceRunner(byte[] command, StructType input) {
@@ -105,20 +76,8 @@ public final class LanceRunner implements Serializable {
    * @param output the schema of its output batches
    */
   public LanceRunner(byte[] command, StructType input, StructType output) {
+    this.runner = new ArrowRunner(LancePython.inTasks(command), exchanged(input));
     this.output = output;
-    SQLConf sql = SQLConf.get();
-    this.function = PythonChannel.function(command);
-    this.input = new StructType().add("struct", exchanged(input));
-    this.timeZone = sql.sessionLocalTimeZone();
-    this.maxRows = sql.arrowMaxRecordsPerBatch() > 0 ? sql.arrowMaxRecordsPerBatch() : Integer.MAX_VALUE;
-    this.maxBytes = Math.min(sql.arrowMaxBytesPerBatch() > 0 ? sql.arrowMaxBytesPerBatch() : MAX_BYTES, MAX_BYTES);
-    this.largeTypes = sql.arrowUseLargeVarTypes();
-    // A Java map, because Scala's maps do not support Java serialization.
-    this.conf =
-        new HashMap<>(
-            CollectionConverters.asJava(ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(sql)));
-    Option<JobArtifactState> state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
-    this.artifacts = state.isDefined() ? state.get().uuid() : null;
   }
 
   /** The output batches of the function for {@code rows}; each is valid until the next one is requested. */
@@ -128,37 +87,19 @@ public final class LanceRunner implements Serializable {
 
   /** The same; {@code metrics} receives the metrics that the function reports when it ends. */
   public Iterator<ColumnarBatch> run(Iterator<InternalRow> rows, Map<String, Long> metrics) {
-    SimplePythonFunction reporting =
-        new SimplePythonFunction(
-            function.command(),
-            function.envVars(),
-            function.pythonIncludes(),
-            function.pythonExec(),
-            function.pythonVer(),
-            function.broadcastVars(),
-            new MetricsCollector(metrics));
-    TaskContext task = TaskContext.get();
-    ArrowPythonRunner runner =
-        new ArrowPythonRunner(
-            PythonUtils.toSeq(
-                List.of(
-                    new Tuple2<>(
-                        new ChainedPythonFunctions(PythonUtils.toSeq(List.of(reporting))), (Object) 0L))),
-            MAP_ARROW_ITER,
-            new int[][] {{0}},
-            input,
-            timeZone,
-            largeTypes,
-            PythonUtils.toScalaMap(conf),
-            PythonCustomMetric$.MODULE$.pythonMetrics(),
-            Option.apply(artifacts),
-            Option.empty());
-    Iterator<scala.collection.Iterator<InternalRow>> groups = new Groups(rows, maxRows, maxBytes);
-    return new Unwrapped(
-        CollectionConverters.asJava(
-            runner.compute(CollectionConverters.asScala(groups), task.partitionId(), task)),
-        output,
-        function.pythonExec());
+    return new Unwrapped(runner.run(rows, new MetricsCollector(metrics)), output, runner.python());
+  }
+
+  /** The messages of a function that returns them to the driver. */
+  public List<byte[]> messages(Iterator<InternalRow> rows) {
+    List<byte[]> messages = new ArrayList<>();
+    for (Iterator<ColumnarBatch> batches = run(rows); batches.hasNext(); ) {
+      ColumnarBatch batch = batches.next();
+      for (int row = 0; row < batch.numRows(); row++) {
+        messages.add(batch.column(0).getBinary(row));
+      }
+    }
+    return messages;
   }
 
   /** The type with INT for intervals of years and months, which Python has no Arrow arrays of; Spark keeps them as INT. */
@@ -167,11 +108,11 @@ public final class LanceRunner implements Serializable {
       return DataTypes.IntegerType;
     }
     if (type instanceof StructType struct) {
-      StructType found = new StructType();
+      StructType fields = new StructType();
       for (StructField field : struct.fields()) {
-        found = found.add(new StructField(field.name(), exchanged(field.dataType()), field.nullable(), field.metadata()));
+        fields = fields.add(new StructField(field.name(), exchanged(field.dataType()), field.nullable(), field.metadata()));
       }
-      return found;
+      return fields;
     }
     if (type instanceof ArrayType array) {
       return new ArrayType(exchanged(array.elementType()), array.containsNull());
@@ -183,27 +124,15 @@ public final class LanceRunner implements Serializable {
   }
 
   /**
-   * A task result in one of Spark's own classes: the driver thread that deserializes it does not see jars that a
-   * session has added.
-   */
-  public static WriterCommitMessage message(byte[] message) {
-    return new PythonWriterCommitMessage(message);
-  }
-
-  public static byte[] message(WriterCommitMessage message) {
-    return ((PythonWriterCommitMessage) message).pickledMessage();
-  }
-
-  /**
    * Converts a reported {@code LanceError}, and the error of a Python without memory or packages, to an exception with
    * its condition; returns any other error unchanged.
    */
   private static RuntimeException explained(RuntimeException error, String python) {
     if (error instanceof PythonException && error.getMessage() != null) {
-      Matcher found = TASK_ERROR.matcher(error.getMessage());
-      if (found.find()) {
+      Matcher fields = TASK_ERROR.matcher(error.getMessage());
+      if (fields.find()) {
         LOG.debug("a Python worker failed", error);
-        throw LanceException.sneaky(LanceException.inTask(parsed(found.group(1))));
+        throw LanceException.sneaky(LanceException.inTask(parsed(fields.group(1))));
       }
       Matcher unloaded = UNLOADED.matcher(error.getMessage());
       if (unloaded.find()) {
@@ -268,72 +197,6 @@ public final class LanceRunner implements Serializable {
         // An update from a profiler, which only Python can read.
       } catch (IOException error) {
         throw LanceException.sneaky(error);
-      }
-    }
-  }
-
-  /** A row of our own class that knows its size. */
-  public interface Sized {
-    long sizeInBytes();
-  }
-
-  /** Copies rows whose buffers Spark reuses. */
-  public static final class Copier {
-    private final UnsafeProjection projection;
-
-    public Copier(StructType schema) {
-      this.projection = UnsafeProjection$.MODULE$.create(schema);
-    }
-
-    public UnsafeRow copy(InternalRow row) {
-      return projection.apply(row).copy();
-    }
-  }
-
-  private static long size(InternalRow row) {
-    if (row instanceof UnsafeRow unsafe) {
-      return unsafe.getSizeInBytes();
-    }
-    return row instanceof Sized sized ? sized.sizeInBytes() : 0;
-  }
-
-  /** Groups rows into Arrow batches, each row wrapped in a struct: the function takes one struct column. */
-  private static final class Groups implements Iterator<scala.collection.Iterator<InternalRow>> {
-    private final Iterator<InternalRow> rows;
-    private final int maxRows;
-    private final long maxBytes;
-
-    Groups(Iterator<InternalRow> rows, int maxRows, long maxBytes) {
-      this.rows = rows;
-      this.maxRows = maxRows;
-      this.maxBytes = maxBytes;
-    }
-
-    @Override
-    public boolean hasNext() {
-      return rows.hasNext();
-    }
-
-    @Override
-    public scala.collection.Iterator<InternalRow> next() {
-      return CollectionConverters.asScala(new Group());
-    }
-
-    private final class Group implements Iterator<InternalRow> {
-      private int count;
-      private long bytes;
-
-      @Override
-      public boolean hasNext() {
-        return count < maxRows && bytes < maxBytes && rows.hasNext();
-      }
-
-      @Override
-      public InternalRow next() {
-        InternalRow row = rows.next();
-        count++;
-        bytes += size(row);
-        return new GenericInternalRow(new Object[] {row});
       }
     }
   }

@@ -1,15 +1,10 @@
 package io.lancespark.python;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.functions.LanceBlobUri;
-import java.io.DataInputStream;
-import java.io.DataOutputStream;
+import io.lancespark.compat.PlannerWorker;
+import io.lancespark.compat.Sessions;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -18,48 +13,16 @@ import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
-import net.razorvine.pickle.Pickler;
-import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
-import org.apache.spark.api.python.SimplePythonFunction;
-import org.apache.spark.sql.catalyst.QueryPlanningTracker;
-import org.apache.spark.sql.execution.python.PythonPlannerRunner;
-import org.apache.spark.sql.internal.SQLConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import scala.Option;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The request channel from the driver to Python: one JSON request with binary attachments, one reply of the same form.
  *
- * <p>A warm planner worker (module {@code pyspark_lance.planner}) answers. This is one of the few classes that use
- * Spark classes outside of its public connector interface; a test lists them.
+ * <p>A warm planner worker ({@link ChannelRequest#MODULE}) answers.
  */
 public final class PythonChannel {
-  /** Both ends refuse any other protocol number. */
-  static final int PROTOCOL = 2;
-
-  /** What a worker says when it has a whole request, before it does anything for it. */
-  private static final int BEGUN = 1;
-
-  /** Settings of the session; Python refuses names with this prefix that it does not know. */
-  private static final String PREFIX = "spark.sql.lance.";
-
-  /** Maximum size of a local scan. */
-  private static final String INLINE_BYTES = "spark.sql.lance.inlineBytes";
-  private static final String TXN_APP_ID = "spark.sql.lance.txnAppId";
-  private static final String TXN_VERSION = "spark.sql.lance.txnVersion";
-  private static final String TOP_N = "spark.sql.lance.topN.enabled";
-  private static final String AGGREGATES = "spark.sql.lance.aggregates.enabled";
-  private static final String SELECTIVITY = "spark.sql.lance.selectivity.enabled";
-  private static final String USE_SCALAR_INDEX = "spark.sql.lance.useScalarIndex";
-  private static final String APPROXIMATE = "spark.sql.lance.vectorSearch.approximate";
-  private static final String COMPARED_INLINE = "spark.sql.lance.vectorSearch.inlineBytes";
-  private static final String ANALYZED_INLINE = "spark.sql.lance.textSearch.inlineBytes";
-
-  private static final int PYTHON_EXCEPTION = -2;
-
   /** Operations that only read or plan, and those of this kind: a request can be sent again whatever became of it. */
   private static final Set<String> READS =
       Set.of("table.load", "table.exists", "table.newest", "table.evolve", "catalog.list_namespaces",
@@ -78,7 +41,7 @@ public final class PythonChannel {
   private static final Logger LOG = LoggerFactory.getLogger(PythonChannel.class);
 
   /** Replies by query and request; dropped with the query. */
-  private static final Map<QueryPlanningTracker, Map<String, Reply>> ANSWERS =
+  private static final Map<Object, Map<String, Reply>> ANSWERS =
       Collections.synchronizedMap(new WeakHashMap<>());
 
   private static final Map<String, LongAdder> REQUESTS = new ConcurrentHashMap<>();
@@ -97,11 +60,6 @@ public final class PythonChannel {
     return WRITES.sum();
   }
 
-  /** A pickled function for tasks, in Spark's form. */
-  public static SimplePythonFunction function(byte[] command) {
-    return LancePython.inTasks(command);
-  }
-
   /** A reply from Python. */
   public record Reply(JsonNode body, List<byte[]> attachments) {}
 
@@ -116,16 +74,16 @@ public final class PythonChannel {
    * fixed version of a table.
    */
   public static Reply callOncePerQuery(String op, ObjectNode body) {
-    Option<QueryPlanningTracker> query = QueryPlanningTracker.get();
-    if (query.isEmpty()) {
+    Object query = Sessions.planned();
+    if (query == null) {
       return call(op, body);
     }
-    Map<String, Reply> known = ANSWERS.computeIfAbsent(query.get(), tracker -> new ConcurrentHashMap<>());
-    String request = op + session() + body;
-    Reply reply = known.get(request);
+    Map<String, Reply> answers = ANSWERS.computeIfAbsent(query, planned -> new ConcurrentHashMap<>());
+    String request = op + ChannelRequest.session() + body;
+    Reply reply = answers.get(request);
     if (reply == null) {
       reply = call(op, body);
-      known.put(request, reply);
+      answers.put(request, reply);
     }
     return reply;
   }
@@ -156,27 +114,27 @@ public final class PythonChannel {
   }
 
   private static Reply sendUntilRead(String op, ObjectNode body, List<byte[]> attachments) {
-    Runner first = runner(op, body, attachments);
+    ChannelRequest first = new ChannelRequest(op, body, attachments);
     try {
-      return first.send();
+      return reply(first.send());
     } catch (Throwable error) {
       if (!isLostWorker(error)) {
         throw LanceException.sneaky(error);
       }
-      if (first.begun && mayWrite(op)) {
+      if (first.hasBegun() && mayWrite(op)) {
         throw LanceException.unknown(op, error);
       }
-      RuntimeException unusable = first.begun ? null : LancePython.unusable(op, error);
+      RuntimeException unusable = first.hasBegun() ? null : LancePython.unusable(op, error);
       if (unusable != null) {
         throw unusable;
       }
       LOG.warn("the planner worker ended during {}, which is sent again", op);
     }
-    Runner second = runner(op, body, attachments);
+    ChannelRequest second = new ChannelRequest(op, body, attachments);
     try {
-      return second.send();
+      return reply(second.send());
     } catch (Throwable error) {
-      if (isLostWorker(error) && second.begun && mayWrite(op)) {
+      if (isLostWorker(error) && second.hasBegun() && mayWrite(op)) {
         throw LanceException.unknown(op, error);
       }
       throw LanceException.sneaky(error);
@@ -198,129 +156,11 @@ public final class PythonChannel {
         && !Thread.currentThread().isInterrupted();
   }
 
-  /** The reply to a request, whether or not it is an error. */
-  static Reply send(String op, ObjectNode body, List<byte[]> attachments) {
-    return runner(op, body, attachments).send();
-  }
-
-  private static Runner runner(String op, ObjectNode body, List<byte[]> attachments) {
-    ObjectNode request = Json.object();
-    request.put("protocol", PROTOCOL);
-    request.put("op", op);
-    ObjectNode session = session();
-    LanceBatchWrites.name(session, op, body);
-    request.set("session", session);
-    request.set("args", body);
-    return new Runner(request.toString().getBytes(StandardCharsets.UTF_8), attachments);
-  }
-
-  private static ObjectNode session() {
-    SQLConf conf = SQLConf.get();
-    ObjectNode session = Json.object();
-    session.put("time_zone", conf.sessionLocalTimeZone());
-    session.put("case_sensitive", conf.caseSensitiveAnalysis());
-    session.put("parallelism", SparkContext.getOrCreate().defaultParallelism());
-    put(session, "inline_bytes", INLINE_BYTES);
-    put(session, "top_n", TOP_N);
-    put(session, "aggregates", AGGREGATES);
-    put(session, "selectivity", SELECTIVITY);
-    put(session, "use_scalar_index", USE_SCALAR_INDEX);
-    put(session, "vector_search_approximate", APPROXIMATE);
-    put(session, "vector_search_inline_bytes", COMPARED_INLINE);
-    put(session, "text_search_inline_bytes", ANALYZED_INLINE);
-    put(session, "txn_app_id", TXN_APP_ID);
-    put(session, "txn_version", TXN_VERSION);
-    ArrayNode names = session.putArray("setting_names");
-    CollectionConverters.asJava(conf.getAllConfs()).keySet().stream()
-        .filter(name -> name.startsWith(PREFIX))
-        .sorted()
-        .forEach(name -> names.add(name.substring(PREFIX.length())));
-    session.put("blob_mark", LanceBlobUri.mark());
-    session.put("blob_key", LanceBlobUri.key());
-    session.put("store_failed", LanceStoreFailures.hasStoreFailed());
-    return session;
-  }
-
-  /** Adds a setting of the user, if it is set. */
-  private static void put(ObjectNode session, String name, String setting) {
-    String value = SQLConf.get().getConfString(setting, null);
-    if (value != null) {
-      session.put(name, value);
-    }
-  }
-
-  private static final class Runner extends PythonPlannerRunner<Reply> {
-    private final byte[] request;
-    private final List<byte[]> attachments;
-    private boolean begun;
-
-    Runner(byte[] request, List<byte[]> attachments) {
-      super(LancePython.inPlanner(new byte[0]));
-      this.request = request;
-      this.attachments = attachments;
-    }
-
-    Reply send() {
-      try {
-        return runInPython(runInPython$default$1());
-      } catch (Throwable error) {
-        throw LanceException.sneaky(error);
-      }
-    }
-
-    @Override
-    public String workerModule() {
-      // Spark's daemon imports the module only if its name starts with "pyspark".
-      return "pyspark_lance.planner";
-    }
-
-    @Override
-    public void writeToPython(DataOutputStream out, Pickler pickler) {
-      try {
-        writeBytes(out, request);
-        out.writeInt(attachments.size());
-        for (byte[] attachment : attachments) {
-          writeBytes(out, attachment);
-        }
-      } catch (IOException error) {
-        throw LanceException.sneaky(error);
-      }
-    }
-
-    @Override
-    public Reply receiveFromPython(DataInputStream in) {
-      try {
-        int length = in.readInt();
-        if (length == BEGUN) {
-          begun = true;
-          length = in.readInt();
-        }
-        if (length == PYTHON_EXCEPTION) {
-          throw LanceException.sneaky(
-              new SparkException(new String(readBytes(in, in.readInt()), StandardCharsets.UTF_8)));
-        }
-        JsonNode body = Json.parse(readBytes(in, length));
-        List<byte[]> received = new ArrayList<>();
-        for (int left = in.readInt(); left > 0; left--) {
-          received.add(readBytes(in, in.readInt()));
-        }
-        return new Reply(body, received);
-      } catch (JsonProcessingException error) {
-        throw new IllegalStateException("the reply of pyspark_lance.planner is not JSON", error);
-      } catch (IOException error) {
-        throw LanceException.sneaky(error);
-      }
-    }
-
-    private static void writeBytes(DataOutputStream out, byte[] bytes) throws IOException {
-      out.writeInt(bytes.length);
-      out.write(bytes);
-    }
-
-    private static byte[] readBytes(DataInputStream in, int length) throws IOException {
-      byte[] bytes = new byte[length];
-      in.readFully(bytes);
-      return bytes;
+  private static Reply reply(PlannerWorker.Reply reply) {
+    try {
+      return new Reply(Json.parse(reply.body()), reply.attachments());
+    } catch (IOException error) {
+      throw new IllegalStateException("the reply of " + ChannelRequest.MODULE + " is not JSON", error);
     }
   }
 }

@@ -2,9 +2,9 @@ package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Rows;
 import io.lancespark.python.Json;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.StructType;
 
@@ -38,7 +38,7 @@ public final class LanceAggregateScan implements LocalScan {
     for (int index = 0; index < row.length; index++) {
       row[index] = Json.value(values.get(index), columns.fields()[index].dataType());
     }
-    return new InternalRow[] {new GenericInternalRow(row)};
+    return new InternalRow[] {Rows.of(row)};
   }
 
   @Override

@@ -1,12 +1,12 @@
 package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.lancespark.compat.Rows;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -45,7 +45,7 @@ public final class LanceBatch implements Batch {
       for (JsonNode pack : coalescedTasks) {
         List<byte[]> packedWork = new ArrayList<>();
         pack.forEach(index -> packedWork.add(work.get(index.asInt())));
-        partitions.add(new LanceInputPartition(packedWork, inline));
+        partitions.add(new LanceTask.Plain(packedWork, inline));
       }
       return partitions.toArray(InputPartition[]::new);
     }
@@ -56,8 +56,8 @@ public final class LanceBatch implements Batch {
       List<byte[]> item = List.of(work.get(index));
       partitions[index] =
           keys.isEmpty() || coalesced
-              ? new LanceInputPartition(item, inline)
-              : new LanceKeyedPartition(item, inline, key(keys, values.get(index)));
+              ? new LanceTask.Plain(item, inline)
+              : new LanceTask.Keyed(item, inline, key(keys, values.get(index)));
     }
     return partitions;
   }
@@ -67,7 +67,7 @@ public final class LanceBatch implements Batch {
     for (int index = 0; index < values.length; index++) {
       values[index] = Json.value(texts.get(index), Json.type(keys.get(index).get("type")));
     }
-    return new GenericInternalRow(values);
+    return Rows.of(values);
   }
 
   @Override

@@ -2,96 +2,55 @@ package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.ColumnStats;
 import io.lancespark.python.Json;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
-import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.logical.ColumnStat;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.colstats.Histogram;
-import org.apache.spark.sql.execution.command.CommandUtils$;
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.Option;
-import scala.Tuple2;
-import scala.jdk.javaapi.CollectionConverters;
-import scala.math.BigInt;
 
 /** Statistics of columns, computed by Spark and kept in the form of the tables of its own catalog. */
 public final class LanceColumnStatistics {
-  /** Spark writes the name of the column before each key. */
-  private static final String COLUMN = "c";
-
   private LanceColumnStatistics() {}
 
-  /** Computes them for all columns of a query: a JSON object for Python. */
-  public static byte[] compute(Dataset<Row> rows) {
-    LogicalPlan plan = rows.queryExecution().analyzed();
-    Tuple2<Object, scala.collection.immutable.Map<Attribute, ColumnStat>> computed =
-        CommandUtils$.MODULE$.computeColumnStats(rows.sparkSession(), plan, plan.output());
-    ObjectNode found = Json.object();
-    found.put("rows", (Long) computed._1());
-    ObjectNode columns = found.putObject("columns");
-    CollectionConverters.asJava(computed._2())
-        .forEach(
-            (column, stat) -> {
-              ObjectNode entries = columns.putObject(column.name());
-              CollectionConverters.asJava(stat.toCatalogColumnStat(COLUMN, column.dataType()).toMap(COLUMN))
-                  .forEach((key, value) -> entries.put(key.substring(COLUMN.length() + 1), value));
-            });
-    return found.toString().getBytes(StandardCharsets.UTF_8);
+  /** Statistics that Spark has computed, as a JSON object for Python. */
+  public static byte[] described(ColumnStats computed) {
+    ObjectNode described = Json.object();
+    described.put("rows", computed.rows());
+    ObjectNode columns = described.putObject("columns");
+    computed.columns().forEach((column, entries) -> columns.set(column, Json.map(entries)));
+    return described.toString().getBytes(StandardCharsets.UTF_8);
   }
 
   /**
    * The statistics for Spark's optimizer.
    *
-   * @param known rows and entries by column, as Python keeps them
+   * @param described rows and entries by column, as Python keeps them
    * @param numRows how many rows a scan returns, of which there may be fewer than were analyzed
    */
-  static Map<NamedReference, ColumnStatistics> of(JsonNode known, StructType columns, OptionalLong numRows) {
-    Map<NamedReference, ColumnStatistics> found = new HashMap<>();
+  static Map<NamedReference, ColumnStatistics> of(JsonNode described, StructType columns, OptionalLong numRows) {
+    Map<NamedReference, ColumnStatistics> statistics = new HashMap<>();
     for (StructField column : columns.fields()) {
-      JsonNode entry = known.path(column.name());
-      ColumnStatistics analyzed = entry.isMissingNode() ? null : analyzed(column, Json.map(entry.get("stats")));
+      JsonNode entry = described.path(column.name());
+      ColumnStatistics analyzed = entry.isMissingNode() ? null : ColumnStats.of(column, Json.map(entry.get("stats")));
       if (analyzed != null) {
         long rows = entry.get("rows").asLong();
         double share = numRows.isEmpty() || rows == 0 ? 1.0 : (double) numRows.getAsLong() / rows;
-        found.put(reference(column.name()), new OfShare(analyzed, share));
+        statistics.put(reference(column.name()), new OfShare(analyzed, share));
       }
     }
-    return found;
-  }
-
-  private static ColumnStatistics analyzed(StructField column, Map<String, String> stats) {
-    Map<String, String> entries = new HashMap<>();
-    stats.forEach((key, value) -> entries.put(COLUMN + "." + key, value));
-    Option<CatalogColumnStat> stat = CatalogColumnStat.fromMap(COLUMN, COLUMN, immutable(entries));
-    if (stat.isEmpty()) {
-      return null; // Spark has logged why it cannot read them.
-    }
-    CatalogStatistics ofColumn =
-        new CatalogStatistics(BigInt.apply(0), Option.empty(), immutable(Map.of(COLUMN, stat.get())));
-    StructType schema = new StructType().add(COLUMN, column.dataType());
-    return DataSourceV2Relation.v1StatsToV2Stats(ofColumn, schema).columnStats().values().iterator().next();
-  }
-
-  private static <V> scala.collection.immutable.Map<String, V> immutable(Map<String, V> map) {
-    return scala.collection.immutable.Map.from(CollectionConverters.asScala(map));
+    return statistics;
   }
 
   private static NamedReference reference(String column) {
-    NamedReference known = Json.column(column);
-    return known.describe().equals(column) ? known : new Named(column);
+    NamedReference described = Json.column(column);
+    return described.describe().equals(column) ? described : new Named(column);
   }
 
   /** A column whose name has to be quoted: Spark's optimizer compares what describes it with the name without quotes. */

@@ -1,5 +1,6 @@
 package io.lancespark.read;
 
+import io.lancespark.compat.LanceColumn;
 import io.lancespark.python.LanceException;
 import io.lancespark.python.LanceMetrics;
 import java.io.ByteArrayInputStream;
@@ -34,7 +35,7 @@ public final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
   }
 
   /** What {@code change} makes of each row of the streams. */
-  static LanceInlineScan.Rows rows(
+  static LanceStreamScan.Rows rows(
       List<byte[]> streams, StructType columns, UnaryOperator<InternalRow> change) {
     List<InternalRow> rows = new ArrayList<>();
     try (LanceInlineReader reader = new LanceInlineReader(streams, columns)) {
@@ -43,7 +44,7 @@ public final class LanceInlineReader implements PartitionReader<ColumnarBatch> {
           rows.add(change.apply(batch.next()));
         }
       }
-      return new LanceInlineScan.Rows(rows, reader.batchesRead);
+      return new LanceStreamScan.Rows(rows, reader.batchesRead);
     } catch (IOException error) {
       throw LanceException.sneaky(error);
     }

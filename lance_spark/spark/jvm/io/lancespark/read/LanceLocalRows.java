@@ -1,11 +1,9 @@
 package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.lancespark.compat.Rows;
 import io.lancespark.python.Json;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
-import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
@@ -48,7 +46,7 @@ public final class LanceLocalRows implements LocalScan {
     for (int index = 0; index < row.length; index++) {
       row[index] = value(values.get(index), schema.fields()[index].dataType());
     }
-    return new GenericInternalRow(row);
+    return Rows.of(row);
   }
 
   private static Object value(JsonNode node, DataType type) {
@@ -60,7 +58,7 @@ public final class LanceLocalRows implements LocalScan {
       for (int index = 0; index < items.length; index++) {
         items[index] = value(node.get(index), array.elementType());
       }
-      return new GenericArrayData(items);
+      return Rows.array(items);
     }
     if (type instanceof MapType map) {
       Object[] keys = new Object[node.size()];
@@ -69,7 +67,7 @@ public final class LanceLocalRows implements LocalScan {
         keys[index] = value(node.get(index).get(0), map.keyType());
         items[index] = value(node.get(index).get(1), map.valueType());
       }
-      return new ArrayBasedMapData(new GenericArrayData(keys), new GenericArrayData(items));
+      return Rows.map(keys, items);
     }
     return Json.value(node, type);
   }

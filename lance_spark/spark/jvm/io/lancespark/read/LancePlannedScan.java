@@ -1,16 +1,14 @@
 package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
+import io.lancespark.python.LanceJob;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.write.LanceJob;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
-import java.util.function.BiFunction;
 import java.util.function.UnaryOperator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -26,29 +24,20 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsReportOrdering;
-import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
 /** A scan to which only columns are pushed, such as one of changes or of a search; Python plans its tasks. */
-public final class LancePlannedScan
-    implements Batch, LanceInlineScan, SupportsReportOrdering, SupportsReportStatistics {
+public final class LancePlannedScan extends LanceStreamScan implements Batch, SupportsReportOrdering {
   private final String operation;
   private final ObjectNode request;
   private final StructType columns;
-  private final BiFunction<StructType, String, MicroBatchStream> streams;
   private PythonChannel.Reply plan;
-  private MicroBatchStream stream;
 
-  private LancePlannedScan(
-      String operation,
-      ObjectNode request,
-      StructType columns,
-      BiFunction<StructType, String, MicroBatchStream> streams) {
+  private LancePlannedScan(String operation, ObjectNode request, StructType columns, Streams streams) {
+    super(streams);
     this.operation = operation;
     this.request = request;
     this.columns = columns;
-    this.streams = streams;
     request.set("columns", Json.type(columns));
   }
 
@@ -72,8 +61,8 @@ public final class LancePlannedScan
   }
 
   @Override
-  public boolean isInline() {
-    return stream == null && plan().body().path("is_inline").asBoolean();
+  boolean isPlannedInline() {
+    return plan().body().path("is_inline").asBoolean();
   }
 
   @Override
@@ -88,8 +77,8 @@ public final class LancePlannedScan
   }
 
   @Override
-  public String description() {
-    return stream != null ? stream.toString() : plan().body().get("description").asText();
+  String planDescription() {
+    return plan().body().get("description").asText();
   }
 
   @Override
@@ -98,25 +87,11 @@ public final class LancePlannedScan
   }
 
   @Override
-  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    if (streams == null) {
-      throw new UnsupportedOperationException(description() + " cannot be read as a stream");
-    }
-    stream = streams.apply(columns, checkpointLocation);
-    return stream;
-  }
-
-  @Override
-  public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.SUPPORTED;
-  }
-
-  @Override
   public InputPartition[] planInputPartitions() {
     List<byte[]> attachments = work().attachments();
     boolean inline = work().body().path("is_inline").asBoolean();
     return attachments.subList(1, attachments.size()).stream()
-        .map(work -> new LanceInputPartition(List.of(work), inline))
+        .map(work -> new LanceTask.Plain(List.of(work), inline))
         .toArray(InputPartition[]::new);
   }
 
@@ -126,10 +101,7 @@ public final class LancePlannedScan
   }
 
   @Override
-  public CustomMetric[] supportedCustomMetrics() {
-    if (stream != null) {
-      return LanceMetrics.ofScans(NullNode.instance, true);
-    }
+  CustomMetric[] planMetrics() {
     // The rows of a search are found before its tasks.
     JsonNode body = plan().body();
     boolean isSearched = body.has("job") || body.path("is_inline").asBoolean();
@@ -137,15 +109,15 @@ public final class LancePlannedScan
   }
 
   @Override
-  public CustomTaskMetric[] reportDriverMetrics() {
-    return stream != null ? new CustomTaskMetric[0] : LanceMetrics.values(work().body().path("metrics"));
+  CustomTaskMetric[] driverMetrics() {
+    return LanceMetrics.values(work().body().path("metrics"));
   }
 
   /** Ascending; a scan that can be a stream has none. */
   @Override
   public SortOrder[] outputOrdering() {
     List<SortOrder> order = new ArrayList<>();
-    if (streams == null) {
+    if (streams() == null) {
       plan().body().path("ordering").forEach(name -> order.add(ascending(name.asText())));
     }
     return order.toArray(SortOrder[]::new);
@@ -156,9 +128,9 @@ public final class LancePlannedScan
   }
 
   @Override
-  public Statistics estimateStatistics() {
-    JsonNode rows = stream != null ? NullNode.instance : plan().body().get("num_rows");
-    JsonNode bytes = stream != null ? NullNode.instance : plan().body().get("size_bytes");
+  Statistics planStatistics() {
+    JsonNode rows = plan().body().get("num_rows");
+    JsonNode bytes = plan().body().get("size_bytes");
     return new Statistics() {
       @Override
       public OptionalLong numRows() {
@@ -176,7 +148,7 @@ public final class LancePlannedScan
   public static final class Builder implements SupportsPushDownRequiredColumns {
     private final String operation;
     private final ObjectNode request;
-    private final BiFunction<StructType, String, MicroBatchStream> streams;
+    private final LanceStreamScan.Streams streams;
     private StructType columns;
 
     /** A scan that cannot be read as a stream; arguments as below. */
@@ -194,7 +166,7 @@ public final class LancePlannedScan
         String operation,
         ObjectNode request,
         StructType columns,
-        BiFunction<StructType, String, MicroBatchStream> streams) {
+        LanceStreamScan.Streams streams) {
       this.operation = operation;
       this.request = request;
       this.columns = columns;
@@ -204,11 +176,11 @@ public final class LancePlannedScan
     @Override
     public void pruneColumns(StructType required) {
       // Top-level columns only: nested fields are not pruned.
-      StructType kept = new StructType();
+      StructType pruned = new StructType();
       for (String name : required.fieldNames()) {
-        kept = kept.add(columns.apply(name));
+        pruned = pruned.add(columns.apply(name));
       }
-      columns = kept;
+      columns = pruned;
     }
 
     @Override

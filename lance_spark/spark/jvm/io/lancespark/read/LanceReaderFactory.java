@@ -1,5 +1,7 @@
 package io.lancespark.read;
 
+import io.lancespark.compat.Rows;
+import io.lancespark.python.LanceJob;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.LanceRunner;
 import java.util.ArrayList;
@@ -9,7 +11,6 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -37,7 +38,7 @@ public final class LanceReaderFactory implements PartitionReaderFactory {
    * @param description of the scan
    */
   public LanceReaderFactory(byte[] function, StructType columns, boolean isLimited, String description) {
-    this.runner = new LanceRunner(function, LanceInputPartition.SCHEMA, columns);
+    this.runner = new LanceRunner(function, LanceJob.WORK, columns);
     this.columns = columns;
     this.isLimited = isLimited;
     this.description = description;
@@ -64,12 +65,8 @@ public final class LanceReaderFactory implements PartitionReaderFactory {
     if (task.isInline()) {
       return new LanceInlineReader(task.work(), columns);
     }
-    List<InternalRow> rows = new ArrayList<>();
-    for (byte[] work : task.work()) {
-      rows.add(new GenericInternalRow(new Object[] {work}));
-    }
     Map<String, Long> told = new HashMap<>();
-    Reader reader = new Reader(runner.run(rows.iterator(), told), told);
+    Reader reader = new Reader(runner.run(Rows.ofEach(task.work()).iterator(), told), told);
     if (isLimited) {
       // Listeners run last-registered first, so this drains the worker before the runner's listener would kill it.
       TaskContext.get().addTaskCompletionListener(reader::readToEnd);

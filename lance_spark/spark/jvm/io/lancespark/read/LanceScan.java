@@ -1,14 +1,11 @@
 package io.lancespark.read;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.optimizer.LanceDynamicPruning;
+import io.lancespark.compat.SessionConf;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.streaming.LanceMicroBatchStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -22,27 +19,18 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
-import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
 import org.apache.spark.sql.connector.read.partitioning.Partitioning;
 import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
-import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
-/**
- * One scan of one query: what to read, planned by Python when Spark first asks.
- *
- * <p>Filters that come while the query runs make another plan, for the one batch that Spark then asks for. Spark may
- * have this scan in several places of a plan, or in copies of it, with different such filters, at the same time.
- */
-public final class LanceScan
-    implements LanceInlineScan, SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
+/** One scan of one query: the rows to read, planned by Python when Spark first asks. */
+public final class LanceScan extends LanceStreamScan
+    implements SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   /** Parts of binary values: an offset and a length. */
   public static final String BINARY_RANGES = "binary_ranges";
 
@@ -54,15 +42,15 @@ public final class LanceScan
   private final StructType columns;
   private final boolean coalesced;
   private final boolean takesRuntimeFilters;
-  private final ThreadLocal<PythonChannel.Reply> filtered = new ThreadLocal<>();
+  private final RuntimeFilters filters = new RuntimeFilters();
   private PythonChannel.Reply plan;
   private Double selectivity;
   private volatile PythonChannel.Reply newest;
-  private volatile LanceMicroBatchStream stream;
   private final AtomicBoolean newToJoins = new AtomicBoolean(true);
 
   /** A scan that Python plans when its plan is first wanted. */
-  LanceScan(ObjectNode request, StructType columns) {
+  LanceScan(ObjectNode request, StructType columns, Streams streams) {
+    super(streams);
     this.request = request;
     this.identity = request;
     this.columns = columns;
@@ -71,10 +59,11 @@ public final class LanceScan
     request.set("columns", Json.type(columns));
   }
 
-  /** A scan that returns aggregates, {@code asked} of Python, which has planned it with its reply. */
-  LanceScan(ObjectNode request, StructType columns, JsonNode asked, PythonChannel.Reply plan) {
+  /** A scan that returns aggregates, {@code changed} of Python, which has planned it with its reply. */
+  LanceScan(ObjectNode request, StructType columns, JsonNode changed, PythonChannel.Reply plan) {
+    super(null);
     this.request = request;
-    this.identity = asked;
+    this.identity = changed;
     this.columns = columns;
     this.coalesced = false;
     this.takesRuntimeFilters = true;
@@ -83,6 +72,7 @@ public final class LanceScan
   }
 
   private LanceScan(LanceScan other, boolean coalesced, boolean takesRuntimeFilters) {
+    super(other.streams());
     this.request = other.request;
     this.identity = other.identity;
     this.columns = other.columns;
@@ -116,14 +106,14 @@ public final class LanceScan
 
   /** Whether {@link #with} can still be called for parts of this kind. */
   public boolean takes(String parts) {
-    return identity == request && !coalesced && stream == null && !request.has(parts);
+    return identity == request && !coalesced && !isStream() && !request.has(parts);
   }
 
   /** The same rows, with parts of some values only, by the name of the column. */
   public LanceScan with(String parts, ObjectNode byColumn) {
-    ObjectNode asked = request.deepCopy();
-    asked.set(parts, byColumn);
-    return new LanceScan(asked, columns);
+    ObjectNode changed = request.deepCopy();
+    changed.set(parts, byColumn);
+    return new LanceScan(changed, columns, streams());
   }
 
   /** The function of the tasks, then a description of the work of each task, or the rows themselves. */
@@ -137,8 +127,8 @@ public final class LanceScan
 
   /** False for scans whose rows are changed: Spark looks for those in plans by their nodes. */
   @Override
-  public boolean isInline() {
-    return stream == null && !isForChanges() && plan().body().path("is_inline").asBoolean();
+  boolean isPlannedInline() {
+    return !isForChanges() && plan().body().path("is_inline").asBoolean();
   }
 
   @Override
@@ -158,7 +148,7 @@ public final class LanceScan
     return false;
   }
 
-  /** True once: {@link LanceDynamicPruning} looks at the joins of a scan one time. */
+  /** True once: joins of a scan are looked at one time. */
   public boolean markSeen() {
     return newToJoins.getAndSet(false);
   }
@@ -169,12 +159,12 @@ public final class LanceScan
    */
   private synchronized double selectivity() {
     if (selectivity == null) {
-      JsonNode known = plan().body().path("selectivity");
-      boolean asks = !known.isNumber() && plan().body().path("needs_selectivity").asBoolean();
+      JsonNode planned = plan().body().path("selectivity");
+      boolean asks = !planned.isNumber() && plan().body().path("needs_selectivity").asBoolean();
       selectivity =
           asks
               ? PythonChannel.callOncePerQuery("scan.selectivity", request).body().get("selectivity").asDouble()
-              : known.asDouble(1.0);
+              : planned.asDouble(1.0);
     }
     return selectivity;
   }
@@ -189,34 +179,24 @@ public final class LanceScan
     return columns;
   }
 
-  /** The rows as a stream; from then on nothing is planned here. */
   @Override
-  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    LanceMicroBatchStream made =
-        new LanceMicroBatchStream(request.get("handle"), columns, request.get("options"), null, checkpointLocation);
-    stream = made;
-    return made;
-  }
-
-  @Override
-  public String description() {
-    return stream != null ? stream.toString() : plan().body().get("description").asText();
+  String planDescription() {
+    return plan().body().get("description").asText();
   }
 
   /** For logs, without a request to Python: of a scan that is not planned yet, only the table is known. */
   @Override
   public String toString() {
-    PythonChannel.Reply known = newest;
-    return known == null
+    PythonChannel.Reply planned = newest;
+    return planned == null
         ? "lance scan of " + request.path("handle").path("uri").asText()
-        : known.body().get("description").asText();
+        : planned.body().get("description").asText();
   }
 
   @Override
   public Batch toBatch() {
-    PythonChannel.Reply chosen = filtered.get();
-    filtered.remove();
-    return new LanceBatch(chosen == null ? plan() : chosen, identity, columns, request.has("limit"), coalesced);
+    PythonChannel.Reply filtered = filters.take();
+    return new LanceBatch(filtered == null ? plan() : filtered, identity, columns, request.has("limit"), coalesced);
   }
 
   @Override
@@ -231,26 +211,11 @@ public final class LanceScan
 
   @Override
   public void filter(Predicate[] predicates) {
-    int most = plan().body().get("max_runtime_values").asInt();
-    ArrayNode taken = Json.array();
-    List<byte[]> numbers = new ArrayList<>();
-    for (Predicate predicate : predicates) {
-      ObjectNode filter = predicate.children().length <= most + 1 ? Json.keyFilter(predicate, numbers) : null;
-      if (filter != null) {
-        taken.add(filter);
-      }
+    PythonChannel.Reply filtered =
+        filters.plan(request, predicates, plan().body().get("max_runtime_values").asInt());
+    if (filtered != null) {
+      newest = filtered;
     }
-    if (!taken.isEmpty()) {
-      ObjectNode asked = request.deepCopy();
-      asked.set("runtime_filters", taken);
-      newest = PythonChannel.call("scan.plan", asked, numbers);
-      filtered.set(newest);
-    }
-  }
-
-  @Override
-  public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.SUPPORTED;
   }
 
   /** By which keys the tasks' rows are apart, for joins and aggregations without a shuffle. */
@@ -269,27 +234,21 @@ public final class LanceScan
   }
 
   @Override
-  public CustomMetric[] supportedCustomMetrics() {
-    return LanceMetrics.ofScans(stream != null ? NullNode.instance : plan().body().path("metrics"), true);
+  CustomMetric[] planMetrics() {
+    return LanceMetrics.ofScans(plan().body().path("metrics"), true);
   }
 
   @Override
-  public CustomTaskMetric[] reportDriverMetrics() {
-    if (stream != null) {
-      return new CustomTaskMetric[0];
-    }
+  CustomTaskMetric[] driverMetrics() {
     plan();
     return LanceMetrics.values(newest.body().path("metrics"));
   }
 
   @Override
-  public Statistics estimateStatistics() {
-    if (stream != null) {
-      return new Unknown();
-    }
+  Statistics planStatistics() {
     JsonNode body = plan().body();
-    SQLConf conf = SQLConf.get();
-    boolean decides = conf.cboEnabled() || body.path("size_bytes").asLong() > conf.autoBroadcastJoinThreshold();
+    boolean decides =
+        SessionConf.comparesCosts() || body.path("size_bytes").asLong() > SessionConf.broadcastBytes();
     double share = decides || selectivity != null ? selectivity() : 1.0;
     return new Estimate(body.get("num_rows"), body.get("size_bytes"), share, columns, body.path("column_statistics"));
   }
@@ -302,19 +261,6 @@ public final class LanceScan
   @Override
   public int hashCode() {
     return identity.hashCode();
-  }
-
-  /** Of a stream. */
-  private record Unknown() implements Statistics {
-    @Override
-    public OptionalLong numRows() {
-      return OptionalLong.empty();
-    }
-
-    @Override
-    public OptionalLong sizeInBytes() {
-      return OptionalLong.empty();
-    }
   }
 
   private record Estimate(JsonNode rows, JsonNode bytes, double selectivity, StructType columns, JsonNode statistics)

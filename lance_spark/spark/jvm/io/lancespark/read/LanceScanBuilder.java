@@ -3,7 +3,7 @@ package io.lancespark.read;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.TableRequests;
+import io.lancespark.compat.SessionConf;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import java.util.ArrayList;
@@ -32,10 +32,8 @@ import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Collects what Spark wants of one scan; Python says what it takes. */
 public final class LanceScanBuilder
@@ -51,6 +49,7 @@ public final class LanceScanBuilder
   private static final int CHECK_AGAIN = 1;
 
   private final ObjectNode request = Json.object();
+  private final LanceStreamScan.Streams streams;
   private StructType columns;
   private Predicate[] pushed = new Predicate[0];
   private Aggregation considered;
@@ -60,10 +59,16 @@ public final class LanceScanBuilder
   private Collection<JsonNode> built = new ArrayList<>();
   private final Set<JsonNode> averaged = new HashSet<>();
 
-  public LanceScanBuilder(JsonNode handle, StructType schema, CaseInsensitiveStringMap options) {
+  /**
+   * @param options of the relation
+   * @param streams makes the stream of some columns; null if the rows cannot be read as a stream
+   */
+  public LanceScanBuilder(
+      JsonNode handle, StructType schema, ObjectNode options, LanceStreamScan.Streams streams) {
     this.columns = schema;
+    this.streams = streams;
     request.set("handle", handle);
-    request.set("options", TableRequests.options(options));
+    request.set("options", options);
   }
 
   /** Says that the rows are read to be changed; {@code built} gets the request of each scan that is made. */
@@ -75,11 +80,11 @@ public final class LanceScanBuilder
 
   @Override
   public Predicate[] pushPredicates(Predicate[] predicates) {
-    ObjectNode asked = Json.object();
-    asked.set("handle", request.get("handle"));
-    asked.set("options", request.get("options"));
-    asked.set("predicates", Json.expressions(predicates));
-    JsonNode reply = PythonChannel.callOncePerQuery("scan.push", asked).body();
+    ObjectNode question = Json.object();
+    question.set("handle", request.get("handle"));
+    question.set("options", request.get("options"));
+    question.set("predicates", Json.expressions(predicates));
+    JsonNode reply = PythonChannel.callOncePerQuery("scan.push", question).body();
     JsonNode answers = reply.get("answers");
     List<Predicate> taken = new ArrayList<>();
     List<Predicate> left = new ArrayList<>();
@@ -124,9 +129,9 @@ public final class LanceScanBuilder
     if (pushed.length > 0) {
       return false; // How many rows of a fragment a filter keeps is not known.
     }
-    ObjectNode asked = request.deepCopy();
-    asked.put("offset", offset);
-    if (!PythonChannel.call("scan.offset", asked).body().get("taken").asBoolean()) {
+    ObjectNode question = request.deepCopy();
+    question.put("offset", offset);
+    if (!PythonChannel.call("scan.offset", question).body().get("taken").asBoolean()) {
       return false;
     }
     request.put("offset", offset);
@@ -171,20 +176,19 @@ public final class LanceScanBuilder
     inTasks = null;
     AggregateFunc[] functions = aggregation.aggregateExpressions();
     remember(functions);
-    ObjectNode asked = Json.object();
-    asked.set("scan", request.deepCopy());
-    SQLConf conf = SQLConf.get();
-    ObjectNode clusters = asked.putObject("clusters");
-    clusters.put("keys", conf.v2BucketingEnabled());
-    clusters.put("some_keys", conf.v2BucketingAllowKeysSubsetOfPartitionKeys());
-    ArrayNode groups = asked.putArray("group_by");
+    ObjectNode question = Json.object();
+    question.set("scan", request.deepCopy());
+    ObjectNode clusters = question.putObject("clusters");
+    clusters.put("keys", SessionConf.usesPartitionKeys());
+    clusters.put("some_keys", SessionConf.usesSomePartitionKeys());
+    ArrayNode groups = question.putArray("group_by");
     for (Expression key : aggregation.groupByExpressions()) {
       if (!(key instanceof NamedReference reference) || reference.fieldNames().length != 1) {
         return;
       }
       groups.add(reference.fieldNames()[0]);
     }
-    ArrayNode described = asked.putArray("aggregates");
+    ArrayNode described = question.putArray("aggregates");
     StructType schema = new StructType();
     for (AggregateFunc function : functions) {
       ObjectNode node = described(function);
@@ -194,14 +198,14 @@ public final class LanceScanBuilder
       described.add(node);
       schema = schema.add(function.describe(), DataTypes.LongType);
     }
-    PythonChannel.Reply planned = PythonChannel.callOncePerQuery("scan.aggregate", asked);
+    PythonChannel.Reply planned = PythonChannel.callOncePerQuery("scan.aggregate", question);
     JsonNode reply = planned.body();
     if (!reply.get("values").isNull()) {
       answer = new LanceAggregateScan(request.get("handle"), schema, reply.get("values"));
     } else if (!reply.get("columns").isNull()) {
       StructType returned = (StructType) Json.type(reply.get("columns"));
       PythonChannel.Reply plan = new PythonChannel.Reply(reply.get("plan"), planned.attachments());
-      inTasks = new LanceScan(request.deepCopy(), returned, asked, plan);
+      inTasks = new LanceScan(request.deepCopy(), returned, question, plan);
     }
   }
 
@@ -245,6 +249,6 @@ public final class LanceScanBuilder
     if (aggregates && inTasks != null) {
       return inTasks;
     }
-    return new LanceScan(request.deepCopy(), columns);
+    return new LanceScan(request.deepCopy(), columns, streams);
   }
 }

@@ -91,10 +91,10 @@ final class LanceHints {
     if (days == null && !isDry) {
       return VACUUM;
     }
-    List<String> given = days == null
+    List<String> options = days == null
         ? List.of("dry_run = true")
         : isDry ? List.of("days = " + days, "dry_run = true") : List.of("days = " + days);
-    return "write VACUUM t WITH (" + String.join(", ", given) + ")";
+    return "write VACUUM t WITH (" + String.join(", ", options) + ")";
   }
 
   /** A number of hours in days, as SQL writes it. */

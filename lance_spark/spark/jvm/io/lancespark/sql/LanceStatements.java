@@ -39,7 +39,7 @@ public final class LanceStatements {
    * @param named returns the name that a string or the marker of a parameter stands for, or null
    * @throws LanceException (unchecked) if another table format has the statement, or part of it: what to write instead
    */
-  static String rewrite(
+  public static String rewrite(
       String text, UnaryOperator<List<String>> resolve, Function<String, List<String>> named) {
     String first = SqlTokens.firstWord(text);
     if (first == null || !FIRST.contains(first.toUpperCase(Locale.ROOT))) {
@@ -167,8 +167,8 @@ public final class LanceStatements {
     } else if (tokens.take("DROP", "PARTITION", "FIELD")) {
       return transform("field") ? "drop_partition_field" : null;
     } else if (tokens.take("REPLACE", "PARTITION", "FIELD")) {
-      boolean known = transform("field") && tokens.take("WITH") && transform("transform") && named();
-      return known ? "replace_partition_field" : null;
+      boolean isComplete = transform("field") && tokens.take("WITH") && transform("transform") && named();
+      return isComplete ? "replace_partition_field" : null;
     }
     return null;
   }
@@ -205,7 +205,7 @@ public final class LanceStatements {
     if (!tokens.takeSymbol("(")) {
       return false;
     }
-    List<String> given = new ArrayList<>();
+    List<String> items = new ArrayList<>();
     do {
       String key = tokens.string();
       List<String> name = key == null ? tokens.identifier() : null;
@@ -218,9 +218,9 @@ public final class LanceStatements {
         return false;
       }
       key = key == null ? literal(String.join(".", name)) : key;
-      given.add("concat(" + key + ", '=', coalesce(CAST(" + value + " AS STRING), 'null'))");
+      items.add("concat(" + key + ", '=', coalesce(CAST(" + value + " AS STRING), 'null'))");
     } while (tokens.takeSymbol(","));
-    arguments.add("options => array(" + String.join(", ", given) + ")");
+    arguments.add("options => array(" + String.join(", ", items) + ")");
     return tokens.takeSymbol(")");
   }
 
@@ -237,7 +237,7 @@ public final class LanceStatements {
     if (!tokens.takeSymbol("(")) {
       return arguments.add(parameter + " => " + literal(quoted(first)));
     }
-    List<String> given = new ArrayList<>();
+    List<String> items = new ArrayList<>();
     do {
       String constant = tokens.number();
       constant = constant == null ? tokens.string() : constant;
@@ -245,9 +245,9 @@ public final class LanceStatements {
       if (constant == null && column == null) {
         return false;
       }
-      given.add(constant == null ? quoted(column) : constant);
+      items.add(constant == null ? quoted(column) : constant);
     } while (tokens.takeSymbol(","));
-    String text = String.join(".", first) + "(" + String.join(", ", given) + ")";
+    String text = String.join(".", first) + "(" + String.join(", ", items) + ")";
     return tokens.takeSymbol(")") && arguments.add(parameter + " => " + literal(text));
   }
 

@@ -43,7 +43,7 @@ public final class SqlTokens {
 
   /** All tokens of a text, or null if part of it is not a token. A trailing semicolon is dropped. */
   static SqlTokens of(String text) {
-    List<Token> found = new ArrayList<>();
+    List<Token> tokens = new ArrayList<>();
     Matcher matcher = TOKEN.matcher(text);
     int place = afterBlanks(text, 0);
     while (place < text.length()) {
@@ -51,13 +51,13 @@ public final class SqlTokens {
       if (!matcher.lookingAt()) {
         return null;
       }
-      found.add(token(matcher));
+      tokens.add(token(matcher));
       place = afterBlanks(text, matcher.end());
     }
-    while (!found.isEmpty() && found.get(found.size() - 1).equals(new Token(Kind.SYMBOL, ";"))) {
-      found.remove(found.size() - 1);
+    while (!tokens.isEmpty() && tokens.get(tokens.size() - 1).equals(new Token(Kind.SYMBOL, ";"))) {
+      tokens.remove(tokens.size() - 1);
     }
-    return new SqlTokens(found);
+    return new SqlTokens(tokens);
   }
 
   private static Token token(Matcher matcher) {

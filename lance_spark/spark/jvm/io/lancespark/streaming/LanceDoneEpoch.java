@@ -1,5 +1,7 @@
 package io.lancespark.streaming;
 
+import io.lancespark.compat.ArrowRunner;
+import io.lancespark.python.LanceMetrics;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -9,8 +11,6 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import io.lancespark.python.LanceMetrics;
-import io.lancespark.python.LanceRunner;
 
 /** An epoch that the table has already: its rows are not written again. */
 final class LanceDoneEpoch implements Write, StreamingWrite {
@@ -80,7 +80,7 @@ final class LanceDoneEpoch implements Write, StreamingWrite {
 
     @Override
     public WriterCommitMessage commit() {
-      return LanceRunner.message(new byte[0]);
+      return ArrowRunner.message(new byte[0]);
     }
 
     @Override

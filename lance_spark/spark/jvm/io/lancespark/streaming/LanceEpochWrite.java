@@ -2,10 +2,10 @@ package io.lancespark.streaming;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.LanceCachedPlans;
+import io.lancespark.compat.RowConversion;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.write.LanceLayout;
+import io.lancespark.table.LanceCachedPlans;
 import io.lancespark.write.LanceRowsWrite;
 import io.lancespark.write.LanceWriterFactory;
 import java.util.Iterator;
@@ -20,7 +20,7 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 
 /** One epoch: files by the tasks, one commit by the driver, which has the epoch's mark. */
 final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
-  private final LanceRowConversion conversion;
+  private final RowConversion conversion;
   private final String query;
   private final boolean byKey;
 
@@ -33,11 +33,11 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
   LanceEpochWrite(
       JsonNode handle,
       PythonChannel.Reply plan,
-      LanceRowConversion conversion,
+      RowConversion conversion,
       boolean distributes,
       boolean byKey,
       String query) {
-    super(handle, plan, distributes ? LanceLayout.of(plan.body()) : LanceLayout.none());
+    super(handle, plan, distributes);
     this.conversion = conversion;
     this.byKey = byKey;
     this.query = query;
@@ -80,7 +80,7 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
     PythonChannel.call("stream.abort", request, attachments(messages));
   }
 
-  private record Factory(LanceWriterFactory writers, LanceRowConversion conversion)
+  private record Factory(LanceWriterFactory writers, RowConversion conversion)
       implements StreamingDataWriterFactory {
     private static final long serialVersionUID = 1L;
 
@@ -99,9 +99,9 @@ final class LanceEpochWrite extends LanceRowsWrite implements StreamingWrite {
   /** Writes rows in the columns of the table. */
   private static final class Converting implements DataWriter<InternalRow> {
     private final DataWriter<InternalRow> writer;
-    private final LanceRowConversion conversion;
+    private final RowConversion conversion;
 
-    Converting(DataWriter<InternalRow> writer, LanceRowConversion conversion) {
+    Converting(DataWriter<InternalRow> writer, RowConversion conversion) {
       this.writer = writer;
       this.conversion = conversion;
     }

@@ -2,10 +2,12 @@ package io.lancespark.streaming;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.TableRequests;
+import io.lancespark.compat.Epochs;
+import io.lancespark.compat.RowConversion;
+import io.lancespark.compat.UpdatesAsAppends;
 import io.lancespark.python.Json;
-import io.lancespark.python.LanceEpochs;
 import io.lancespark.python.PythonChannel;
+import io.lancespark.table.RelationOptions;
 import io.lancespark.write.LanceStatement;
 import java.util.Map;
 import org.apache.spark.SparkContext;
@@ -13,7 +15,6 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.types.StructType;
 
 /** The write of one epoch of a streaming query; Spark makes one for each epoch. */
@@ -41,17 +42,17 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     this.rows = info.schema();
     this.hasCatalog = hasCatalog;
     request.set("handle", handle);
-    request.set("options", TableRequests.options(info.options()));
-    request.put("mode", !byKey && LanceEpochs.updates(query) ? "update" : "append");
+    request.set("options", RelationOptions.of(info.options()));
+    request.put("mode", !byKey && Epochs.updates(query) ? "update" : "append");
     request.put("query_id", info.queryId());
     long epoch = Long.parseLong(property(EPOCH));
     request.put("epoch", epoch);
-    request.put("planned", LanceEpochs.planned(info.queryId(), epoch));
+    request.put("planned", Epochs.planned(info.queryId(), epoch));
   }
 
   /** See the constructor. */
   public static WriteBuilder of(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
-    return info.options().containsKey("key") || LanceEpochs.updates(info.queryId())
+    return info.options().containsKey("key") || Epochs.updates(info.queryId())
         ? new Updates(handle, table, info, hasCatalog)
         : new LanceEpochWriteBuilder(handle, table, info, hasCatalog);
   }
@@ -60,7 +61,7 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
    * Spark allows the output mode update for such builders, and hands over updated rows like new ones. Without a key
    * Python refuses them.
    */
-  private static final class Updates extends LanceEpochWriteBuilder implements SupportsStreamingUpdateAsAppend {
+  private static final class Updates extends LanceEpochWriteBuilder implements UpdatesAsAppends {
     Updates(JsonNode handle, String table, LogicalWriteInfo info, boolean hasCatalog) {
       super(handle, table, info, hasCatalog);
     }
@@ -93,9 +94,9 @@ public class LanceEpochWriteBuilder implements SupportsTruncate {
     if (opened.get("is_done").asBoolean()) {
       return new LanceDoneEpoch(table, query);
     }
-    StructType known = Json.schema(opened.get("schema"));
-    LanceRowConversion conversion =
-        LanceRowConversion.of(table, rows, known, opened.get("merges_schema").asBoolean());
+    StructType columns = Json.schema(opened.get("schema"));
+    RowConversion conversion =
+        RowConversion.of(table, rows, columns, opened.get("merges_schema").asBoolean());
     request.set("handle", opened.get("handle"));
     request.set("columns", Json.type(conversion.columns()));
     request.set("sources", LanceStatement.sources());

@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.read.LanceInputPartition;
 import io.lancespark.read.LanceReaderFactory;
+import io.lancespark.read.LanceTask;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -163,18 +163,18 @@ public final class LanceMicroBatchStream
   /** Spark plans each batch twice. */
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    String wanted = start.json() + end.json();
-    if (!wanted.equals(plannedFor)) {
+    String range = start.json() + end.json();
+    if (!range.equals(plannedFor)) {
       ObjectNode request = request();
       request.put("start", start.json());
       request.put("end", end.json());
       PythonChannel.Reply plan = PythonChannel.call("stream.plan", request);
       planned = plan.attachments();
       counts = plan.body().get("counts");
-      plannedFor = wanted;
+      plannedFor = range;
     }
     return planned.stream()
-        .map(work -> new LanceInputPartition(List.of(work), false))
+        .map(work -> new LanceTask.Plain(List.of(work), false))
         .toArray(InputPartition[]::new);
   }
 
@@ -197,16 +197,16 @@ public final class LanceMicroBatchStream
   /** Must not throw: the sink has committed when Spark asks. */
   @Override
   public Map<String, String> metrics(Optional<Offset> consumed) {
-    Map<String, String> found = new TreeMap<>();
+    Map<String, String> numbers = new TreeMap<>();
     for (Map.Entry<String, JsonNode> count : counts.properties()) {
-      found.put(count.getKey(), count.getValue().asText());
+      numbers.put(count.getKey(), count.getValue().asText());
     }
     long newest = version(latest);
     long read = consumed.isPresent() ? version(consumed.get().json()) : -1;
     if (newest >= 0 && read >= 0) {
-      found.put("versionsBehind", Long.toString(Math.max(0, newest - read)));
+      numbers.put("versionsBehind", Long.toString(Math.max(0, newest - read)));
     }
-    return found;
+    return numbers;
   }
 
   private static long version(String offset) {
@@ -223,6 +223,20 @@ public final class LanceMicroBatchStream
   @Override
   public String toString() {
     return description;
+  }
+
+  /** An offset as Python wrote it; offsets are equal if their texts are. */
+  private static final class LanceOffset extends Offset {
+    private final String json;
+
+    LanceOffset(String json) {
+      this.json = json;
+    }
+
+    @Override
+    public String json() {
+      return json;
+    }
   }
 
   private enum AsConfigured implements ReadLimit {

@@ -3,18 +3,13 @@ package io.lancespark.streaming;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.Epochs;
 import io.lancespark.python.Json;
-import io.lancespark.python.LanceEpochs;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.SparkContext;
-import org.apache.spark.sql.catalyst.analysis.NamedRelation;
-import org.apache.spark.sql.catalyst.analysis.V2TableReference;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.types.StructType;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The columns that the sink of a streaming query had when the query started. For each epoch Spark loads the sink's table
@@ -26,36 +21,30 @@ public final class LanceSinkColumns {
 
   /** {@code description} of a table, without columns that were added to the sink of this thread's query. */
   public static JsonNode hideAdded(JsonNode description, CatalogPlugin catalog, Identifier identifier) {
-    NamedRelation relation = LanceEpochs.sink(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
-    if (!(relation instanceof V2TableReference sink)
-        || !sink.catalog().equals(catalog)
-        || !sink.identifier().equals(identifier)) {
+    Epochs.Sink sink = Epochs.sink(SparkContext.getOrCreate().getLocalProperty(LanceEpochWriteBuilder.QUERY_ID));
+    if (sink == null || !sink.catalog().equals(catalog) || !sink.identifier().equals(identifier)) {
       return description;
     }
-    StructType started = new StructType();
-    for (Column column : CollectionConverters.asJava(sink.info().columns())) {
-      started = started.add(column.name(), column.dataType(), column.nullable());
-    }
     ObjectNode hidden = description.deepCopy();
-    hidden.set("schema", narrowed(description.get("schema"), Json.type(started)));
+    hidden.set("schema", narrowed(description.get("schema"), Json.type(sink.columns())));
     return hidden;
   }
 
-  /** A type without the members of structs that {@code known} does not have. */
-  private static JsonNode narrowed(JsonNode type, JsonNode known) {
-    if (!type.isObject() || !known.isObject() || !type.path("type").equals(known.path("type"))) {
+  /** A type without the members of structs that {@code narrow} does not have. */
+  private static JsonNode narrowed(JsonNode type, JsonNode narrow) {
+    if (!type.isObject() || !narrow.isObject() || !type.path("type").equals(narrow.path("type"))) {
       return type;
     }
-    ObjectNode found = type.deepCopy();
+    ObjectNode result = type.deepCopy();
     for (String part : new String[] {"elementType", "keyType", "valueType"}) {
       if (type.has(part)) {
-        found.set(part, narrowed(type.get(part), known.get(part)));
+        result.set(part, narrowed(type.get(part), narrow.get(part)));
       }
     }
     if (type.has("fields")) {
       Map<String, JsonNode> types = new HashMap<>();
-      known.get("fields").forEach(field -> types.put(field.get("name").asText(), field.get("type")));
-      ArrayNode fields = found.putArray("fields");
+      narrow.get("fields").forEach(field -> types.put(field.get("name").asText(), field.get("type")));
+      ArrayNode fields = result.putArray("fields");
       for (JsonNode field : type.get("fields")) {
         JsonNode other = types.get(field.get("name").asText());
         if (other != null) {
@@ -63,6 +52,6 @@ public final class LanceSinkColumns {
         }
       }
     }
-    return found;
+    return result;
   }
 }

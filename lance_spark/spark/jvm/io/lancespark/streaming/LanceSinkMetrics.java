@@ -37,12 +37,12 @@ final class LanceSinkMetrics {
    * @param counted what was written; null if the table had the epoch already
    */
   static void keep(String query, long epoch, JsonNode counted) {
-    Map<String, String> found = new LinkedHashMap<>();
-    found.put("epoch", Long.toString(epoch));
-    found.put("replays", counted == null ? "1" : "0");
+    Map<String, String> numbers = new LinkedHashMap<>();
+    numbers.put("epoch", Long.toString(epoch));
+    numbers.put("replays", counted == null ? "1" : "0");
     if (counted != null) {
-      found.putAll(Json.map(counted));
+      numbers.putAll(Json.map(counted));
     }
-    BY_QUERY.put(query, found);
+    BY_QUERY.put(query, numbers);
   }
 }

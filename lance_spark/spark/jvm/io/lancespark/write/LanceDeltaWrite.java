@@ -3,26 +3,26 @@ package io.lancespark.write;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.lancespark.compat.CountedWrite;
 import io.lancespark.python.Json;
-import io.lancespark.python.PythonChannel;
 import io.lancespark.python.LanceRunner;
+import io.lancespark.python.PythonChannel;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.connector.write.DeleteSummary;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.DeltaWriterFactory;
-import org.apache.spark.sql.connector.write.MergeSummary;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
-import org.apache.spark.sql.connector.write.UpdateSummary;
-import org.apache.spark.sql.connector.write.WriteSummary;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /** The deleted, rewritten and new rows of one statement. */
-public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, DeltaBatchWrite {
+public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, CountedWrite {
   private final Collection<JsonNode> targetReads;
   private final StructType ids;
   private final StructType rows;
@@ -49,19 +49,15 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
   @Override
   public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
     shareNumTasks(info);
-    LanceRunner runner = new LanceRunner(function, LanceDeltaRow.schema(ids, rows));
-    return new LanceDeltaWriterFactory(runner, ids, rows, description);
+    LanceRunner runner = new LanceRunner(function, LanceDeltaWriter.schema(ids, rows));
+    return new Writers(runner, ids, rows, description);
   }
 
   @Override
-  public void commit(WriterCommitMessage[] messages) {
-    commit(messages, null);
-  }
-
-  @Override
-  public void commit(WriterCommitMessage[] messages, WriteSummary summary) {
+  public void commit(WriterCommitMessage[] messages, Map<String, Long> counts) {
     ObjectNode request = Json.object();
-    request.set("counts", counts(summary));
+    ObjectNode counted = request.putObject("counts");
+    counts.forEach(counted::put);
     request.set("reads", reads());
     List<byte[]> attachments = attachments(messages);
     commit(() -> PythonChannel.call("row_level.commit", request, attachments));
@@ -69,12 +65,12 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
 
   /** The scans of the target, and all others of the statement that may read the same table. */
   private ArrayNode reads() {
-    Set<JsonNode> found = new LinkedHashSet<>(targetReads);
+    Set<JsonNode> requests = new LinkedHashSet<>(targetReads);
     LanceStatement statement = LanceStatement.running();
     if (statement != null) {
-      statement.reads().forEach(found::add);
+      statement.reads().forEach(requests::add);
     }
-    return Json.array().addAll(found);
+    return Json.array().addAll(requests);
   }
 
   @Override
@@ -83,22 +79,17 @@ public final class LanceDeltaWrite extends LanceJobWrite implements DeltaWrite, 
     PythonChannel.call("row_level.abort", abortRequest(attachments, messages), attachments);
   }
 
-  /** What Spark has counted, by the names that Spark gives the counters. */
-  private static ObjectNode counts(WriteSummary summary) {
-    ObjectNode counts = Json.object();
-    if (summary instanceof MergeSummary merge) {
-      counts.put("numTargetRowsInserted", merge.numTargetRowsInserted());
-      counts.put("numTargetRowsUpdated", merge.numTargetRowsUpdated());
-      counts.put("numTargetRowsDeleted", merge.numTargetRowsDeleted());
-      counts.put("numTargetRowsMatchedUpdated", merge.numTargetRowsMatchedUpdated());
-      counts.put("numTargetRowsMatchedDeleted", merge.numTargetRowsMatchedDeleted());
-      counts.put("numTargetRowsNotMatchedBySourceUpdated", merge.numTargetRowsNotMatchedBySourceUpdated());
-      counts.put("numTargetRowsNotMatchedBySourceDeleted", merge.numTargetRowsNotMatchedBySourceDeleted());
-    } else if (summary instanceof UpdateSummary update) {
-      counts.put("numUpdatedRows", update.numUpdatedRows());
-    } else if (summary instanceof DeleteSummary delete) {
-      counts.put("numDeletedRows", delete.numDeletedRows());
+  private record Writers(LanceRunner runner, StructType ids, StructType rows, String description)
+      implements DeltaWriterFactory {
+    @Override
+    public DeltaWriter<InternalRow> createWriter(int partitionId, long taskId) {
+      return new LanceDeltaWriter(runner, ids, rows);
     }
-    return counts;
+
+    /** For Spark's log. */
+    @Override
+    public String toString() {
+      return description;
+    }
   }
 }

@@ -1,14 +1,14 @@
 package io.lancespark.write;
 
+import io.lancespark.compat.ArrowRunner;
+import io.lancespark.compat.Rows;
 import io.lancespark.python.LanceRunner;
 import java.io.IOException;
-import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
  * Hands the changes of a task to Python.
@@ -17,40 +17,49 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
  * It starts with the first change, so that a task without any does not cost a Python worker.
  */
 public final class LanceDeltaWriter implements DeltaWriter<InternalRow> {
+  private static final byte DELETE = 0;
+  private static final byte UPDATE = 1;
+  private static final byte INSERT = 2;
+
   private final LanceRunner runner;
-  private final LanceRunner.Copier ids;
-  private final LanceRunner.Copier rows;
+  private final Rows.Copier ids;
+  private final Rows.Copier rows;
   private LanceChunks<InternalRow> chunks;
   private Thread puller;
   private volatile byte[] message = new byte[0];
 
   LanceDeltaWriter(LanceRunner runner, StructType ids, StructType rows) {
     this.runner = runner;
-    this.ids = new LanceRunner.Copier(ids);
-    this.rows = new LanceRunner.Copier(rows);
+    this.ids = new Rows.Copier(ids);
+    this.rows = new Rows.Copier(rows);
+  }
+
+  /** The schema of changes as Python gets them: the kind, the id, null of a new row, and the row, null if it is deleted. */
+  static StructType schema(StructType ids, StructType rows) {
+    return new StructType().add("kind", DataTypes.ByteType, false).add("id", ids).add("row", rows);
   }
 
   @Override
   public void delete(InternalRow metadata, InternalRow id) throws IOException {
-    put(LanceDeltaRow.DELETE, ids.copy(id), null);
+    put(DELETE, ids.copy(id), null);
   }
 
   @Override
   public void update(InternalRow metadata, InternalRow id, InternalRow row) throws IOException {
-    put(LanceDeltaRow.UPDATE, ids.copy(id), rows.copy(row));
+    put(UPDATE, ids.copy(id), rows.copy(row));
   }
 
   @Override
   public void insert(InternalRow row) throws IOException {
-    put(LanceDeltaRow.INSERT, null, rows.copy(row));
+    put(INSERT, null, rows.copy(row));
   }
 
-  private void put(byte kind, UnsafeRow id, UnsafeRow row) throws IOException {
+  private void put(byte kind, InternalRow id, InternalRow row) throws IOException {
     if (puller == null) {
       start();
     }
-    long size = (id == null ? 0 : id.getSizeInBytes()) + (row == null ? 0 : row.getSizeInBytes());
-    chunks.put(new LanceDeltaRow(kind, id, row, size), size);
+    long size = Rows.sizeInBytes(id) + Rows.sizeInBytes(row);
+    chunks.put(new Rows.Sized(size, kind, id, row), size);
   }
 
   private void start() {
@@ -61,12 +70,8 @@ public final class LanceDeltaWriter implements DeltaWriter<InternalRow> {
 
   private void pull(LanceChunks<InternalRow> source) {
     try {
-      Iterator<ColumnarBatch> told = runner.run(source);
-      while (told.hasNext()) {
-        ColumnarBatch batch = told.next();
-        for (int row = 0; row < batch.numRows(); row++) {
-          message = batch.column(0).getBinary(row);
-        }
+      for (byte[] result : runner.messages(source)) {
+        message = result;
       }
       source.drained();
     } catch (Throwable error) {
@@ -81,7 +86,7 @@ public final class LanceDeltaWriter implements DeltaWriter<InternalRow> {
       join();
       chunks.check();
     }
-    return LanceRunner.message(message);
+    return ArrowRunner.message(message);
   }
 
   @Override

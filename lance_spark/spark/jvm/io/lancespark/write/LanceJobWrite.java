@@ -2,11 +2,11 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.LanceCachedPlans;
+import io.lancespark.compat.ArrowRunner;
 import io.lancespark.python.Json;
 import io.lancespark.python.LanceMetrics;
 import io.lancespark.python.PythonChannel;
-import io.lancespark.python.LanceRunner;
+import io.lancespark.table.LanceCachedPlans;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
@@ -106,7 +106,7 @@ public abstract class LanceJobWrite {
     attachments.add(job);
     for (WriterCommitMessage message : messages) {
       if (message != null) {
-        attachments.add(LanceRunner.message(message));
+        attachments.add(ArrowRunner.message(message));
       }
     }
     return attachments;

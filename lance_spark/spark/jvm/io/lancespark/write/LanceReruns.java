@@ -1,6 +1,7 @@
 package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.lancespark.compat.SessionConf;
 import io.lancespark.python.LanceBatchWrites;
 import io.lancespark.python.LanceException;
 import java.util.Map;
@@ -11,7 +12,6 @@ import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.function.Supplier;
-import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Commits of statements. One that conflicts with other writers is run again on the newest version, a bounded number of
@@ -104,7 +104,7 @@ public final class LanceReruns {
   }
 
   private static int runs() {
-    String text = SQLConf.get().getConfString(RUNS, Integer.toString(DEFAULT_RUNS));
+    String text = SessionConf.get(RUNS, Integer.toString(DEFAULT_RUNS));
     try {
       int runs = Integer.parseInt(text.strip());
       if (runs > 0) {
@@ -119,8 +119,8 @@ public final class LanceReruns {
   /** The conflict that an error is about, if a new run may go without one; null for all other errors. */
   private static LanceException conflictOf(Throwable error) {
     for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-      if (cause instanceof LanceException found) {
-        return found.kind().equals(CONFLICT) ? found : null;
+      if (cause instanceof LanceException conflict) {
+        return conflict.kind().equals(CONFLICT) ? conflict : null;
       }
     }
     return null;

@@ -2,11 +2,11 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.LanceTable;
-import io.lancespark.catalog.TableRequests;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
 import io.lancespark.read.LanceScanBuilder;
+import io.lancespark.table.RelationOptions;
+import io.lancespark.table.WritableVersion;
 import java.util.Collection;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A DELETE, UPDATE or MERGE: Spark passes deleted and added rows, by the columns that Python knows rows by. */
-public final class LanceRowLevelOperation implements RowLevelOperationBuilder, SupportsDelta {
+public final class LanceRowLevelOperation implements RowLevelOperationBuilder, SupportsDelta, WritableVersion.Operation {
   private final JsonNode handle;
   private final StructType schema;
   private final RowLevelOperationInfo info;
@@ -67,7 +67,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new LanceScanBuilder(handle, schema, options).forChanges(reads);
+    return new LanceScanBuilder(handle, schema, RelationOptions.of(options), null).forChanges(reads);
   }
 
   @Override
@@ -75,9 +75,9 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
     return new Builder(handle, info.command(), write, reads);
   }
 
-  /** The same operation on another version. */
-  RowLevelOperation on(LanceTable table) {
-    return table.newRowLevelOperationBuilder(info).build();
+  @Override
+  public RowLevelOperation on(WritableVersion version) {
+    return version.newRowLevelOperationBuilder(info).build();
   }
 
   /** Spark wants a builder of its own between the operation and the write. */
@@ -93,7 +93,7 @@ public final class LanceRowLevelOperation implements RowLevelOperationBuilder, S
       request.put("command", command.name());
       request.set("columns", Json.type(rows));
       request.set("row_id", Json.type(ids));
-      request.set("options", TableRequests.options(info.options()));
+      request.set("options", RelationOptions.of(info.options()));
       request.set("sources", LanceStatement.sources());
       return new LanceDeltaWrite(handle, reads, PythonChannel.call("row_level.plan", request), ids, rows);
     }

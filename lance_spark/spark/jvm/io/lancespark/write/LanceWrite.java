@@ -2,10 +2,11 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.LanceStagedTable;
 import io.lancespark.python.Json;
+import io.lancespark.python.LanceJob;
 import io.lancespark.python.PythonChannel;
 import java.util.List;
+import java.util.function.Consumer;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -15,11 +16,14 @@ import org.apache.spark.sql.types.StructType;
 /** One write job: files by the tasks, one commit by the driver. */
 public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
   private final StructType columns;
-  private final LanceStagedTable staged;
+  private final Consumer<List<byte[]>> staged;
   private final boolean replaces;
 
-  LanceWrite(JsonNode handle, PythonChannel.Reply plan, StructType columns, LanceStagedTable staged) {
-    super(handle, plan, LanceLayout.of(plan.body()));
+  /**
+   * @param staged takes the job and the task results for a commit that comes later; null if the write commits
+   */
+  LanceWrite(JsonNode handle, PythonChannel.Reply plan, StructType columns, Consumer<List<byte[]>> staged) {
+    super(handle, plan, true);
     this.replaces = plan.body().get("replaces").asBoolean();
     this.columns = columns;
     this.staged = staged;
@@ -40,14 +44,14 @@ public final class LanceWrite extends LanceRowsWrite implements BatchWrite {
   public void commit(WriterCommitMessage[] messages) {
     List<byte[]> attachments = attachments(messages);
     if (staged != null) {
-      staged.written(attachments);
+      staged.accept(attachments);
     }
     ObjectNode request = Json.object();
     if (replaces) {
-      List<byte[]> found = replacedRows();
-      if (found != null) {
-        request.put("num_found", found.size());
-        attachments.addAll(found);
+      List<byte[]> rows = replacedRows();
+      if (rows != null) {
+        request.put("num_found", rows.size());
+        attachments.addAll(rows);
       }
     }
     if (staged != null) {

@@ -2,19 +2,18 @@ package io.lancespark.write;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.lancespark.catalog.LanceColumnNames;
-import io.lancespark.catalog.LanceStagedTable;
-import io.lancespark.catalog.TableRequests;
+import io.lancespark.compat.SessionConf;
 import io.lancespark.python.Json;
 import io.lancespark.python.PythonChannel;
-import java.util.Locale;
+import io.lancespark.table.RelationOptions;
+import java.util.List;
+import java.util.function.Consumer;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 
 /** Collects what one write is to do with the rows that are there. */
@@ -22,42 +21,38 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   private static final String APPEND = "append";
 
   private final ObjectNode request = Json.object();
-  private final StructType known;
-  private final LanceStagedTable staged;
+  private final StructType tableColumns;
+  private final Consumer<List<byte[]>> staged;
   private StructType columns;
 
-  /** A write into a table with the columns {@code known}. */
-  public LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info) {
-    this(handle, known, info, null);
+  /** A write into a table with the columns {@code tableColumns}. */
+  public LanceWriteBuilder(JsonNode handle, StructType tableColumns, LogicalWriteInfo info) {
+    this(handle, tableColumns, info, null);
   }
 
-  /** A write whose commit is left to {@code staged}. */
-  public LanceWriteBuilder(JsonNode handle, LogicalWriteInfo info, LanceStagedTable staged) {
+  /** A write whose commit comes later; {@code staged} takes the job and the task results for it. */
+  public LanceWriteBuilder(JsonNode handle, LogicalWriteInfo info, Consumer<List<byte[]>> staged) {
     this(handle, info.schema(), info, staged);
   }
 
-  private LanceWriteBuilder(JsonNode handle, StructType known, LogicalWriteInfo info, LanceStagedTable staged) {
-    this.known = known;
+  private LanceWriteBuilder(
+      JsonNode handle, StructType tableColumns, LogicalWriteInfo info, Consumer<List<byte[]>> staged) {
+    this.tableColumns = tableColumns;
     this.columns = info.schema();
     this.staged = staged;
     request.set("handle", handle);
-    request.set("options", TableRequests.options(info.options()));
+    request.set("options", RelationOptions.of(info.options()));
     request.set("columns", Json.type(columns));
-    request.put("session_overwrite_mode", sessionMode());
+    request.put("session_overwrite_mode", SessionConf.overwriteMode());
     request.put("mode", APPEND);
     request.putArray("predicates");
   }
 
-  /** {@code static} or {@code dynamic}: what the session says of overwrites that do not say it themselves. */
-  private static String sessionMode() {
-    return SQLConf.get().partitionOverwriteMode().toString().toLowerCase(Locale.ROOT);
-  }
-
   @Override
   public boolean canOverwrite(Predicate[] predicates) {
-    ObjectNode asked = request.deepCopy();
-    asked.set("predicates", Json.expressions(predicates));
-    return PythonChannel.call("write.can_overwrite", asked).body().get("taken").asBoolean();
+    ObjectNode question = request.deepCopy();
+    question.set("predicates", Json.expressions(predicates));
+    return PythonChannel.call("write.can_overwrite", question).body().get("taken").asBoolean();
   }
 
   @Override
@@ -77,7 +72,7 @@ public final class LanceWriteBuilder implements SupportsOverwriteV2, SupportsDyn
   public Write build() {
     if (request.get("mode").asText().equals(APPEND)) {
       // With mergeSchema Spark leaves it to the table which columns are new.
-      columns = LanceColumnNames.asIn(known, columns);
+      columns = LanceColumnNames.asIn(tableColumns, columns);
       request.set("columns", Json.type(columns));
     }
     request.set("sources", LanceStatement.sources());

@@ -1,24 +1,16 @@
 package io.lancespark.write;
 
+import io.lancespark.compat.ArrowRunner;
 import io.lancespark.python.LanceRunner;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Writes the rows of a task in Python. */
-public final class LanceWriterFactory implements DataWriterFactory {
-  private static final long serialVersionUID = 1L;
-  private final LanceRunner runner;
-  private final String description;
-
-  public LanceWriterFactory(LanceRunner runner, String description) {
-    this.runner = runner;
-    this.description = description;
-  }
-
+public record LanceWriterFactory(LanceRunner runner, String description) implements DataWriterFactory {
+  /** For Spark's log. */
   @Override
   public String toString() {
     return description;
@@ -43,12 +35,8 @@ public final class LanceWriterFactory implements DataWriterFactory {
       if (!rows.hasNext()) {
         return;
       }
-      Iterator<ColumnarBatch> told = runner.run(rows);
-      while (told.hasNext()) {
-        ColumnarBatch batch = told.next();
-        for (int row = 0; row < batch.numRows(); row++) {
-          message = batch.column(0).getBinary(row);
-        }
+      for (byte[] result : runner.messages(rows)) {
+        message = result;
       }
     }
 
@@ -59,7 +47,7 @@ public final class LanceWriterFactory implements DataWriterFactory {
 
     @Override
     public WriterCommitMessage commit() {
-      return LanceRunner.message(message);
+      return ArrowRunner.message(message);
     }
 
     @Override

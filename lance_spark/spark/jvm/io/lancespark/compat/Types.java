@@ -1,0 +1,60 @@
+package io.lancespark.compat;
+
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.catalyst.util.IdentityColumn;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** Schemas with what Spark keeps in the metadata of their fields. */
+public final class Types {
+  private Types() {}
+
+  /** The schema with CHAR and VARCHAR, which Spark replaces with STRING outside of catalogs. */
+  public static StructType declared(StructType schema) {
+    return CharVarcharUtils.getRawSchema(schema);
+  }
+
+  public static boolean hasCharOrVarchar(DataType type) {
+    return CharVarcharUtils.hasCharVarchar(type);
+  }
+
+  /** The field with STRING in place of CHAR and VARCHAR. */
+  public static StructField withStrings(StructField field) {
+    return CharVarcharUtils.replaceCharVarcharWithStringInSchema(new StructType(new StructField[] {field})).fields()[0];
+  }
+
+  /** Columns with the comments of their fields. */
+  public static Column[] columns(StructType schema) {
+    Column[] columns = new Column[schema.size()];
+    for (int index = 0; index < columns.length; index++) {
+      StructField field = schema.fields()[index];
+      String comment = field.getComment().isDefined() ? field.getComment().get() : null;
+      columns[index] = Column.create(field.name(), field.dataType(), field.nullable(), comment, (String) null);
+    }
+    return columns;
+  }
+
+  /** The schema of columns, with defaults and comments in the metadata of its fields. */
+  public static StructType ofColumns(Column[] columns) {
+    return CatalogV2Util.v2ColumnsToStructType(columns);
+  }
+
+  /** The schema of columns as statements declare it, for SHOW CREATE TABLE. */
+  public static StructType shown(Column[] columns) {
+    return Shims.shown(declared(ofColumns(columns)));
+  }
+
+  /** The field with an identity, which Spark leaves out of schemas, in Spark's own metadata. */
+  public static StructField withIdentity(StructField field, IdentityColumnSpec identity) {
+    MetadataBuilder metadata = new MetadataBuilder().withMetadata(field.metadata());
+    metadata.putLong(IdentityColumn.IDENTITY_INFO_START(), identity.getStart());
+    metadata.putLong(IdentityColumn.IDENTITY_INFO_STEP(), identity.getStep());
+    metadata.putBoolean(IdentityColumn.IDENTITY_INFO_ALLOW_EXPLICIT_INSERT(), identity.isAllowExplicitInsert());
+    return new StructField(field.name(), field.dataType(), field.nullable(), metadata.build());
+  }
+}

@@ -1,0 +1,116 @@
+"""The connector's Java classes know each other in no circle, and Spark's internals are behind `compat`."""
+
+from __future__ import annotations
+
+import re
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from lance_spark.spark.jvm import build
+
+OURS = "io.lancespark"
+
+INTERNALS = re.compile(
+    r"org\.apache\.spark\.(?:sql\.(?:catalyst|execution|classic|internal)|api\.python)\."
+    # Types in signatures of Spark's public interfaces for connectors: whoever implements these names them.
+    r"(?!InternalRow\b|util\.ArrayData\b|analysis\.(?:NoSuch\w+|\w+AlreadyExistsException|NonEmptyNamespaceException)\b)"
+)
+
+MOST_USERS_OF_INTERNALS = 15
+
+
+def without_comments_and_texts(source: str) -> str:
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', " ", source, flags=re.DOTALL)
+
+
+def classes() -> dict[str, str]:
+    """The sources of the top-level classes by qualified name."""
+    found = {}
+    for path in build.sources():
+        source = path.read_text(encoding="utf-8")
+        package = re.match(r"package ([\w.]+);", source)
+        assert package is not None, path
+        found[f"{package[1]}.{path.stem}"] = source
+    return found
+
+
+def uses(name: str, source: str, known: set[str]) -> set[str]:
+    """Those of the classes `known` that a source imports, names in full, or shares a package with and names."""
+    package = name.rpartition(".")[0]
+    text = without_comments_and_texts(source)
+    words = set(re.findall(r"\w+", text))
+    named = {other for other in known if other.rpartition(".")[0] == package and other.rpartition(".")[2] in words}
+    for qualified in re.findall(rf"\b{re.escape(OURS)}\.[\w.]+", text):
+        named |= {other for other in known if f"{qualified}.".startswith(f"{other}.")}
+    return named - {name}
+
+
+def class_graph() -> dict[str, set[str]]:
+    sources = classes()
+    return {name: uses(name, source, set(sources)) for name, source in sources.items()}
+
+
+def circle(graph: dict[str, set[str]]) -> list[str] | None:
+    """The nodes of one circle; None if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return None
+
+
+def test_uses_are_imports_and_names_of_the_package() -> None:
+    known = {"io.lancespark.a.One", "io.lancespark.a.Two", "io.lancespark.b.Three", "io.lancespark.b.Four"}
+    source = """package io.lancespark.a;
+    import io.lancespark.b.Three.Inner;
+    /** Not {@link Four}, and not Two. */
+    class One { String text = "Two"; }"""
+    assert uses("io.lancespark.a.One", source, known) == {"io.lancespark.b.Three"}
+    assert uses("io.lancespark.a.One", source + " class X extends Two {}", known) == {
+        "io.lancespark.a.Two",
+        "io.lancespark.b.Three",
+    }
+
+
+def test_classes_know_each_other_in_no_circle() -> None:
+    graph = class_graph()
+    assert len(graph) > 50
+    assert circle(graph) is None
+
+
+def test_packages_know_each_other_in_no_circle() -> None:
+    packages: dict[str, set[str]] = {}
+    for name, others in class_graph().items():
+        package = name.rpartition(".")[0]
+        packages.setdefault(package, set()).update(other.rpartition(".")[0] for other in others)
+    graph = {package: others - {package} for package, others in packages.items()}
+    assert graph[f"{OURS}.compat"] == set(), "compat is below all other packages"
+    assert circle(graph) is None
+
+
+def test_internals_of_spark_are_behind_compat() -> None:
+    users = [
+        path.relative_to(build.HERE).as_posix()
+        for path in build.sources()
+        if "compat" not in path.parts and INTERNALS.search(without_comments_and_texts(path.read_text(encoding="utf-8")))
+    ]
+    assert len(users) <= MOST_USERS_OF_INTERNALS, users
+
+
+@pytest.mark.parametrize(
+    ("line", "is_internal"),
+    [
+        ("import org.apache.spark.sql.catalyst.plans.logical.Project;", True),
+        ("import org.apache.spark.sql.internal.SQLConf;", True),
+        ("import org.apache.spark.sql.classic.SparkSession;", True),
+        ("import org.apache.spark.sql.execution.SparkPlan;", True),
+        ("import org.apache.spark.api.python.PythonUtils;", True),
+        ("import org.apache.spark.sql.catalyst.InternalRow;", False),
+        ("import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;", False),
+        ("import org.apache.spark.sql.connector.catalog.Table;", False),
+        ("import org.apache.spark.sql.types.StructType;", False),
+    ],
+)
+def test_internals_are_recognized(line: str, is_internal: bool) -> None:
+    assert bool(INTERNALS.search(line)) is is_internal
