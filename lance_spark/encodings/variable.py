@@ -26,7 +26,7 @@ from lance_spark.encodings.base import (
 )
 from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
-from lance_spark.encodings.chunk_limits import ChunkLimits, starts_of
+from lance_spark.encodings.chunk_limits import ChunkLimits, starts_of, total_of
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.status import check
@@ -84,7 +84,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
             address_of(sizes),
         )
         counts, sizes = (table[: max(num_chunks, 1)].copy() for table in (counts, sizes))
-        target = pa.allocate_buffer(int(sizes.sum()))
+        target = pa.allocate_buffer(total_of(sizes))
         write_variable_chunks(
             block.offsets.address,
             block.data.address,
