@@ -28,6 +28,7 @@ from lance_spark.encodings.blocks import (
     PackedStructBlock,
     VariableWidthBlock,
     equal_chunks,
+    total_of,
 )
 from lance_spark.encodings.buffer_compression import BufferCompression, CompressionScheme
 from lance_spark.encodings.byte_stream_split import ByteStreamSplit
@@ -46,7 +47,6 @@ from lance_spark.encodings.variable_packed_struct import VariablePackedStruct
 from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.kernels.bitpack import BLOCK_VALUES
-from lance_spark.kernels.layouts.small_pages import RUNS, smallest_words
 
 _NO_METADATA: Metadata = MappingProxyType({})
 MIN_FSST_BYTES = 1 << 15
@@ -108,15 +108,14 @@ def _fixed_width_mini_block(
         return ByteStreamSplit.encode_mini_blocks(block, limits)
     word_bytes = block.bits_per_value // 8
     flat_bytes = block.num_values * word_bytes
-    runs = int(measure_runs(block, equal_chunks(block.num_values, limits.max_values)).sum())
+    runs = total_of(measure_runs(block, equal_chunks(block.num_values, limits.max_values)))
     if hints.rle_threshold is not None and runs < hints.rle_threshold * block.num_values:
         return Rle.encode_mini_blocks(block, limits)
     widths = measure_widths(block)
-    packed_bytes = int(widths.sum()) * BLOCK_VALUES // 8 + len(widths) * word_bytes
+    packed_bytes = total_of(widths) * BLOCK_VALUES // 8 + len(widths) * word_bytes
     if limits.max_values < BLOCK_VALUES:
         packed_bytes = flat_bytes
-    chosen = smallest_words(runs, word_bytes, packed_bytes, flat_bytes)
-    if hints.rle_threshold is None and chosen == RUNS:
+    if hints.rle_threshold is None and runs * (word_bytes + 1) < min(flat_bytes, packed_bytes):
         return Rle.encode_mini_blocks(block, limits)
     if packed_bytes < flat_bytes:
         return InlineBitpacking.encode_mini_blocks(block, widths)

@@ -141,6 +141,8 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
 def cut(data: pa.Buffer, bits_per_value: int, counts: Int64Array) -> Chunks:
     """Slices of `counts[i]` values; views of `data` if every slice begins at a byte boundary."""
+    if len(counts) == 1:
+        return Chunks.single(data.slice(0, (int(counts[0]) * bits_per_value + 7) >> 3), int(counts[0]))
     num_bits = counts * bits_per_value
     bit_starts = starts_of(num_bits)
     sizes = (num_bits + 7) >> 3

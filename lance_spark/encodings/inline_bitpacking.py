@@ -20,7 +20,7 @@ from lance_spark.encodings.base import (
     EncodedMiniBlocks,
     MiniBlockEncoding,
 )
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, check, equal_chunks, starts_of
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, check, equal_chunks, starts_of, total_of
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
 from lance_spark.encodings.registry import register
 from lance_spark.errors import CorruptFileError, InvalidInputError
@@ -79,7 +79,7 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
         word_bits = block.bits_per_value
         widths = measure_widths(block) if widths is None else widths
         sizes = widths * BLOCK_BYTES_PER_BIT + word_bits // 8
-        target = pa.allocate_buffer(int(sizes.sum()))
+        target = pa.allocate_buffer(total_of(sizes))
         scratch = np.zeros(BLOCK_VALUES * word_bits // 8, np.uint8)
         pack_inline(
             block.data.address, block.num_values, word_bits, address_of(widths), address_of(scratch), target.address

@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding, CompressiveEncoding, EncodedBlocks
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, allocate_unbacked, check, starts_of
+from lance_spark.encodings.blocks import (
+    Chunks,
+    FixedWidthBlock,
+    Int64Array,
+    allocate_unbacked,
+    check,
+    starts_of,
+    total_of,
+)
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
@@ -65,7 +73,7 @@ class OutOfLineBitpacking(BlockEncoding):
     def encode_blocks(cls, block: FixedWidthBlock, counts: Int64Array, bit_width: int) -> EncodedBlocks[Self]:
         """Blocks of `counts[i]` values, none of which has more than `bit_width` bits."""
         sizes = packed_sizes(counts, block.bits_per_value, bit_width)
-        target = pa.allocate_buffer(int(sizes.sum()))
+        target = pa.allocate_buffer(total_of(sizes))
         scratch = np.zeros(BLOCK_VALUES * block.bits_per_value // 8, np.uint8)
         pack_out_of_line(
             block.data.address,

@@ -28,6 +28,7 @@ from lance_spark.encodings.blocks import (
     check,
     equal_chunks,
     starts_of,
+    total_of,
 )
 from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.inline_bitpacking import WORD_BITS
@@ -54,8 +55,9 @@ def measure_runs(block: FixedWidthBlock, counts: Int64Array) -> Int64Array:
 def _encoded_runs(block: FixedWidthBlock, counts: Int64Array, bounds: Int64Array) -> tuple[Chunks, Chunks]:
     word_bytes = block.bits_per_value // 8
     places = starts_of(bounds)
-    values = pa.allocate_buffer(int(bounds.sum()) * word_bytes)
-    lengths = pa.allocate_buffer(int(bounds.sum()))
+    most = total_of(bounds)
+    values = pa.allocate_buffer(most * word_bytes)
+    lengths = pa.allocate_buffer(most)
     runs = np.zeros(len(counts), np.int64)
     encode_runs(
         block.data.address,
@@ -116,7 +118,7 @@ class Rle(MiniBlockEncoding, BlockEncoding):
         values, lengths = _encoded_runs(block, counts, measure_runs(block, counts))
         sizes = _HEADER_BYTES + values.sizes + lengths.sizes
         starts = starts_of(sizes)
-        target = pa.allocate_buffer(int(sizes.sum()))
+        target = pa.allocate_buffer(total_of(sizes))
         joined = np.frombuffer(target, np.uint8)
         heads = starts[:, None] + np.arange(_HEADER_BYTES)
         joined[heads] = values.sizes.astype("<i8")[:, None].view(np.uint8)

@@ -32,6 +32,7 @@ from lance_spark.encodings.blocks import (
     VariableWidthBlock,
     check,
     starts_of,
+    total_of,
 )
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
 from lance_spark.encodings.flat import Flat
@@ -90,7 +91,7 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
             address_of(sizes),
         )
         counts, sizes = (table[: max(num_chunks, 1)].copy() for table in (counts, sizes))
-        target = pa.allocate_buffer(int(sizes.sum()))
+        target = pa.allocate_buffer(total_of(sizes))
         write_variable_chunks(
             block.offsets.address,
             block.data.address,

@@ -22,9 +22,10 @@ from lance_spark.encodings.blocks import (
     FixedWidthBlock,
     PackedStructBlock,
     VariableWidthBlock,
+    total_of,
 )
 from lance_spark.encodings.choose import choose_block, choose_mini_block, choose_values
-from lance_spark.encodings.hints import NO_REQUESTS, EncodingHints
+from lance_spark.encodings.hints import EncodingHints
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.blob import blob_places, in_blob_layout
@@ -33,7 +34,6 @@ from lance_spark.layouts.dictionary_pages import DictionaryValues, repeating_val
 from lance_spark.layouts.full_zip.write import encode_full_zip
 from lance_spark.layouts.leaf.values import leaf_block
 from lance_spark.layouts.level_chunks import MAX_CHUNK_VALUES, max_values
-from lance_spark.layouts.mini_block.small_pages import small_page
 from lance_spark.layouts.mini_block.write import encode_mini_blocks
 from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.shred import Levels, Shredded
@@ -75,19 +75,20 @@ def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
         UnsupportedFeatureError: a row that no layout supports: booleans after 32,000 empty lists within one list.
     """
     values = rows.values
-    if rows.is_plain and not settings.holds_places and EncodingHints.of(settings.metadata) is NO_REQUESTS:
-        page = small_page(values, len(rows.lists), settings.version)
-        if page is not None:
-            return [page]
     levels = rows.levels(settings.lasting_codes)
     if settings.holds_places:
         places, all_valid = blob_places(levels, values)
-        return [in_blob_layout(levels, _page(all_valid, places, ChunkLimits(MAX_CHUNK_VALUES), settings))]
+        return [
+            in_blob_layout(
+                levels, _page(all_valid, places, leaf_block(places), ChunkLimits(MAX_CHUNK_VALUES), settings)
+            )
+        ]
     if pa.types.is_struct(values.type) and values.type.num_fields == 0:
         return [encode_empty_structs(levels)]
     if values.null_count == len(values):
         return [encode_nulls(levels, settings.version)]
-    constant = _constant_page(levels, values, settings)
+    block = None if pa.types.is_dictionary(values.type) else leaf_block(values)
+    constant = _constant_page(levels, values, block, settings)
     if constant is not None:
         return [constant]
     most = _MAX_BOOLEANS if pa.types.is_boolean(values.type) else MAX_CHUNK_VALUES
@@ -96,34 +97,36 @@ def encode_pages(rows: Shredded, settings: PageSettings) -> list[PageBytes]:
         pieces = cut_at_long_runs(rows, levels)
         if len(pieces) > 1:
             return [page for piece in pieces for page in encode_pages(piece, settings)]
-    return [_page(levels, values, limits, settings)]
+    return [_page(levels, values, block, limits, settings)]
 
 
-def _page(levels: Levels, values: pa.Array, limits: ChunkLimits, settings: PageSettings) -> PageBytes:
-    block: Block | None = None
+def _page(
+    levels: Levels, values: pa.Array, block: Block | None, limits: ChunkLimits, settings: PageSettings
+) -> PageBytes:
+    """A page of values; `block` is their `leaf_block`, None for a dictionary array."""
     if limits.max_values >= 2:
-        if pa.types.is_dictionary(values.type):
+        if block is None:
             page = _dictionary_page(levels, requested_dictionary(values), limits, settings)
         else:
-            block = leaf_block(values)
             page = _narrow_page(levels, values, block, limits, settings)
         if page is not None:
             return page
-    if pa.types.is_dictionary(values.type) or _smallest_bits(block or leaf_block(values)) % 8:
+    if block is None or _smallest_bits(block) % 8:
         raise UnsupportedFeatureError(
             f"values of type {values.type} are too large for a chunk, or follow too many empty lists of one row; "
             "use another type",
             feature="page layout",
         )
-    return encode_full_zip(levels, choose_values(block or leaf_block(values), settings.version, settings.metadata))
+    return encode_full_zip(levels, choose_values(block, settings.version, settings.metadata))
 
 
-def _constant_page(levels: Levels, values: pa.Array, settings: PageSettings) -> PageBytes | None:
-    nested = pa.types.is_nested(values.type) or pa.types.is_dictionary(values.type)
+def _constant_page(levels: Levels, values: pa.Array, block: Block | None, settings: PageSettings) -> PageBytes | None:
     many_levels = levels.num_items > _MAX_RAW_LEVELS and (levels.reps is not None or levels.defs is not None)
-    if settings.version is FileVersion.V2_1 or nested or many_levels:
+    if settings.version is FileVersion.V2_1 or many_levels:
         return None
-    value = single_value(values)
+    if not isinstance(block, (FixedWidthBlock, VariableWidthBlock)):
+        return None
+    value = single_value(values, block)
     return None if value is None else encode_constant(levels, value)
 
 
@@ -134,7 +137,7 @@ def _narrow_page(
     hints = EncodingHints.of(settings.metadata)
     if isinstance(block, VariableWidthBlock):
         plain_bytes = block.offsets.size + block.data.size
-        repeating = repeating_values(values, settings.version, plain_bytes, hints)
+        repeating = repeating_values(values, block, settings.version, plain_bytes, hints)
         if repeating is not None and hints.structural != "fullzip":
             return _dictionary_page(levels, repeating, limits, settings)
         if _is_wide(block, len(values) - values.null_count, settings):
@@ -144,8 +147,8 @@ def _narrow_page(
         if _is_wide(block, len(values), settings):
             return None
         encoded = choose_mini_block(block, settings.version, settings.metadata, limits)
-        plain_bytes = sum(int(chunks.sizes.sum()) for chunks in encoded.buffers)
-        repeating = repeating_values(values, settings.version, plain_bytes, hints)
+        plain_bytes = sum(total_of(chunks.sizes) for chunks in encoded.buffers)
+        repeating = repeating_values(values, block, settings.version, plain_bytes, hints)
         if repeating is not None:
             return _dictionary_page(levels, repeating, limits, settings)
     return encode_mini_blocks(levels, encoded, settings.version)

@@ -1,7 +1,7 @@
 """Dictionary encoding of repeated values of a page.
 
-A sample of the page decides whether to count all values, unless the field's metadata set a limit; the sizes then decide
-whether to use the dictionary.
+A sample of a large page decides whether to count all values, unless the field's metadata set a limit; the sizes then
+decide whether to use the dictionary.
 Values are compared bitwise, so -0.0 stays -0.0 and every NaN keeps its payload.
 """
 
@@ -13,12 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_spark.encodings.blocks import Block
+from lance_spark.encodings.blocks import Block, FixedWidthBlock, VariableWidthBlock
 from lance_spark.encodings.hints import EncodingHints
 from lance_spark.file_version import FileVersion
+from lance_spark.kernels.distinct import distinct_values
+from lance_spark.kernels.jit import address_of
+from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.leaf.values import is_variable, leaf_block
 
-MIN_VALUES = 100
+_MIN_VALUES = 100
 _MAX_ITEMS = 100_000
 _SAMPLE_RUNS = 16
 _SAMPLE_RUN_VALUES = 128
@@ -50,33 +53,70 @@ def _compacted(values: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def repeating_values(
-    values: pa.Array, version: FileVersion, plain_bytes: int, hints: EncodingHints
+    values: pa.Array, block: Block, version: FileVersion, plain_bytes: int, hints: EncodingHints
 ) -> DictionaryValues | None:
     """A dictionary of the distinct values, if significantly smaller than `plain_bytes`.
 
     Only for byte strings and values of 128 bits, from version 2.2 on also of 64 bits.
+
+    Args:
+        block: `leaf_block` of the values.
     """
-    dtype = values.type
-    if len(values) < MIN_VALUES or not _can_have_dictionary(dtype, version):
+    count = len(values)
+    if count < _MIN_VALUES or not _can_have_dictionary(values.type, version):
         return None
-    if not is_variable(dtype) and dtype.bit_width == 64:
-        values = values.view(pa.int64())
+    most = min(_MAX_ITEMS, count // hints.dict_divisor)
     if not hints.counts_distinct:
-        distinct = _distinct_in_sample(values)
-        if distinct is None or len(values) * _index_bits(distinct) // 8 >= hints.dict_size_ratio * plain_bytes:
-            return None
-    encoded = pc.dictionary_encode(values)
-    num_items = len(encoded.dictionary)
-    if num_items > min(_MAX_ITEMS, len(values) // hints.dict_divisor):
-        return None
-    if not dictionary_pays(len(values), num_items, encoded.dictionary.nbytes, plain_bytes, hints):
-        return None
-    return DictionaryValues(leaf_block(encoded.indices), leaf_block(encoded.dictionary))
+        if count <= _SAMPLE_RUNS * _SAMPLE_RUN_VALUES:
+            most = min(most, (count - values.null_count) // 2)
+        else:
+            distinct = _distinct_in_sample(values)
+            if distinct is None or count * _index_bits(distinct) // 8 >= hints.dict_size_ratio * plain_bytes:
+                return None
+    encoded = _encoded(values, block, most)
+    return encoded if encoded is not None and _pays(encoded, plain_bytes, hints) else None
 
 
-def dictionary_pays(num_values: int, num_items: int, item_bytes: int, plain_bytes: int, hints: EncodingHints) -> bool:
+def _encoded(values: pa.Array, block: Block, max_items: int) -> DictionaryValues | None:
+    """A dictionary of the distinct values, in the order in which they first occur; None if they are too many."""
+    offsets, offset_bytes, value_bytes = 0, 0, 0
+    if isinstance(block, VariableWidthBlock):
+        offsets, offset_bytes = block.offsets.address, block.bits_per_offset // 8
+    else:
+        assert isinstance(block, FixedWidthBlock)
+        value_bytes = block.bits_per_value // 8
+    slot_bits = max_items.bit_length() + 1
+    slots = np.zeros(1 << slot_bits, np.int32)
+    indices = pa.allocate_buffer(4 * len(values))
+    firsts = np.empty(max_items, np.int64)
+    validity = values.buffers()[0] if values.null_count else None
+    num_items = distinct_values(
+        offsets,
+        offset_bytes,
+        block.data.address,
+        block.data.size,
+        value_bytes,
+        len(values),
+        0 if validity is None else validity.address,
+        values.offset,
+        max_items,
+        address_of(slots),
+        slot_bits,
+        indices.address,
+        address_of(firsts),
+    )
+    if num_items < 0:
+        return None
+    return DictionaryValues(FixedWidthBlock(indices, 32, len(values)), leaf_block(take(values, firsts[:num_items])))
+
+
+def _pays(encoded: DictionaryValues, plain_bytes: int, hints: EncodingHints) -> bool:
     """Whether indices and items are significantly smaller than `plain_bytes`."""
-    return num_values * _index_bits(num_items) // 8 + item_bytes < hints.dict_size_ratio * plain_bytes
+    items = encoded.items
+    assert isinstance(items, (FixedWidthBlock, VariableWidthBlock))
+    offset_bytes = items.offsets.size if isinstance(items, VariableWidthBlock) else 0
+    index_bytes = encoded.indices.num_values * _index_bits(items.num_values) // 8
+    return bool(index_bytes + offset_bytes + items.data.size < hints.dict_size_ratio * plain_bytes)
 
 
 def _can_have_dictionary(dtype: pa.DataType, version: FileVersion) -> bool:

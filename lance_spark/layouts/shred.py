@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -81,45 +82,17 @@ class Shredded:
     codes: Uint16Array | None
     values: pa.Array
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether there are neither lists nor nulls."""
-        return self.codes is None and self.reps is None
-
     def levels(self, always_present: int = 0) -> Levels:
         """The levels of a page of these rows; the codes in `always_present` always get a level."""
         if always_present & ~self.present:
             present, codes = self.present | always_present, self.codes_or_zeros()
             return replace(self, present=present, codes=codes).levels()
-        layers = []
-        table = np.zeros(2 * len(self.lists) + 1, np.uint16)
-        level = 0
-        for depth in reversed(range(len(self.lists))):
-            null = self._has_nulls(depth)
-            empty = bool(self.present >> (2 * depth + 2) & 1)
-            layers.append(_LAYERS[self.lists[depth], null, empty])
-            if null:
-                table[2 * depth + 1] = level = level + 1
-            if empty:
-                table[2 * depth + 2] = level = level + 1
+        numbering = _numbering(self.lists, self.present)
         defs = self.codes
-        if self.codes is not None and self.present & ~_same(table):
+        if self.codes is not None and self.present & ~numbering.same:
             defs = np.empty_like(self.codes)
-            kernels.recode(address_of(self.codes), len(defs), address_of(table), address_of(defs))
-        scheme = LevelScheme.of(tuple(layers))
-        return Levels(scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
-
-    def _has_nulls(self, depth: int) -> bool:
-        """Whether the layer has nulls. Values below a null struct count, though their level is that of the struct.
-
-        The reference library's reader needs that for non-nullable fields: it makes such values null too.
-        """
-        null = bool(self.present >> (2 * depth + 1) & 1)
-        above = depth - 1
-        while above >= 0 and not self.lists[above] and not null:
-            null = bool(self.present >> (2 * above + 1) & 1)
-            above -= 1
-        return null
+            kernels.recode(address_of(self.codes), len(defs), address_of(numbering.table), address_of(defs))
+        return Levels(numbering.scheme, self.num_rows, self.num_items, len(self.values), self.reps, defs)
 
     @staticmethod
     def concat(pieces: Sequence[Shredded]) -> Shredded:
@@ -149,9 +122,48 @@ class Shredded:
         return np.zeros(self.num_items, np.uint16) if self.codes is None else self.codes
 
 
-def _same(table: Uint16Array) -> int:
-    """The codes equal to their level, as bits."""
-    return sum(1 << code for code in np.flatnonzero(table == np.arange(len(table))).tolist())
+@dataclass(frozen=True, slots=True)
+class _Numbering:
+    """The definition levels of the codes of a page.
+
+    Attributes:
+        table: the level of each code.
+        same: the codes equal to their level, as bits.
+    """
+
+    scheme: LevelScheme
+    table: Uint16Array
+    same: int
+
+
+@lru_cache(maxsize=256)
+def _numbering(lists: tuple[bool, ...], present: int) -> _Numbering:
+    layers = []
+    table = np.zeros(2 * len(lists) + 1, np.uint16)
+    level = 0
+    for depth in reversed(range(len(lists))):
+        null = _has_nulls(lists, present, depth)
+        empty = bool(present >> (2 * depth + 2) & 1)
+        layers.append(_LAYERS[lists[depth], null, empty])
+        if null:
+            table[2 * depth + 1] = level = level + 1
+        if empty:
+            table[2 * depth + 2] = level = level + 1
+    same = sum(1 << code for code in np.flatnonzero(table == np.arange(len(table))).tolist())
+    return _Numbering(LevelScheme.of(tuple(layers)), table, same)
+
+
+def _has_nulls(lists: tuple[bool, ...], present: int, depth: int) -> bool:
+    """Whether the layer has nulls. Values below a null struct count, though their level is that of the struct.
+
+    The reference library's reader needs that for non-nullable fields: it makes such values null too.
+    """
+    null = bool(present >> (2 * depth + 1) & 1)
+    above = depth - 1
+    while above >= 0 and not lists[above] and not null:
+        null = bool(present >> (2 * above + 1) & 1)
+        above -= 1
+    return null
 
 
 _LAYERS = {

@@ -13,31 +13,44 @@ from lance_spark.layouts.leaf.values import leaf_block
 _FIRST_LOOK = 16
 
 
-def single_value(values: pa.Array) -> Block | None:
-    """The single value of `values` as a block, if all non-null values are equal; no nested or dictionary types."""
-    if not _all_equal(leaf_block(values.slice(0, _FIRST_LOOK).drop_null())):
-        return None
-    valid = values.drop_null() if values.null_count else values
-    if not _all_equal(leaf_block(valid.slice(0, _FIRST_LOOK))) or not _all_equal(leaf_block(valid)):
-        return None
-    return leaf_block(valid.slice(0, 1))
+def single_value(values: pa.Array, block: Block) -> Block | None:
+    """The single value of `values` as a block, if all non-null values are equal; no nested or dictionary types.
+
+    Args:
+        block: `leaf_block` of the values.
+    """
+    valid = values
+    if values.null_count:
+        if not _all_equal(leaf_block(values.slice(0, _FIRST_LOOK).drop_null())):
+            return None
+        valid = values.drop_null()
+        block = leaf_block(valid)
+    return leaf_block(valid.slice(0, 1)) if _all_equal(block) else None
 
 
 def _all_equal(block: Block) -> bool:
+    if block.num_values < 2:
+        return True
     if isinstance(block, VariableWidthBlock):
         offsets = np.frombuffer(block.offsets, np.int32 if block.bits_per_offset == 32 else np.int64)
-        lengths = np.diff(offsets)
-        if len(lengths) == 0 or bool((lengths != lengths[0]).any()):
-            return len(lengths) == 0
-        return _rows_equal(np.frombuffer(block.data, np.uint8), int(lengths[0]))
+        width = int(offsets[1])
+        if offsets[2] != 2 * width or not _starts_equal(block.data, width) or bool((np.diff(offsets) != width).any()):
+            return False
+        return _rows_equal(np.frombuffer(block.data, np.uint8), width)
     if not isinstance(block, FixedWidthBlock):
         raise TypeError(f"a constant {type(block).__name__}")
-    data = np.frombuffer(block.data, np.uint8)
     if block.bits_per_value == 1:
-        return _rows_equal(np.unpackbits(data, count=block.num_values, bitorder="little"), 1)
-    return _rows_equal(data, block.bits_per_value // 8)
+        bits = np.unpackbits(np.frombuffer(block.data, np.uint8), count=block.num_values, bitorder="little")
+        return _rows_equal(bits, 1)
+    width = block.bits_per_value // 8
+    return _starts_equal(block.data, width) and _rows_equal(np.frombuffer(block.data, np.uint8), width)
+
+
+def _starts_equal(data: pa.Buffer, width: int) -> bool:
+    """Whether the first two rows of `width` bytes are equal, which few pages have; much faster than all of them."""
+    return bool(data.slice(0, width).equals(data.slice(width, width)))
 
 
 def _rows_equal(data: np.ndarray[Any, np.dtype[np.uint8]], width: int) -> bool:
-    """True if all rows of `width` bytes are equal."""
+    """Whether all rows of `width` bytes are equal."""
     return width == 0 or bool((data[width:] == data[:-width]).all())

@@ -7,6 +7,7 @@ import pytest
 
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import mini_block_write as kernels
+from tests.support.guarded_memory import allocate_guarded
 
 
 def u16(*levels: int) -> np.ndarray:
@@ -72,8 +73,19 @@ def test_write_chunks(wide: bool) -> None:
             [address_of(value_data), address_of(tables[2]), address_of(tables[3])],
         ]
     )
-    target, num_levels = np.zeros(100, np.uint8), i64(2, 3)
-    written = kernels.write_chunks(address_of(num_levels), 1, address_of(sources), 2, 2, wide, address_of(target))
+    num_levels, num_values = i64(2, 3), i64(8, 3)
+    words, target = np.zeros(2, np.uint32 if wide else np.uint16), allocate_guarded(2 * (16 + 2 * 11) + 24)
+    written = kernels.write_chunks(
+        address_of(num_levels),
+        1,
+        address_of(sources),
+        2,
+        address_of(num_values),
+        2,
+        wide,
+        address_of(words),
+        target.address,
+    )
     sizes = ["0200 0c000000", "0200 08000000"] if wide else ["0200 0c00 fefe", "0200 0800 fefe"]
     expected = "".join(
         [
@@ -81,4 +93,17 @@ def test_write_chunks(wide: bool) -> None:
             f"0300 {sizes[1]} 0304 fefefefefefe 1718191a1b1c1d1e",
         ]
     )
-    assert target[:written].tobytes() == bytes.fromhex(expected)
+    assert target.slice(0, written).to_pybytes() == bytes.fromhex(expected)
+    assert words.tolist() == [(32 // 8 - 1) << 4 | 3, (24 // 8 - 1) << 4]
+
+
+@pytest.mark.parametrize("size", [32_760, 32_761, 70_000])
+def test_chunks_of_32_kib_are_the_largest_of_narrow_pages(size: int) -> None:
+    """The header takes 8 bytes."""
+    data, starts, sizes, num_values = np.ones(size, np.uint8), i64(0), i64(size), i64(1)
+    sources = i64(address_of(data), address_of(starts), address_of(sizes))
+    words, target = np.zeros(1, np.uint32), allocate_guarded(16 + 11 + size)
+    arguments = (0, 0, address_of(sources), 1, address_of(num_values), 1)
+    narrow = kernels.write_chunks(*arguments, False, address_of(words), target.address)
+    assert narrow == (32_768 if size == 32_760 else -1)
+    assert kernels.write_chunks(*arguments, True, address_of(words), target.address) == 8 + (size + 7) // 8 * 8

@@ -104,41 +104,60 @@ def _pad(target, length):
     return length
 
 
-@inlined
-def _write_size(target, wide, size):
-    if wide:
-        pointer_u32(target)[0] = size
-        return 4
-    pointer_u16(target)[0] = size
-    return 2
+MAX_HEADER_BYTES = 16
+"""Bytes of a chunk beside its buffers, with padding, and without `MAX_BUFFER_BYTES` for each of them."""
+
+MAX_BUFFER_BYTES = 11
+"""Bytes that a buffer takes in a chunk beside its content: its size, and padding."""
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
-def write_chunks(num_levels, num_level_buffers, sources, num_buffers, num_chunks, wide, target):
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def write_chunks(num_levels, num_level_buffers, sources, num_buffers, num_values, num_chunks, wide, words, target):
     """Writes the chunks of a page back to back: header, levels and value buffers, each padded to 8 bytes.
 
     Args:
         num_levels: int64[num_chunks], or 0 if the page has no levels.
         num_level_buffers: the number of level buffers; their sizes are u16, the others' u32 if `wide`.
         sources: int64[num_buffers, 3]: address of the buffer, of the starts and of the sizes of its slices.
-        target: room for all of it.
+        num_values: int64[num_chunks], powers of two but for the last.
+        words: uint32[num_chunks] if `wide`, else uint16[num_chunks]; gets the word of each chunk,
+            ``((bytes / 8 - 1) << 4) | log2(values)``, for the last one without the logarithm.
+        target: room for the slices of all buffers, `MAX_BUFFER_BYTES` for each slice and `MAX_HEADER_BYTES` for each
+            chunk.
 
     Returns:
-        The bytes written.
+        The bytes written; -1 if a chunk exceeds the limit of the file version: 2 GiB if `wide`, else 32 KiB.
     """
     source = pointer_i64(sources)
     levels = pointer_i64(num_levels)
+    values = pointer_i64(num_values)
+    most = 1 << 31 if wide != 0 else 1 << 15
     begin = target
     for i in range(num_chunks):
         pointer_u16(target)[0] = levels[i] if num_levels != 0 else 0
         length = 2
         for b in range(num_buffers):
             size = pointer_i64(source[3 * b + 2])[i]
-            length += _write_size(target + length, wide != 0 and b >= num_level_buffers, size)
+            if wide != 0 and b >= num_level_buffers:
+                pointer_u32(target + length)[0] = size
+                length += 4
+            else:
+                pointer_u16(target + length)[0] = size
+                length += 2
         length = _pad(target, length)
         for b in range(num_buffers):
             size = pointer_i64(source[3 * b + 2])[i]
             copy_bytes(target + length, source[3 * b] + pointer_i64(source[3 * b + 1])[i], size)
             length = _pad(target, length + size)
+        if length > most:
+            return -1
+        word = ((length >> 3) - 1) << 4
+        if i < num_chunks - 1:
+            while values[i] >> ((word & 15) + 1) != 0:
+                word += 1
+        if wide != 0:
+            pointer_u32(words)[i] = word
+        else:
+            pointer_u16(words)[i] = word
         target += length
     return target - begin

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.base import EncodedBlock, EncodedBlocks, EncodedMiniBlocks
-from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array
+from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, total_of
 from lance_spark.encodings.choose import choose_blocks
 from lance_spark.encodings.flat import Flat
 from lance_spark.file_version import FileVersion
@@ -20,7 +21,9 @@ from lance_spark.layouts.page_bytes import PageBytes
 from lance_spark.layouts.shred import Levels, Uint16Array
 
 _MAX_SIZE = (1 << 16) - 1
-_MAX_CHUNK_BYTES = {True: 1 << 31, False: 1 << 15}
+
+_layout = lru_cache(maxsize=1024)(MiniBlockLayout)
+"""Equal layouts of the pages of a wide table are one object."""
 
 
 def encode_mini_blocks(
@@ -38,12 +41,11 @@ def encode_mini_blocks(
     rep = _encoded_levels(levels.reps, level_chunks.num_levels, version)
     def_ = _encoded_levels(levels.defs, level_chunks.num_levels, version)
     level_buffers = [encoded.chunks for encoded in (rep, def_) if encoded is not None]
-    sizes = _chunk_sizes(level_buffers, values.buffers, large_chunks=large)
-    if int(sizes.max(initial=0)) > _MAX_CHUNK_BYTES[large]:
+    written = _written(level_chunks.num_levels, level_buffers, values, large_chunks=large)
+    if written is None:
         return None
-    chunks = _written(level_chunks.num_levels, level_buffers, values.buffers, sizes, large_chunks=large)
     index = level_chunks.repetition_index(levels)
-    layout = MiniBlockLayout(
+    layout = _layout(
         values.encoding,
         levels.scheme.layers,
         levels.num_visible_items,
@@ -54,9 +56,8 @@ def encode_mini_blocks(
         0 if dictionary is None else dictionary.num_values,
         0 if index is None else 1,
     )
-    words = _chunk_words(sizes, values.num_values, large_chunks=large)
-    buffers = (words, chunks, None if dictionary is None else dictionary.data, index)
-    return PageBytes(levels.num_rows, layout, tuple(buffer for buffer in buffers if buffer is not None))
+    buffers = written if dictionary is None else (*written, dictionary.data)
+    return PageBytes(levels.num_rows, layout, buffers if index is None else (*buffers, index))
 
 
 def _encoded_levels(
@@ -71,54 +72,31 @@ def _encoded_levels(
     return encoded
 
 
-def _padded(sizes: Int64Array) -> Int64Array:
-    return (sizes + 7) & ~7
-
-
-def _chunk_sizes(level_buffers: list[Chunks], value_buffers: list[Chunks], *, large_chunks: bool) -> Int64Array:
-    """Bytes of each chunk, a multiple of 8."""
-    header = 2 + 2 * len(level_buffers) + (4 if large_chunks else 2) * len(value_buffers)
-    total = np.full(len(value_buffers[0].sizes), (header + 7) & ~7, np.int64)
-    for buffer in (*level_buffers, *value_buffers):
-        total += _padded(buffer.sizes)
-    return total
-
-
-def _chunk_words(sizes: Int64Array, num_values: Int64Array, *, large_chunks: bool) -> pa.Buffer:
-    """`((bytes / 8 - 1) << 4) | log2(values)` for every chunk; the values of the last one are implied by the page's."""
-    logs = np.zeros(len(num_values), np.int64)
-    logs[:-1] = np.log2(num_values[:-1]).astype(np.int64)
-    words = ((sizes // 8 - 1) << 4) | logs
-    return pa.py_buffer(words.astype("<u4" if large_chunks else "<u2"))
-
-
 def _written(
-    num_levels: Int64Array,
-    level_buffers: list[Chunks],
-    value_buffers: list[Chunks],
-    sizes: Int64Array,
-    *,
-    large_chunks: bool,
-) -> pa.Buffer:
-    """The chunks, back to back."""
-    buffers = [*level_buffers, *value_buffers]
-    starts = [np.ascontiguousarray(buffer.starts) for buffer in buffers]
-    lengths = [np.ascontiguousarray(buffer.sizes) for buffer in buffers]
-    sources = np.array(
-        [
-            (buffer.data.address, address_of(start), address_of(length))
-            for buffer, start, length in zip(buffers, starts, lengths, strict=True)
-        ],
-        np.int64,
-    )
-    target = pa.allocate_buffer(int(sizes.sum()))
-    kernels.write_chunks(
+    num_levels: Int64Array, level_buffers: list[Chunks], values: EncodedMiniBlocks[Any], *, large_chunks: bool
+) -> tuple[pa.Buffer, pa.Buffer] | None:
+    """The chunk words, and the chunks back to back; None if a chunk is too large."""
+    buffers = [*level_buffers, *values.buffers]
+    # Copies have to live until the kernel has run.
+    tables = [(np.ascontiguousarray(chunks.starts), np.ascontiguousarray(chunks.sizes)) for chunks in buffers]
+    sources: list[int] = []
+    for chunks, (starts, sizes) in zip(buffers, tables, strict=True):
+        sources += (chunks.data.address, address_of(starts), address_of(sizes))
+    table = np.array(sources, np.int64)
+    num_chunks = len(values.num_values)
+    most = sum(total_of(chunks.sizes) for chunks in buffers)
+    most += num_chunks * (kernels.MAX_HEADER_BYTES + len(buffers) * kernels.MAX_BUFFER_BYTES)
+    words = pa.allocate_buffer((4 if large_chunks else 2) * num_chunks)
+    target = pa.allocate_buffer(most)
+    size = kernels.write_chunks(
         address_of(num_levels) if level_buffers else 0,
         len(level_buffers),
-        address_of(sources),
+        address_of(table),
         len(buffers),
-        len(sizes),
+        address_of(values.num_values),
+        num_chunks,
         large_chunks,
+        words.address,
         target.address,
     )
-    return target
+    return None if size < 0 else (words, target.slice(0, size))
