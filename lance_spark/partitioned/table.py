@@ -343,16 +343,21 @@ class PartitionedTable(ReadVerbs):
         tree = None if filter is None else to_expr(filter)
         nothing = self._plan_of_nothing(columns, tree, with_row_id=with_row_id, with_row_address=with_row_address)
         parts, shared = [], shared_analyses(self)
+        plans: dict[FileVersion | None, Scan] = {}
         for opened in self.splits(tree):
-            plan = self.plan(
-                opened,
-                columns,
-                self.searched_filter(opened, tree, shared),
-                with_row_id=with_row_id,
-                with_row_address=with_row_address,
-                batch_rows=batch_rows,
-            )
-            parts.append((plan, opened.manifest))
+            # Partitions whose files show blobs in the same form share the columns of one plan.
+            version = data_format(opened.manifest)
+            if version not in plans:
+                plans[version] = self.plan(
+                    opened,
+                    columns,
+                    with_row_id=with_row_id,
+                    with_row_address=with_row_address,
+                    batch_rows=batch_rows,
+                )
+            plan = plans[version].of_version(opened.bases, stable_row_ids=opened.manifest.has_stable_row_ids)
+            condition = self.searched_filter(opened, tree, shared)
+            parts.append((plan if condition is None else plan.filtered(condition), opened.manifest))
         return nothing, parts
 
     def _plan_of_nothing(

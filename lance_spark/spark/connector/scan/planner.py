@@ -215,7 +215,7 @@ class ScanPlanner:
 
     @staticmethod
     def _bound(scan: Scan, split: Split) -> Scan:
-        return replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
+        return scan.of_version(split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
 
     def _searched(self, scan: Scan, split: Split) -> Scan:
         """The scan of a split, with the rows of its text searches in the filter."""
@@ -255,7 +255,7 @@ class ScanPlanner:
         group_by = self._group_by
         if not group_by or (self._known_rows is not None and self._known_rows < MANY_ROWS):
             return True
-        scan = Scan.of(self._scan.schema, self._scan.bases, columns=[quote_name(name) for name in group_by])
+        scan = Scan.of(self._scan.schema, self._scan.version, columns=[quote_name(name) for name in group_by])
         splits = [SplitScan(item.split, self._bound(scan, item.split)) for item in self._splits]
         return rows_of_a_group(ScannedFragments(all_fragments(splits), splits)) >= ROWS_OF_GROUP
 

@@ -374,7 +374,7 @@ def _work(state: StreamState, options: SourceOptions, files: Iterable[StreamFile
 
 
 def _bound(scan: Scan, split: Split) -> Scan:
-    return replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
+    return scan.of_version(split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
 
 
 def _changes(state: StreamState, reader: StreamReader, start: Offset, end: Offset) -> ChangeFeed:
