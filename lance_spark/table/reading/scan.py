@@ -112,16 +112,12 @@ class Scan:
         scan = cls(
             returned=OutputColumns(schema, projection, tuple(dict.fromkeys(output))),
             version=OpenedVersion.of(files),
-            filter=None if filter is None else to_expr(filter, time_zone=time_zone),
             stable_row_ids=stable_row_ids,
             batch_rows=batch_rows or DEFAULT_BATCH_ROWS,
             window_bytes=window_bytes,
             time_zone=time_zone,
         )
-        if scan.filter is not None:
-            columns_of_filter = scan.returned.filterable
-            check_filter(without_members(scan.filter, columns_of_filter), columns_of_filter, time_zone=time_zone)
-        return scan
+        return scan if filter is None else scan.filtered(to_expr(filter, time_zone=time_zone))
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what is worked out again where the plan is used.
@@ -172,7 +168,8 @@ class Scan:
             NotFoundError: no such column.
             InvalidInputError: the condition is invalid.
         """
-        check_filter(condition, self.returned.filterable, time_zone=self.time_zone)
+        columns = self.returned.filterable
+        check_filter(without_members(condition, columns), columns, time_zone=self.time_zone)
         return replace(self, filter=condition)._based_on(self.without_filter)
 
     @cached_property
