@@ -5,8 +5,6 @@ A page of another kind, or one for which another layout could be better, is left
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
@@ -63,7 +61,6 @@ def small_page(values: pa.Array, depth: int, version: FileVersion) -> PageBytes 
     return PageBytes(len(values), _layout(encoding, depth, len(values), version), buffers)
 
 
-@lru_cache(maxsize=256)
 def _word_bytes(dtype: pa.DataType) -> int:
     """Bytes of a value that is one word, 0 for other types."""
     words = (pt.is_integer, pt.is_floating, pt.is_temporal, pt.is_decimal)
@@ -93,7 +90,6 @@ _ENCODINGS: dict[tuple[int, int], MiniBlockEncoding] = {
 }
 
 
-@lru_cache(maxsize=1024)
 def _layout(
     values: MiniBlockEncoding,
     depth: int,
