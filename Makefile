@@ -106,10 +106,11 @@ compare: $(VENV)/.dev ## TPC-H, single queries and TPC-DS in Spark beside its Pa
 proto: $(VENV)/.dev ## regenerate lance_spark/_proto from proto/
 	$(BIN)/python proto/generate.py
 
-docs: $(VENV)/.dev ## write the generated parts of docs/protocol.md, docs/format-support.md and docs/types.md
+docs: $(VENV)/.dev ## write the generated parts of the pages in docs
 	$(BIN)/python docs/generate_protocol.py
 	$(BIN)/python docs/generate_format_support.py
 	$(BIN)/python docs/generate_types.py
+	$(BIN)/python docs/generate_caches.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

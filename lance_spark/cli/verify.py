@@ -166,7 +166,7 @@ class _Verifier:
                 if rows and largest >= self._dataset.manifest.next_row_id:
                     yield Finding(f"row id {largest} was not assigned yet", where, _REWRITE)
             plan = self._dataset.plan(columns=[], with_row_id=True)
-            for batch in plan.read_fragment(fragment):
+            for batch in plan.read([fragment]):
                 self._row_ids.append(batch.column("_rowid").to_numpy(zero_copy_only=False).astype(np.int64))
         except LanceError as error:
             yield Finding(str(error), f"{where}, row ids", _REWRITE)

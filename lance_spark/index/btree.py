@@ -37,7 +37,6 @@ from lance_spark.index.row_set import RowSet
 from lance_spark.index.shapes import is_range_condition
 from lance_spark.index.spans import Span, span_of, stored_numbers
 from lance_spark.layouts.base import RowRanges
-from lance_spark.schema.remembered import Remembered
 
 BTREE_FILE = "page_data.lance"
 _DATA = BTREE_FILE
@@ -59,9 +58,6 @@ _ENTRIES_AT_ONCE = 1 << 18
 
 _MAX_KEPT_BYTES = 64 << 20
 """Lists of keys may read all pages of an index that is not larger."""
-
-_MAX_LOOKUP_BYTES = 16 << 20
-"""Bounds of pages that are found without a look into the cache."""
 
 _SELECTIVE_SHARE_OF_KEYS = 1 / 2
 """The same for lists of keys, of which each has few rows in its page."""
@@ -168,10 +164,7 @@ class BTreeIndex(ScalarIndex):
         return data.kept(f"all pages {dtype}", load)
 
     def _lookup(self, data: IndexFile, dtype: pa.DataType) -> PageLookup:
-        def make() -> PageLookup:
-            return data.kept(f"bounds of pages {dtype}", lambda: self._load(dtype, data.num_rows))
-
-        return _lookups((data, dtype), None, make)
+        return data.kept(f"bounds of pages {dtype}", lambda: self._load(dtype, data.num_rows))
 
     def bounds(self, dtype: pa.DataType) -> tuple[pa.Scalar, pa.Scalar] | None:
         lookup = self._lookup(self._files.open(_DATA), dtype)
@@ -219,10 +212,6 @@ class BTreeIndex(ScalarIndex):
             raise file.damaged("the pages are not numbered in order")
         check_pages(file, lookup)
         return lookup, lookup.num_bytes
-
-
-_lookups: Remembered[PageLookup] = Remembered(most_bytes=_MAX_LOOKUP_BYTES, size_of=lambda lookup: lookup.num_bytes)
-"""Those of the files that were used last."""
 
 
 def _most_pages(lookup: PageLookup) -> int:

@@ -19,7 +19,6 @@ from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
 from lance_spark.layouts.leaf.values import is_variable
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.field import Field, FieldId
-from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange, ObjectStore, mapped_file, whole_file
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 
@@ -34,6 +33,8 @@ lists, columns with dictionaries, and numbers that can be null, up to the second
 class IndexFiles:
     """The files in the folder of a segment. They never change, so what is made of them is kept for later queries.
 
+    A file stays open as long as this object, which is that of the segment in the indexes of a version.
+
     Args:
         folder: of the store, without a slash at its end.
         sizes: bytes of the files that the table's metadata lists, by name.
@@ -43,6 +44,7 @@ class IndexFiles:
         self._store = store
         self._folder = folder
         self._sizes = sizes
+        self._opened: dict[str, IndexFile] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +65,10 @@ class IndexFiles:
             CorruptFileError: it is no complete Lance file.
             UnsupportedFeatureError: a version of the format that is not read.
         """
-        return _opened((self,), name, lambda: self._open(name))
+        file = self._opened.get(name)
+        if file is None:
+            file = self._opened[name] = self._open(name)
+        return file
 
     def _open(self, name: str) -> IndexFile:
         path, size = f"{self._folder}/{name}", self._sizes.get(name)
@@ -312,10 +317,6 @@ class RowsInMemory(NamedTuple):
 
     columns: Sequence[RowsOfField | None]
     data: pa.Buffer
-
-
-_opened: Remembered[IndexFile] = Remembered()
-"""The files that were used last, found without a look at the store."""
 
 
 def combined(column: pa.ChunkedArray) -> pa.Array:

@@ -11,7 +11,6 @@ characters around them, it keeps these three side by side.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +100,6 @@ def _load(file: IndexFile) -> tuple[npt.NDArray[np.uint32], int]:
     return tokens, tokens.nbytes
 
 
-@lru_cache(maxsize=16)
 def required_trigrams(expr: Expr) -> frozenset[int]:
     """The numbers of trigrams that every text has for which a condition is TRUE; none if nothing is known.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -167,7 +167,6 @@ class _KeyKind:
     is_integer: bool
 
 
-@lru_cache(maxsize=256)
 def _kind_of(dtype: pa.DataType) -> _KeyKind | None:
     if not has_keys(dtype):
         return None

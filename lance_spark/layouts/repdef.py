@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
 from typing import Any
 
 from lance_spark.errors import CorruptFileError
@@ -87,10 +86,6 @@ class LevelScheme:
     @classmethod
     def of(cls, layers: tuple[RepDefLayer, ...]) -> LevelScheme:
         """The scheme of `layers`, innermost first."""
-        return _scheme_of(layers)
-
-    @classmethod
-    def _of(cls, layers: tuple[RepDefLayer, ...]) -> LevelScheme:
         max_rep = sum(layer.is_list for layer in layers)
         max_def = sum(layer.num_levels for layer in layers)
         visible = 0
@@ -99,9 +94,6 @@ class LevelScheme:
                 break
             visible += layer.num_levels
         return cls(layers, max_rep, max_def, visible)
-
-
-_scheme_of = lru_cache(maxsize=256)(LevelScheme._of)
 
 
 def layers_from_wire(numbers: Iterable[int]) -> tuple[RepDefLayer, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +72,6 @@ class RowSizes:
         return array.values
 
 
-@lru_cache(maxsize=256)
 def word_bits(dtype: pa.DataType) -> int:
     """Bits of each value, 0 where values differ in size or have none."""
     return 0 if isinstance(dtype, pa.BaseExtensionType) else _value_bits(dtype)

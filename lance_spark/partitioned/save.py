@@ -353,4 +353,4 @@ def _write(
 
 def _addresses(table: PartitionedTable, opened: PartitionVersion, condition: Expr) -> list[UInt64Array]:
     scan = Candidates.of(split_scan(table.lance_schema, opened, condition), opened.manifest, checks_exact=True)
-    return [batch.column(0).to_numpy() for batch in scan.read_fragments(opened.manifest.fragments)]
+    return [batch.column(0).to_numpy() for batch in scan.read(opened.manifest.fragments)]

@@ -53,6 +53,9 @@ from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 NUM_THREADS = 16
 """The number of partitions that are opened, or committed to, at the same time."""
 
+_MAX_PLANS = 64
+"""Plans that a table keeps."""
+
 _MAX_OPENED = 256
 """The number of partitions that a version of the table keeps open, so that the next read of it finds them."""
 
@@ -98,6 +101,8 @@ class PartitionedTable(ReadVerbs):
         self.catalog_version = catalog_version
         self.specs: PartitionSpecs = specs_from_metadata(catalog_version.properties)
         self._opened: dict[str, PartitionVersion] = {}
+        # All partitions share the columns of a plan, by which their files find what they have prepared.
+        self._plans: dict[tuple[object, ...], Scan] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled is where the version is; storage options, credentials among them, travel as the user set them.
@@ -342,18 +347,25 @@ class PartitionedTable(ReadVerbs):
         time_zone: str = "UTC",
     ) -> Scan:
         """A plan that reads the fragments of one partition; arguments and errors as `Dataset.plan`."""
-        return Scan.of(
-            with_blob_descriptors(self.specs.schema, data_format(opened.manifest)),
-            opened.bases,
-            columns=columns,
-            filter=filter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            stable_row_ids=opened.manifest.has_stable_row_ids,
-            batch_rows=batch_rows,
-            window_bytes=window_bytes,
-            time_zone=time_zone,
-        )
+        file_version = data_format(opened.manifest)
+        flags = (with_row_id, with_row_address, batch_rows, window_bytes, time_zone)
+        key = (file_version, None if columns is None else tuple(columns), *flags)
+        unbound = self._plans.get(key)
+        if unbound is None:
+            unbound = Scan.of(
+                with_blob_descriptors(self.specs.schema, file_version),
+                opened.bases,
+                columns=columns,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_rows=batch_rows,
+                window_bytes=window_bytes,
+                time_zone=time_zone,
+            )
+            if len(self._plans) < _MAX_PLANS:
+                self._plans[key] = unbound
+        plan = unbound.of_version(opened.bases, stable_row_ids=opened.manifest.has_stable_row_ids)
+        return plan if filter is None else plan.filtered(to_expr(filter, time_zone=time_zone))
 
     def searched_filter(
         self, opened: PartitionVersion, filter: Expr | str | None, shared: SharedAnalyses

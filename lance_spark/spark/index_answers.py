@@ -110,7 +110,7 @@ def _exact_rows(manifest: Manifest, scan: Scan, plan: Plan) -> int | None:
     if len(found) < len(manifest.fragments) or any(id_ in found.inexact for id_ in found.rows):
         return None
     with_rows = manifest.fragments.with_ids(found.rows)
-    return sum(len(live_rows(fragment, scan.bases, found.rows[fragment.id])) for fragment in with_rows)
+    return sum(len(live_rows(fragment, scan.version, found.rows[fragment.id])) for fragment in with_rows)
 
 
 def _key(query: IndexQuery) -> tuple[str, str, str]:

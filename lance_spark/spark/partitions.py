@@ -18,9 +18,10 @@ from pyspark.sql.datasource import InputPartition
 from lance_spark.spark.options.options import DEFAULT_PARTITION_BYTES
 from lance_spark.spark.projected_sizes import ProjectedSizes
 from lance_spark.table.bases import Bases
-from lance_spark.table.reading.decoding.fragment_rows import FragmentRows
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import live_rows
+from lance_spark.table.reading.opened_version import OpenedVersion
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 BYTES_PER_ROW = 4
@@ -259,7 +260,7 @@ class FragmentSlices(NamedTuple):
     stops: tuple[int, ...]
     candidates: tuple[bytes | None, ...]
 
-    def rows(self, bases: Bases) -> Iterator[FragmentRows]:
+    def rows(self, version: OpenedVersion) -> Iterator[FragmentRows]:
         """The rows to read of each slice: if they are not all, without deleted ones.
 
         Raises:
@@ -270,10 +271,12 @@ class FragmentSlices(NamedTuple):
         ):
             fragment = DataFragment.from_bytes(message)
             if candidates is None:
-                yield fragment, start, stop, None
+                yield FragmentRows(fragment, start=start, stop=stop)
             else:
-                rows = live_rows(fragment, bases, pyroaring.BitMap.deserialize(candidates))
-                yield fragment, start, stop, np.array(rows.to_array(), np.int64)
+                rows = live_rows(fragment, version, pyroaring.BitMap.deserialize(candidates))
+                offsets = np.array(rows.to_array(), np.int64)
+                first, last = np.searchsorted(offsets, (start, stop)).tolist()
+                yield FragmentRows(fragment, offsets[first:last])
 
 
 class LanceInputPartition(InputPartition):

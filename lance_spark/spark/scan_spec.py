@@ -106,4 +106,4 @@ class ScanSpec:
 
 def bound_to(scan: Scan, split: Split) -> Scan:
     """The scan of one split."""
-    return replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
+    return scan.of_version(split.bases, stable_row_ids=split.manifest.has_stable_row_ids)

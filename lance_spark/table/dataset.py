@@ -32,8 +32,8 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
-from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import explained
+from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.read_verbs import BlobOptions
 from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import Take
@@ -84,7 +84,7 @@ class Dataset(
     def __init__(self, location: TableLocation, manifest: Manifest) -> None:
         super().__init__(location, manifest)
         self._shown = with_blob_descriptors(manifest.schema, data_format(manifest))
-        self._bases = location.bases(manifest)
+        self._opened = OpenedVersion(location.bases(manifest))
         self._plans: dict[tuple[object, ...], Scan] = {}
         self._takes: dict[tuple[tuple[str, ...] | None, BlobOptions], Take] = {}
 
@@ -178,7 +178,7 @@ class Dataset(
     def _alone(self, message: table_pb2.DataFragment) -> DatasetFragment:
         one = FragmentList([message])
         rows = Dataset(self.location, replace(self.manifest, fragments=one))
-        return DatasetFragment(one[0], FragmentReader(one[0], self._bases), rows)
+        return DatasetFragment(one[0], rows._opened.reader(one[0]), rows)
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -242,9 +242,9 @@ class Dataset(
         """
         return Scan.of(
             self._shown,
-            self._bases,
+            self._opened,
             columns=columns,
-            filter=with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC"),
+            filter=with_text_searches_done(filter, self.manifest, self._shown, self._opened.bases, "UTC"),
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             stable_row_ids=self.manifest.has_stable_row_ids,
@@ -265,7 +265,7 @@ class Dataset(
             columns, batch_rows=batch_rows, with_row_id=with_row_id, with_row_address=with_row_address
         )
         if filter is not None:
-            done = with_text_searches_done(filter, self.manifest, self._shown, self._bases, "UTC")
+            done = with_text_searches_done(filter, self.manifest, self._shown, self._opened.bases, "UTC")
             plan = plan if done is None else plan.filtered(done)
         return plan, [(plan, self.manifest)]
 
@@ -297,7 +297,7 @@ class Dataset(
             InvalidInputError: the filter is invalid.
         """
         plan = self.plan(columns=[], filter=filter)
-        searched = asked_text_indexes(filter, self.manifest, self._shown, self._bases)
+        searched = asked_text_indexes(filter, self.manifest, self._shown, self._opened.bases)
         return explained(plan, self.manifest, searched, use_scalar_index=use_scalar_index)
 
     def searched_parts(self, search: Search, keys: Collection[str | None] | None = None) -> list[Part]:

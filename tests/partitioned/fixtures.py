@@ -69,7 +69,7 @@ def backfilled(
     for opened in table.open_all(table.partitions()):
         scan = table.plan(opened, ["id"], with_row_address=True)
         for fragment in opened.manifest.fragments:
-            for batch in scan.read_fragment(fragment):
+            for batch in scan.read([fragment]):
                 for key, address in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     if key in values:
                         home = (opened.partition.object_id, fragment.id)

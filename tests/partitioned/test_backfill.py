@@ -86,7 +86,7 @@ def test_new_values(table: PartitionedTable) -> None:
         for opened in made.open_all(made.partitions()):
             scan = made.plan(opened, ["id", "_row_created_at_version", "_row_last_updated_at_version"])
             for fragment in opened.manifest.fragments:
-                for batch in scan.read_fragment(fragment):
+                for batch in scan.read([fragment]):
                     for key, created, updated in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                         assert (updated > created) == (key in values)
                         assert updated == (opened.manifest.version if key in values else created)

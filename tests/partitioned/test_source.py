@@ -41,7 +41,7 @@ def ids_in(source: TableSource, splits: Iterable[Split]) -> list[int]:
     for split in splits:
         scan = Scan.of(source.lance_schema, split.bases, columns=["id"])
         for fragment in split.manifest.fragments:
-            found += [key for batch in scan.read_fragment(fragment) for key in batch.column("id").to_pylist()]
+            found += [key for batch in scan.read([fragment]) for key in batch.column("id").to_pylist()]
     return sorted(found)
 
 

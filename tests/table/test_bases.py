@@ -53,7 +53,7 @@ def test_a_shallow_clone_and_what_is_added_to_it(tmp_path: Path, stable: bool) -
     assert_tables_equal(lance_spark.open(clone).to_table(), lance.dataset(clone).to_table())
     assert lance_spark.open(uri).count_rows() == 15
     scan = pickle.loads(pickle.dumps(lance_spark.open(clone).plan(with_row_id=True)))
-    found = [batch for fragment in lance_spark.open(clone).fragments for batch in scan.read_fragment(fragment)]
+    found = [batch for fragment in lance_spark.open(clone).fragments for batch in scan.read([fragment])]
     expected = lance.dataset(clone).scanner(with_row_id=True).to_table()
     assert_tables_equal(pa.Table.from_batches(found), expected)
 
@@ -113,7 +113,7 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     for scan in (plan, pickle.loads(data)):
-        assert [batch.num_rows for fragment in fragments for batch in scan.read_fragment(fragment)] == [2]
+        assert [batch.num_rows for fragment in fragments for batch in scan.read([fragment])] == [2]
 
 
 def test_bases_open_their_stores_where_they_are_used(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def read(dataset: Dataset, *members: str) -> pa.Table:
     ids = {node.id for field in dataset.lance_schema.fields for node in field.walk() if node.name in members}
     projection = replace(dataset.lance_schema, fields=prune(dataset.lance_schema.fields, ids))
     plan = dataset.plan(columns=[]).returning(projection, tuple(field.name for field in projection.fields))
-    batches = [batch for fragment in dataset.fragments for batch in plan.read_fragment(fragment)]
+    batches = [batch for fragment in dataset.fragments for batch in plan.read([fragment])]
     return pa.Table.from_batches(batches)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import dataclass
 
@@ -51,7 +50,6 @@ class TextSegment:
         return all(part.has_positions for part in self.partitions)
 
 
-@functools.lru_cache(maxsize=256)
 def granularity_of(details: bytes) -> Granularity:
     """Granularity of the documents of a segment, from its details.
 

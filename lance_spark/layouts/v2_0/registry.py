@@ -82,7 +82,6 @@ def first_encoding(column: EncodedColumn) -> ArrayEncoding | None:
     return parse_page(column.pages[0].type_url, column.pages[0].message) if column.pages else None
 
 
-@lru_cache(maxsize=1024)
 def holds_blobs(type_url: str, message: bytes) -> bool:
     """Whether a column's pages contain blob descriptors, according to its encoding.
 

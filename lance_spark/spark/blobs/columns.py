@@ -271,9 +271,9 @@ def blob_bytes(parts: Iterable[ScannedFragment], target: pa.Schema, scan: Scan) 
         return BlobBytes()
     added = _added_bytes(_added_columns(scan.arrow_schema, target))
     ranges = {added.get(name, name): part for name, part in _ranges_of(target).items()}
-    described = Scan.of(scan.schema, scan.bases, columns=[quote_name(name) for name in names])
+    described = Scan.of(scan.schema, scan.version, columns=[quote_name(name) for name in names])
     bound_parts = [
-        (replace(described, bases=bound.bases, stable_row_ids=bound.stable_row_ids), fragment)
+        (described.of_version(bound.version, stable_row_ids=bound.stable_row_ids), fragment)
         for bound, fragment in parts
     ]
     return blob_bytes_per_row(bound_parts, counted, ranges)

@@ -22,6 +22,7 @@ from lance_spark.spark.types.values import from_spark_batch, to_spark_batch
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.row_level.value_equality import equal_values
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, distinct
@@ -87,7 +88,7 @@ def read_rows(location: TableLocation, base: Manifest, addresses: UInt64Array, n
     batches = [
         batch
         for fragment_id, offsets in by_fragment(ascending)
-        for batch in scan.read_fragment(base.fragments[places[fragment_id]], offsets=offsets)
+        for batch in scan.read([FragmentRows(base.fragments[places[fragment_id]], offsets)])
     ]
     table = pa.Table.from_batches(batches, schema=scan.arrow_schema).combine_chunks()
     order = np.searchsorted(ascending, addresses)

@@ -161,8 +161,8 @@ class LanceReader(DataSourceReader):
 
     def _read(self, partition: LanceInputPartition) -> Iterator[pa.RecordBatch]:
         left = self._limit
-        slices = partition.slices.rows(self._scan.bases)
-        for batch in in_target(self._scan.read_slices(slices), self._target, self._scan):
+        slices = partition.slices.rows(self._scan.version)
+        for batch in in_target(self._scan.read(slices), self._target, self._scan):
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows

@@ -19,6 +19,7 @@ from lance_spark.table.reading.blobs.binary_scan import is_described_type, with_
 from lance_spark.table.reading.blobs.blob_file import DEFAULT_BUFFER_BYTES, BlobFile, BlobReader, read_values
 from lance_spark.table.reading.read_verbs import ReadVerbs, blob_reader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.reading.take import Take
 from lance_spark.table.rows.fragment_runs import by_fragment
@@ -149,7 +150,7 @@ class DatasetBlobVerbs(BlobVerbs, ABC):
         batches = [
             batch
             for fragment_id, offsets in by_fragment(distinct)
-            for batch in scan.read_fragment(fragments[fragment_id], offsets=offsets)
+            for batch in scan.read([FragmentRows(fragments[fragment_id], offsets)])
         ]
         rows = pa.Table.from_batches(batches, schema=scan.arrow_schema).combine_chunks()
         columns = [take_rows(column.combine_chunks(), order.astype(np.int64)) for column in rows.columns]

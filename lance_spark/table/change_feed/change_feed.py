@@ -48,6 +48,7 @@ from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import wants_source, with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.row_level.value_equality import BoolArray, equal_values
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.source import Split
@@ -386,7 +387,7 @@ class RowsTask(ChangeTask):
         return self.rows.fragment.num_rows if self.rows.offsets is None else len(self.rows.offsets)
 
     def batches(self, present: Present = _as_read) -> Iterator[pa.RecordBatch]:
-        for batch in self.scan.read_fragment(self.rows.fragment, offsets=self.rows.offsets):
+        for batch in self.scan.read([FragmentRows(self.rows.fragment, self.rows.offsets)]):
             yield _change(self.schema, self.commit, self.change_type, present(batch, self.scan.bases))
 
 
@@ -419,10 +420,10 @@ class PairsTask(ChangeTask):
             differs = ~self._equal(old, new)
             if not differs.any():
                 continue
-            for batch in self.before.read_fragment(pairs.before, offsets=old[differs]):
+            for batch in self.before.read([FragmentRows(pairs.before, old[differs])]):
                 shown = present(batch, self.before.bases)
                 yield _change(self.schema, self.commit, ChangeType.UPDATE_PREIMAGE, shown)
-            for batch in self.after.read_fragment(pairs.after, offsets=np.sort(new[differs])):
+            for batch in self.after.read([FragmentRows(pairs.after, np.sort(new[differs]))]):
                 shown = present(batch, self.after.bases)
                 yield _change(self.schema, self.commit, ChangeType.UPDATE_POSTIMAGE, shown)
 
@@ -443,7 +444,7 @@ class PairsTask(ChangeTask):
 
 
 def _table(scan: Scan, fragment: DataFragment, offsets: Int64Array) -> pa.Table:
-    return pa.Table.from_batches(scan.read_fragment(fragment, offsets=offsets), schema=scan.arrow_schema)
+    return scan.read_table([FragmentRows(fragment, offsets)])
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

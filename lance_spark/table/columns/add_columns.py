@@ -228,7 +228,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     scan = scan_of(table.bases(base), base, columns, batch_size)
     for fragment in base.fragments:
-        yield from scan.read_fragment(fragment)
+        yield from scan.read([fragment])
     yield no_rows(scan.arrow_schema)
 
 
@@ -281,7 +281,7 @@ class _Computed:
     def _batches(self, fragment: DataFragment, bases: Bases) -> Iterator[PlacedBatch]:
         assemble = Assembler(self.base.schema, self.added)
         scan = scan_of(bases, self.base, self.wanted, self.batch_size or self.source.batch_rows)
-        for batch in scan.read_fragment(fragment):
+        for batch in scan.read([fragment]):
             for piece, values in self.source.pieces(batch):
                 offsets = split_addresses(piece.column(ROW_ADDRESS).to_numpy())[1]
                 yield PlacedBatch(offsets, assemble(piece, values))

@@ -90,4 +90,4 @@ def _rows(table: TableLocation, version: Manifest, columns: list[str]) -> Iterab
     schema = with_blob_descriptors(version.schema, data_format(version))
     scan = Scan.of(schema, table.bases(version), columns=columns)
     for fragment in version.fragments:
-        yield from scan.read_fragment(fragment)
+        yield from scan.read([fragment])

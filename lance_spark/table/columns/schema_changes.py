@@ -110,7 +110,7 @@ def check_nulls(table: TableLocation, base: Manifest, after: LanceSchema) -> Non
     tops = [field for field in schema.fields if any(node.id in required for node in field.walk())]
     scan = Scan.of(schema, table.bases(base), columns=[field.name for field in tops])
     for fragment in base.fragments:
-        for batch in scan.read_fragment(fragment):
+        for batch in scan.read([fragment]):
             for field, array in zip(tops, batch.columns, strict=True):
                 _refuse_nulls(field, array, required, dotted((field.name,)))
 

@@ -52,12 +52,10 @@ def row_batches(
     with progress(f"Indexing {'.'.join(definition.column)}", total) as bar:
         for fragment in fragments:
             if has_row_ids or fragment.deletion_file is not None:
-                for batch in bar.track(scan.read_fragment(fragment), size=num_rows_of):
+                for batch in bar.track(scan.read([fragment]), size=num_rows_of):
                     yield indexed_rows([batch], manifest, definition)
             else:
-                yield from _all_rows(
-                    bar.track(of_values.read_fragment(fragment), size=num_rows_of), fragment, definition
-                )
+                yield from _all_rows(bar.track(of_values.read([fragment]), size=num_rows_of), fragment, definition)
 
 
 def _all_rows(
@@ -86,8 +84,7 @@ def values_of_rows(
             if len(own):
                 places.append((fragment, own))
         scan = index_scan(manifest, bases, definition)
-        tables = scan.read_rows_of_fragments(places) if places else iter(())
-        batches = [batch for table in tables for batch in table.to_batches()]
+        batches = list(scan.read(scan.version.live_rows(places))) if places else []
         found = indexed_rows(batches, manifest, definition)
         if not np.array_equal(np.sort(found.ids), wanted):
             message = f"{len(wanted)} rows of index {definition.name!r} are {len(found.ids)} rows of the table"

@@ -238,7 +238,7 @@ def _rewritten(table: TableLocation, base: Manifest, task: CompactionTask, place
     file_version = new_file_version(base, task.options)
     with ExitStack() as writers:
         bar = writers.enter_context(progress("Compacting", num_rows))
-        batches = bar.track(scan.read_fragments(old), size=num_rows_of)
+        batches = bar.track(scan.read(old), size=num_rows_of)
         new: list[DataFragment] = []
         for limits in task.options.file_limits(num_rows):
             writer = FragmentWriter(

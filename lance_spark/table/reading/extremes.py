@@ -109,7 +109,7 @@ def _keeps_a_row(parts: Sequence[_Narrowed], most: float) -> bool:
     for part in parts:
         candidates = Candidates(part.scan, part.plan, checks_exact=True)
         for fragment in part.manifest.fragments:
-            if fragment.id in part.plan.matches and any(batch.num_rows for batch in candidates.read_fragment(fragment)):
+            if fragment.id in part.plan.matches and any(batch.num_rows for batch in candidates.read([fragment])):
                 return True
     return False
 

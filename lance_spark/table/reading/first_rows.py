@@ -18,17 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.expr.columns import column_values
 from lance_spark.expr.values import plain
 from lance_spark.index.vector.sql_distance import SqlDistance
 from lance_spark.schema.projection import project
-from lance_spark.table.reading.decoding.fragment_rows import FragmentRows
-from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.rows.fragment import DataFragment
-from lance_spark.table.rows.row_address import UInt64Array, split_addresses
+from lance_spark.table.rows.fragment_runs import by_fragment
+from lance_spark.table.rows.row_address import UInt64Array
 
 _KEPT_AT_LEAST = 1 << 16
 _KEY_BATCH_ROWS = 1 << 16
@@ -64,11 +62,7 @@ class FirstRows:
 
     def of(self, slices: Sequence[FragmentRows]) -> Iterator[pa.RecordBatch]:
         """The first rows of `slices`, in no order."""
-        fragments = {fragment.id: fragment for fragment, _, _, _ in slices}
-        owners, offsets = split_addresses(self._best(slices))
-        for fragment_id in np.unique(owners).tolist():
-            rows = np.sort(offsets[owners == fragment_id])
-            yield from self._rows(fragments[fragment_id], rows)
+        yield from self.scan.without_filter.read(_rows_at(slices, self._best(slices)))
 
     def _best(self, slices: Sequence[FragmentRows]) -> UInt64Array:
         """Addresses of the first rows."""
@@ -121,20 +115,13 @@ class FirstRows:
 
     def _looked_up(self, slices: Sequence[FragmentRows], addresses: UInt64Array) -> list[pa.RecordBatch]:
         """The keys of some rows."""
-        fragments = {fragment.id: fragment for fragment, _, _, _ in slices}
-        owners, offsets = split_addresses(addresses)
-        scan = self._key_scan()
-        found: list[pa.RecordBatch] = []
-        for fragment_id in np.unique(owners).tolist():
-            positions = self._positions(fragments[fragment_id], np.sort(offsets[owners == fragment_id]))
-            found += map(self._sortable, scan.read_rows(fragments[fragment_id], positions).to_batches())
-        return found
+        return list(map(self._sortable, self._key_scan().without_filter.read(_rows_at(slices, addresses))))
 
     def _most_kept(self) -> int:
         return max(_KEPT_AT_LEAST, 4 * self.limit)
 
     def _key_batches(self, slices: Sequence[FragmentRows]) -> Iterator[pa.RecordBatch]:
-        yield from self._key_scan().read_slices(slices)
+        yield from self._key_scan().read(slices)
 
     def _key_scan(self) -> Scan:
         paths = [key.path for key in self.keys]
@@ -155,12 +142,11 @@ class FirstRows:
         table = pa.Table.from_batches(kept)
         return table.take(_sorted_places(table, self.keys)[: self.limit])
 
-    def _rows(self, fragment: DataFragment, offsets: Int64Array) -> Iterator[pa.RecordBatch]:
-        yield from self.scan.read_rows(fragment, self._positions(fragment, offsets)).to_batches()
 
-    def _positions(self, fragment: DataFragment, offsets: Int64Array) -> Int64Array:
-        deleted = FragmentReader(fragment, self.scan.bases).deletions.offsets
-        return offsets - np.searchsorted(deleted, offsets)
+def _rows_at(slices: Sequence[FragmentRows], addresses: UInt64Array) -> list[FragmentRows]:
+    """The rows at addresses of fragments that have slices, by fragment."""
+    fragments = {rows.fragment.id: rows.fragment for rows in slices}
+    return [FragmentRows(fragments[number], offsets) for number, offsets in by_fragment(np.sort(addresses))]
 
 
 def first_rows(rows: pa.Table, keys: Sequence[SortKey], most: int | None) -> pa.Table:

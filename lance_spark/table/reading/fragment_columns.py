@@ -21,7 +21,6 @@ from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import is_leaf
 from lance_spark.schema.field import Field, FieldId
 from lance_spark.schema.projection import prune
-from lance_spark.schema.remembered import Remembered
 from lance_spark.table.reading.blobs.blob_columns import has_other_descriptors, wants_source, with_sources
 from lance_spark.table.reading.nested import narrowed
 from lance_spark.table.rows.fragment import DataFile
@@ -29,6 +28,9 @@ from lance_spark.table.rows.fragment import DataFile
 _FEW_RANGES = 16
 _CLOSE = 256
 """Rows from one range to the next on average, of which chunks have more."""
+
+_MAX_SHAPES = 64
+"""Lists of columns of files for which a selection keeps the parts of its fields."""
 
 _LARGE_VALUE = 1024
 """Bytes of a value on average, from which on it costs more to copy others than to find those that are wanted."""
@@ -50,6 +52,40 @@ class FilePart:
     place: int
 
 
+class SelectedFields:
+    """Top-level fields that are read together, and where the files of fragments have them.
+
+    A plan makes one for each step, so that what files prepare for it is found by the object itself.
+
+    Attributes:
+        fields: the fields, nested ones possibly pruned.
+        complete: the table's top-level fields, which are not pruned.
+    """
+
+    __slots__ = ("_resolved", "complete", "fields")
+
+    def __init__(self, fields: tuple[Field, ...], complete: tuple[Field, ...] = ()) -> None:
+        self.fields = fields
+        self.complete = complete
+        self._resolved: dict[tuple[object, ...], _Resolved] = {}
+
+    def resolved(self, files: Sequence[DataFile]) -> _Resolved:
+        """The parts of the fields in the files of a fragment.
+
+        Raises:
+            CorruptFileError: a field is in two files.
+            UnsupportedFeatureError: files of several versions have different forms of a blob column.
+        """
+        # Most fragments of a version have the same columns in the same places.
+        columns = tuple([(file.fields, file.column_indices, file.version) for file in files])
+        resolved = self._resolved.get(columns)
+        if resolved is None:
+            resolved = _resolve(self.fields, files, self.complete)
+            if len(self._resolved) < _MAX_SHAPES:
+                self._resolved[columns] = resolved
+        return resolved
+
+
 Sources = Callable[[int, RowRanges], pa.Array]
 """From the place of a file among the fragment's files, and rows, to the sources of the rows' blobs (string[n])."""
 
@@ -58,11 +94,10 @@ class FragmentColumns:
     """Top-level fields of a fragment, resolved in its files.
 
     Args:
-        fields: the fields to read.
+        selected: the fields to read.
         files: the fragment's data files.
         open_file: opens one of them.
         sources: the data files that descriptions of blobs are of.
-        known: the table's complete top-level fields, where `fields` may be pruned.
 
     Raises:
         UnsupportedFeatureError: files of several versions have different forms of a blob column.
@@ -70,15 +105,14 @@ class FragmentColumns:
 
     def __init__(
         self,
-        fields: Sequence[Field],
+        selected: SelectedFields,
         files: Sequence[DataFile],
         open_file: Callable[[DataFile], DataFileReader],
         sources: Sources,
-        known: Sequence[Field] = (),
     ) -> None:
         self._sources = sources
-        self._wanted = tuple(fields)
-        resolved = _resolved(fields, files, known)
+        self._returned = selected.fields
+        resolved = selected.resolved(files)
         self._fields = resolved.fields
         self._with_sources = resolved.with_sources
         self._is_whole = resolved.is_whole
@@ -94,9 +128,9 @@ class FragmentColumns:
         Raises:
             CorruptFileError: the files contradict the format or each other.
         """
-        if not self._wanted or rows.num_rows == 0:
-            return [pa.chunked_array([], to_arrow_type(field)) for field in self._wanted]
-        if _touch_every_chunk(rows) and sum(self.encoded_widths) < _LARGE_VALUE * len(self._wanted):
+        if not self._returned or rows.num_rows == 0:
+            return [pa.chunked_array([], to_arrow_type(field)) for field in self._returned]
+        if _touch_every_chunk(rows) and sum(self.encoded_widths) < _LARGE_VALUE * len(self._returned):
             # Decoding all of a window is cheaper than skipping the others.
             whole = self._read(RowRanges.of(*rows.span))
             keep = pa.chunked_array([rows.mask()])
@@ -134,8 +168,8 @@ class FragmentColumns:
                 raise
             raise error.at(path=self._parts[0].reader.path) from None
         return [
-            column if field is wanted else narrowed(column, to_arrow_type(wanted))
-            for column, field, wanted in zip(merged, self._fields, self._wanted, strict=True)
+            column if field is returned else narrowed(column, to_arrow_type(returned))
+            for column, field, returned in zip(merged, self._fields, self._returned, strict=True)
         ]
 
 
@@ -165,21 +199,10 @@ class _Resolved:
     is_whole: bool
 
 
-_resolutions: Remembered[_Resolved] = Remembered()
-"""By the identity of the fields and by the columns of the files: the fragments of a scan differ in neither, mostly."""
-
-
-def _resolved(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence[Field]) -> _Resolved:
-    if not (isinstance(fields, tuple) and isinstance(known, tuple)):
-        return _resolve(fields, files, known)
-    columns = tuple((file.fields, file.column_indices, file.version) for file in files)
-    return _resolutions((fields, known), columns, lambda: _resolve(fields, files, known))
-
-
-def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence[Field]) -> _Resolved:
+def _resolve(fields: Sequence[Field], files: Sequence[DataFile], complete: Sequence[Field]) -> _Resolved:
     columns = _columns_by_file(files)
     ids = {field_id for file in files for field_id in columns[file]}
-    whole_fields = {field.id: field for field in known}
+    whole_fields = {field.id: field for field in complete}
     read = tuple(_telling(field, whole_fields.get(field.id, field), ids) for field in fields)
     held = _without_mere_structs([(file, _held(read, file, columns[file])) for file in files], columns)
     num_files: dict[FieldId, int] = {}
@@ -197,8 +220,8 @@ def _resolve(fields: Sequence[Field], files: Sequence[DataFile], known: Sequence
         for place, (file, parts) in enumerate(held)
     )
     with_sources = any(wants_source(field) for field in read)
-    found = [parts for _, parts, _ in parts_of_files if parts]
-    is_whole = len(found) == 1 and not with_sources and _are_same(found[0], fields)
+    non_empty = [parts for _, parts, _ in parts_of_files if parts]
+    is_whole = len(non_empty) == 1 and not with_sources and _are_same(non_empty[0], fields)
     return _Resolved(read, parts_of_files, with_sources, is_whole)
 
 
@@ -232,7 +255,7 @@ def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, 
     Raises:
         CorruptFileError: a field is twice in the files, so that it is not known which values are its own.
     """
-    found: dict[DataFile, dict[FieldId, int]] = {}
+    by_file: dict[DataFile, dict[FieldId, int]] = {}
     later: set[FieldId] = set()
     for file in reversed(files):
         columns = file.columns()
@@ -241,8 +264,8 @@ def _columns_by_file(files: Sequence[DataFile]) -> dict[DataFile, dict[FieldId, 
         elif file.version is not FileVersion.V2_0 and not later.isdisjoint(columns):
             raise CorruptFileError(f"field {min(later & columns.keys())} is in two files of a fragment", path=file.path)
         later.update(columns)
-        found[file] = columns
-    return found
+        by_file[file] = columns
+    return by_file
 
 
 def _held(fields: Sequence[Field], file: DataFile, columns: Mapping[FieldId, int]) -> dict[FieldId, Field]:

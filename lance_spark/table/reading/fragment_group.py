@@ -6,7 +6,7 @@ called and filters evaluated for each. So fragments with the same columns in the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -25,8 +25,9 @@ from lance_spark.schema.field import Field
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
-from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_columns import FragmentColumns, SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS, ROW_ID, RowLineage
 from lance_spark.table.reading.window import fixed_width, window_bytes_of
 from lance_spark.table.rows.deletion_vector import DeletionVector
@@ -55,7 +56,7 @@ class FragmentGroup:
     """
 
     def __init__(
-        self, fragments: Sequence[DataFragment], bases: Bases, stable_row_ids: bool, *, is_selective: bool = False
+        self, fragments: Sequence[DataFragment], bases: Bases, stable_row_ids: bool, *, is_selective: bool
     ) -> None:
         self.fragments = fragments
         self._readers = [FragmentReader(fragment, bases) for fragment in fragments]
@@ -72,41 +73,24 @@ class FragmentGroup:
     def deletions(self) -> DeletionVector:
         """The deleted rows of all fragments."""
         if self._deletions is None:
-            self._load_deletions()
-            parts = [
-                reader.deletions.offsets + start
-                for reader, fragment, start in zip(self._readers, self.fragments, self.starts.tolist(), strict=True)
-                if fragment.deletion_file is not None
-            ]
+            starts = zip(self._readers, self.starts.tolist(), strict=True)
+            harmed = [(reader, start) for reader, start in starts if reader.fragment.deletion_file is not None]
+            parts = overlapped(lambda item: item[0].deletions.offsets + item[1], harmed, self._at_once)
             self._deletions = DeletionVector(np.concatenate(parts)) if parts else DeletionVector.empty()
         return self._deletions
-
-    def _load_deletions(self) -> None:
-        pairs = zip(self._readers, self.fragments, strict=True)
-        harmed = [reader for reader, fragment in pairs if fragment.deletion_file is not None]
-        overlapped(lambda reader: reader.deletions, harmed, self._at_once)
-
-    def offsets_of_live(self, positions: Sequence[Int64Array]) -> Int64Array:
-        """int64[n]: the rows of the group for the positions (int64, ascending) of live rows of each fragment."""
-        self._load_deletions()
-        parts = [
-            wanted if fragment.deletion_file is None else reader.deletions.offsets_of_live(wanted)
-            for reader, fragment, wanted in zip(self._readers, self.fragments, positions, strict=True)
-        ]
-        return self.rows_at(parts)
 
     def rows_at(self, offsets: Sequence[Int64Array]) -> Int64Array:
         """int64[n]: the rows of the group for the offsets (int64, ascending) in each fragment, deleted or not."""
         return np.concatenate(offsets) + np.repeat(self.starts, [len(part) for part in offsets])
 
-    def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
-        """Top-level `fields` of the table, read of all fragments at once; same arguments as `FragmentReader.columns`.
+    def columns(self, selected: SelectedFields) -> FragmentColumns:
+        """Fields of the table, read of all fragments at once.
 
         Raises:
             CorruptFileError: a file's row count differs from its fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the files cannot be read as one.
         """
-        return FragmentColumns(fields, self.fragments[0].files, self._joined, self._sources, known)
+        return FragmentColumns(selected, self.fragments[0].files, self._joined, self._sources)
 
     def _sources(self, place: int, rows: RowRanges) -> pa.Array:
         sources = [source_of(fragment.files[place], self._split_key) for fragment in self.fragments]
@@ -156,43 +140,40 @@ class FragmentGroup:
 
 
 def grouped(
-    fragments: Iterable[DataFragment],
-    fields: Sequence[Field],
-    window_bytes: int,
-    *,
-    first: int = FIRST_GROUP,
-    num_wanted: Mapping[int, int] | None = None,
-) -> Iterator[list[DataFragment]]:
-    """Consecutive `fragments` in groups that `FragmentGroup` can read and that decode to about `window_bytes` at most.
+    selection: Iterable[FragmentRows], fields: Sequence[Field], window_bytes: int, first: int = FIRST_GROUP
+) -> Iterator[list[FragmentRows]]:
+    """Consecutive rows in groups that `FragmentGroup` can read and that decode to about `window_bytes` at most.
+
+    A group has all rows of its fragments, or those at some offsets of each; a part of a fragment is alone.
 
     Args:
         fields: the top-level fields that are read.
         first: fragments of the first group at most; later groups are larger.
-        num_wanted: how many rows are read of each fragment, by its id; None for all.
     """
     versions, widths = _joinable(fields)
     is_fixed = None not in widths
-    group: list[DataFragment] = []
+    group: list[FragmentRows] = []
     num_rows, num_bytes = 0, 0.0
-    for fragment in fragments:
-        rows = (fragment.physical_rows or 0) if num_wanted is None else num_wanted[fragment.id]
-        size = _small_bytes(fragment, rows, versions)
+    for item in selection:
+        rows = item.num_rows
+        size = None if item.is_range else _small_bytes(item.fragment, rows, versions)
         decoded = window_bytes if size is None else window_bytes_of(widths, rows, size)
         if group and (
             size is None
             or len(group) >= first
             or num_bytes + decoded > window_bytes
             or (num_rows + rows > _ROWS and not is_fixed)
-            or not _same_shape(fragment, group[0])
+            or (item.offsets is None) is not (group[0].offsets is None)
+            or not _same_shape(item.fragment, group[0].fragment)
         ):
             if len(group) >= first:
                 first = min(first * _GROWTH, LARGEST_GROUP)
             yield group
             group, num_rows, num_bytes = [], 0, 0.0
         if size is None:
-            yield [fragment]
+            yield [item]
             continue
-        group.append(fragment)
+        group.append(item)
         num_rows, num_bytes = num_rows + rows, num_bytes + decoded
     if group:
         yield group
@@ -210,7 +191,7 @@ def _joinable(fields: Sequence[Field]) -> tuple[Collection[FileVersion], list[fl
     return ((FileVersion.V2_2,) if all(map(is_described, blobs)) else ()), widths
 
 
-def _small_bytes(fragment: DataFragment, num_wanted: int, versions: Collection[FileVersion]) -> int | None:
+def _small_bytes(fragment: DataFragment, num_rows: int, versions: Collection[FileVersion]) -> int | None:
     """About the bytes of some rows in the files; None if these are many, not known, or not of these versions."""
     if fragment.physical_rows is None or not fragment.files:
         return None
@@ -218,10 +199,10 @@ def _small_bytes(fragment: DataFragment, num_wanted: int, versions: Collection[F
     for file in fragment.files:
         if file.size_bytes is None or file.version not in versions:
             return None
-        wanted = file.size_bytes * num_wanted // max(fragment.physical_rows, 1)
-        if wanted > _SMALL_FILE_BYTES:
+        share = file.size_bytes * num_rows // max(fragment.physical_rows, 1)
+        if share > _SMALL_FILE_BYTES:
             return None
-        num_bytes += wanted
+        num_bytes += share
     return num_bytes
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
@@ -12,13 +10,11 @@ from lance_spark.file.open_file import open_data_file
 from lance_spark.file.v0_1_reader import V01FileReader
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
-from lance_spark.schema.field import Field
-from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import whole_file
 from lance_spark.storage.cache import cached_by_path
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import source_of
-from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_columns import FragmentColumns, SelectedFields
 from lance_spark.table.rows.deletion_vector import DeletionVector
 from lance_spark.table.rows.fragment import DataFile, DataFragment
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
@@ -32,14 +28,18 @@ _MAX_COLUMNS = 4
 
 
 class FragmentReader:
-    """One fragment, open for reading. Files are opened lazily, when one of their columns is first requested."""
+    """One fragment, open for reading. Files are opened lazily, when one of their columns is first requested.
+
+    Attributes:
+        fragment: the fragment.
+    """
 
     def __init__(self, fragment: DataFragment, bases: Bases) -> None:
-        self._fragment = fragment
+        self.fragment = fragment
         self._bases = bases
         self._files: dict[DataFile, DataFileReader] = {}
         self._whole: dict[DataFile, pa.Buffer] = {}
-        self._columns: Remembered[FragmentColumns] = Remembered(_MAX_COLUMNS)
+        self._columns: dict[SelectedFields, FragmentColumns] = {}
         self._num_rows: int | None = None
         self._deletions: DeletionVector | None = None
 
@@ -51,20 +51,20 @@ class FragmentReader:
             CorruptFileError: more rows than a fragment can have, or far more than in its data file.
         """
         if self._num_rows is None:
-            rows = self._fragment.physical_rows
+            rows = self.fragment.physical_rows
             if rows is None or rows > MAX_UNCHECKED_ROWS:
                 rows = self._rows_of_file(rows)
             if rows > MAX_ROWS_PER_FRAGMENT:
-                raise CorruptFileError(f"fragment {self._fragment.id} says that it has {rows} rows")
+                raise CorruptFileError(f"fragment {self.fragment.id} says that it has {rows} rows")
             self._num_rows = rows
         return self._num_rows
 
     def _rows_of_file(self, claimed: int | None) -> int:
         """The rows of the first data file, which must match the manifest's count."""
-        files = self._fragment.files
+        files = self.fragment.files
         rows = self._open(files[0]).num_rows if files else 0
         if claimed is not None and rows != claimed:
-            raise CorruptFileError(f"fragment {self._fragment.id} says that it has {claimed} rows, its file has {rows}")
+            raise CorruptFileError(f"fragment {self.fragment.id} says that it has {claimed} rows, its file has {rows}")
         return rows
 
     @property
@@ -78,31 +78,28 @@ class FragmentReader:
         """Rows that are not deleted."""
         return self.num_rows - len(self.deletions)
 
-    def columns(self, fields: Sequence[Field], known: Sequence[Field] = ()) -> FragmentColumns:
-        """Top-level `fields` of the table, nested ones possibly pruned; opens the files that have them.
-
-        Args:
-            known: the table's complete fields, if some of `fields` are pruned.
+    def columns(self, selected: SelectedFields) -> FragmentColumns:
+        """Fields of the table in the files of the fragment, which are opened.
 
         Raises:
             CorruptFileError: a file's row count differs from the fragment's, or it is not a Lance file.
             UnsupportedFeatureError: the version of a file is not supported.
         """
-
-        def resolve() -> FragmentColumns:
-            return FragmentColumns(fields, self._fragment.files, self.open_file, self._sources, known)
-
-        if isinstance(fields, tuple) and isinstance(known, tuple):
-            return self._columns((fields, known), None, resolve)
-        return resolve()
+        columns = self._columns.get(selected)
+        if columns is None:
+            columns = FragmentColumns(selected, self.fragment.files, self.open_file, self._sources)
+            if len(self._columns) >= _MAX_COLUMNS:
+                self._columns.clear()
+            self._columns[selected] = columns
+        return columns
 
     def _sources(self, place: int, rows: RowRanges) -> pa.Array:
-        source = source_of(self._fragment.files[place], self._bases.split_key)
+        source = source_of(self.fragment.files[place], self._bases.split_key)
         return pa.repeat(pa.scalar(source, pa.string()), rows.num_rows)
 
     def row_group_files(self) -> list[V01FileReader]:
         """The files of version 0.1, which have row groups with statistics."""
-        old = [file for file in self._fragment.files if file.version is FileVersion.V0_1]
+        old = [file for file in self.fragment.files if file.version is FileVersion.V0_1]
         readers = [self.open_file(file) for file in old]
         return [reader for reader in readers if isinstance(reader, V01FileReader)]
 
@@ -129,7 +126,7 @@ class FragmentReader:
         reader = self._open(file, whole)
         if reader.num_rows != self.num_rows:
             raise CorruptFileError(
-                f"the file has {reader.num_rows} rows, fragment {self._fragment.id} has {self.num_rows}",
+                f"the file has {reader.num_rows} rows, fragment {self.fragment.id} has {self.num_rows}",
                 path=reader.path,
                 root=self._bases.data_file(file)[0].uri,
             )
@@ -149,20 +146,20 @@ class FragmentReader:
         return deleted + sum([file.held_bytes for file in list(self._files.values())])
 
     def _load_deletions(self) -> DeletionVector:
-        described = self._fragment.deletion_file
+        described = self.fragment.deletion_file
         if described is None:
             return DeletionVector.empty()
-        store, path = self._bases.deletion_file(self._fragment.id, described)
+        store, path = self._bases.deletion_file(self.fragment.id, described)
         num_rows = self.num_rows
 
         def load() -> tuple[DeletionVector, int]:
-            found = DeletionVector.decode(
+            deletions = DeletionVector.decode(
                 described.file_type,
                 store.read(path),
                 physical_rows=num_rows,
                 num_deleted_rows=described.num_deleted_rows,
             )
-            return found, found.offsets.nbytes
+            return deletions, deletions.offsets.nbytes
 
         try:
             return cached_by_path(store, "deletions", path, (num_rows, described), load)

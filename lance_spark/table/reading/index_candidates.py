@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 import pyroaring
 
 from lance_spark._proto import table_pb2
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, LanceError
 from lance_spark.expr.json_path.jsonb import Step
 from lance_spark.expr.nodes import Expr, referenced_columns
@@ -33,8 +33,9 @@ from lance_spark.table.manifests.index_metadata import IndexMetadata
 from lance_spark.table.manifests.index_section import parse_indices
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.decoding.single_rows import MOST_ROWS
-from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ID, NamedRows, named_rows
 from lance_spark.table.rows.fragment import BaseId, DataFragment, FragmentList
 from lance_spark.table.rows.row_address import UInt64Array, split_addresses
@@ -71,35 +72,18 @@ def is_selective(offsets: pyroaring.BitMap, num_rows: int) -> bool:
     return len(blocks) * _BLOCK_ROWS <= num_rows * _SELECTIVE_SHARE
 
 
-def live_rows(fragment: DataFragment, bases: Bases, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
+def live_rows(fragment: DataFragment, version: OpenedVersion, offsets: pyroaring.BitMap) -> pyroaring.BitMap:
     """The `offsets` of a fragment whose rows are not deleted."""
     if fragment.deletion_file is None or not offsets:
         return offsets
-    with bases.reading():
-        deleted = FragmentReader(fragment, bases).deletions.offsets
+    with version.bases.reading():
+        deleted = version.reader(fragment).deletions.offsets
     if len(offsets) * _FEW_OF > len(deleted):
         return offsets - pyroaring.BitMap(deleted.astype(np.uint32))
     # A bitmap of many deleted rows takes longer to make than all the rest.
-    found = np.array(offsets.to_array(), np.int64)
-    is_deleted = deleted[np.minimum(np.searchsorted(deleted, found), len(deleted) - 1)] == found
-    return pyroaring.BitMap(found[~is_deleted].astype(np.uint32))
-
-
-_Selected = tuple[DataFragment, Int64Array | None, Scan | None]
-"""A fragment, the offsets of the rows to read and what reads them; None for all rows that the filter keeps."""
-
-
-def _reader_of(rows: _Selected) -> Scan | None:
-    return rows[2]
-
-
-def _few_rows(selected: Sequence[_Selected]) -> pa.RecordBatch | None:
-    """All rows of some fragments in one batch, if one reader copies them from files in memory; None if not."""
-    reader = selected[0][2] if selected else None
-    wanted = [(fragment, offsets) for fragment, offsets, other in selected if offsets is not None and other is reader]
-    if reader is None or len(wanted) < len(selected):
-        return None
-    return reader.few_rows_at_once([rows for rows in wanted if len(rows[1])])
+    rows = np.array(offsets.to_array(), np.int64)
+    is_deleted = deleted[np.minimum(np.searchsorted(deleted, rows), len(deleted) - 1)] == rows
+    return pyroaring.BitMap(rows[~is_deleted].astype(np.uint32))
 
 
 class Candidates:
@@ -136,40 +120,26 @@ class Candidates:
         plan = index_plan(scan, manifest) if use_scalar_index else Plan()
         return cls(scan, plan, checks_exact=checks_exact)
 
-    def read_fragment(self, fragment: DataFragment) -> Iterator[pa.RecordBatch]:
-        """The rows of a fragment, as `Scan.read_fragment`."""
-        return self.read_fragments([fragment])
+    def read(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
+        """The rows of several fragments, as `Scan.read`."""
+        are_few = bool(self._matches) and self._matches.num_rows <= MOST_ROWS
+        for reader, run in groupby(map(self._selected, self._not_ruled_out(fragments)), itemgetter(0)):
+            rows = (item for _, item in run if item.offsets is None or len(item.offsets))
+            # A list of one item is read without a group.
+            yield from reader.read(list(rows) if are_few else rows)
 
-    def read_fragments(self, fragments: Iterable[DataFragment]) -> Iterator[pa.RecordBatch]:
-        """The rows of several fragments, as `Scan.read_fragments`."""
-        selected: Iterable[_Selected] = map(self._selected, self._not_ruled_out(fragments))
-        if self._matches and self._matches.num_rows <= MOST_ROWS:
-            selected = list(selected)
-            batch = _few_rows(selected)
-            if batch is not None:
-                yield from [batch] if batch.num_rows else []
-                return
-        for reader, run in groupby(selected, _reader_of):
-            if reader is None:
-                yield from self.scan.read_fragments(fragment for fragment, *_ in run)
-            else:
-                found = ((fragment, offsets) for fragment, offsets, _ in run if offsets is not None and len(offsets))
-                yield from reader.read_offsets(found)
-
-    def _selected(self, fragment: DataFragment) -> _Selected:
+    def _selected(self, fragment: DataFragment) -> tuple[Scan, FragmentRows]:
+        """The rows of a fragment that are read, and the scan that reads them."""
         id_, matches = fragment.id, self._matches
         if id_ not in matches.known:
-            return fragment, None, None
-        offsets = live_rows(fragment, self.scan.bases, matches.rows.get(id_, _NO_ROWS))
+            return self.scan, FragmentRows(fragment)
+        offsets = live_rows(fragment, self.scan.version, matches.rows.get(id_, _NO_ROWS))
         is_trusted = not self._checks_exact and id_ not in matches.inexact
         is_few = is_trusted and len(offsets) <= _MAX_TRUSTED
         if not is_few and not is_selective(offsets, fragment.physical_rows or 0):
-            return fragment, None, None
-        return (
-            fragment,
-            np.array(offsets.to_array(), np.int64),
-            self.scan.without_filter if is_trusted else self._compared,
-        )
+            return self.scan, FragmentRows(fragment)
+        reader = self.scan.without_filter if is_trusted else self._compared
+        return reader, FragmentRows(fragment, np.array(offsets.to_array(), np.int64))
 
     def _not_ruled_out(self, fragments: Iterable[DataFragment]) -> Iterable[DataFragment]:
         """The fragments that can have a row, in order."""
@@ -190,8 +160,8 @@ class Candidates:
     def _count(self, fragment: DataFragment) -> int:
         found = self._matches.get(fragment.id)
         if found is not None and found.is_exact:
-            return len(live_rows(fragment, self.scan.bases, found.offsets))
-        return sum(batch.num_rows for batch in self.read_fragment(fragment))
+            return len(live_rows(fragment, self.scan.version, found.offsets))
+        return sum(batch.num_rows for batch in self.read([fragment]))
 
 
 def index_plan(scan: Scan, manifest: Manifest) -> Plan:

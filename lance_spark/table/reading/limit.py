@@ -11,6 +11,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.rows.fragment import DataFragment, FragmentList
 
 
@@ -34,7 +35,7 @@ def limited(
     """
     _check_range(limit, offset)
     if limit is None and not offset:
-        return (candidates or scan).read_fragments(fragments)
+        return (candidates or scan).read(fragments)
     if scan.filter is None:
         return _by_position(scan, fragments, offset or 0, limit)
     return _by_counting(candidates or scan, fragments, offset or 0, limit)
@@ -96,7 +97,7 @@ def _by_position(scan: Scan, fragments: FragmentList, skip: int, limit: int | No
         fragment = fragments[place]
         rows = live - skip if remaining is None else min(live - skip, remaining)
         start, stop = _physical(scan, fragment, skip, rows)
-        yield from scan.read_fragment(fragment, start=start, stop=stop)
+        yield from scan.read([FragmentRows(fragment, start=start, stop=stop)])
         skip = 0
         remaining = None if remaining is None else remaining - rows
 
@@ -121,7 +122,7 @@ def _by_counting(
     remaining = limit
     if remaining == 0:
         return
-    for batch in scan.read_fragments(fragments):
+    for batch in scan.read(fragments):
         passed = min(skip, batch.num_rows)
         skip -= passed
         piece = batch.slice(passed) if remaining is None else batch.slice(passed, remaining)

@@ -20,6 +20,7 @@ from lance_spark.table.reading.first_rows import FirstRows, SortKey, first_rows
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.named_columns import may_name_fields, named_paths
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, flagged
 
 ReadColumns: TypeAlias = Sequence[str] | Mapping[str, str | Expr]
@@ -200,5 +201,5 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, or the first of them in no order."""
     if most is not None and scan.filter is None:
-        return FirstRows(scan, keys, most).of([(fragment, 0, None, None) for fragment in manifest.fragments])
-    return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read_fragments(manifest.fragments)
+        return FirstRows(scan, keys, most).of(list(map(FragmentRows, manifest.fragments)))
+    return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read(manifest.fragments)

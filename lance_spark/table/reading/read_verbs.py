@@ -238,10 +238,6 @@ class ReadVerbs(ABC):
         if batch_size is None:
             parts = [(scan.all_in_memory, manifest) for scan, manifest in parts]
         plan, parts, form = self._in_form(plan, parts, blobs, in_memory=True)
-        if batch_size is None and form is None and len(parts) == 1 and limit is None and not offset:
-            rows = parts[0][0].all_rows_at_once(parts[0][1].fragments)
-            if rows is not None:
-                return _shown(plan, rows)
         batches = list(_limited(parts, limit, offset, use_scalar_index=use_scalar_index))
         if form is not None:
             return shown_table(form.table_of(batches, plan.arrow_schema))
@@ -341,7 +337,7 @@ def _limited(
 ) -> Iterator[pa.RecordBatch]:
     if len(parts) == 1 and limit is None and not offset:
         scan, manifest = parts[0]
-        return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read_fragments(manifest.fragments)
+        return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read(manifest.fragments)
     found = (
         (Candidates.of(scan, manifest, use_scalar_index=use_scalar_index), manifest.fragments)
         for scan, manifest in parts

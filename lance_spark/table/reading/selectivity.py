@@ -81,7 +81,7 @@ def rows_of_a_group(fragments: Sequence[ScannedFragment]) -> float:
     samples = _samples(fragments)
     if not samples:
         return 0.0
-    rows = pa.concat_tables(_read(samples, lambda sample: sample.scan.read_rows(sample.fragment, _live(sample))))
+    rows = pa.concat_tables(_read(samples, _rows))
     if not rows.num_rows:
         return 0.0
     num_groups: int = rows.group_by(rows.column_names, use_threads=False).aggregate([]).num_rows
@@ -123,7 +123,7 @@ def blob_bytes_per_row(
     samples = _all_rows(fragments) if is_small else _samples(fragments)
     if not samples:
         return BlobBytes()
-    batches = _read(samples, lambda sample: sample.scan.read_rows(sample.fragment, _live(sample)))
+    batches = _read(samples, _rows)
     read = [batch.select([name for name in batch.column_names if name in counted]) for batch in batches]
     total = np.concatenate([_sum_of_columns(batch, ranges or {}) for batch in read])
     inline = np.concatenate([_sum_of_columns(batch, {}, inline_only=True) for batch in batches])
@@ -159,6 +159,12 @@ def _live(sample: _Sample) -> Int64Array:
     """The offsets as indexes of live rows, without those beyond the last one."""
     known = sample.fragment.num_rows
     return sample.offsets if known is None else sample.offsets[sample.offsets < known]
+
+
+def _rows(sample: _Sample) -> pa.Table:
+    """The live rows of a sample, the filter left aside."""
+    scan = sample.scan.without_filter.as_decoded
+    return scan.read_table(scan.version.live_rows([(sample.fragment, _live(sample))]))
 
 
 def _samples(fragments: Sequence[ScannedFragment]) -> list[_Sample]:

@@ -21,6 +21,7 @@ from lance_spark.table.reading.blobs.binary_scan import BINARY, BlobForm
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields, named_paths, picked
 from lance_spark.table.reading.read_verbs import ReadVerbs
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.shown_types import shown_batches
 
 DEFAULT_WINDOW_ROWS = 16384
@@ -165,7 +166,7 @@ class ShardRows:
         for piece in self._windows[number]:
             scan, manifest = self._parts[piece.part]
             fragment = manifest.fragments[piece.fragment]
-            batches += scan.read_fragment(fragment, start=piece.start, stop=piece.stop)
+            batches += scan.read([FragmentRows(fragment, start=piece.start, stop=piece.stop)])
         table = pa.Table.from_batches(batches, schema=self._nothing.arrow_schema)
         if not self._plan.shuffle:
             return table

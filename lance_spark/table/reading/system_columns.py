@@ -32,6 +32,7 @@ from lance_spark.schema.field import (
     FieldId,
     LanceSchema,
 )
+from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
@@ -169,7 +170,7 @@ class RowLineage:
         if field_id not in self._fragment.lineage_fields:
             raise CorruptFileError(f"the table has stable row ids, fragment {self._fragment.id} has none")
         field = Field(name, field_id, "uint64", nullable=False)
-        (column,) = self._reader.columns((field,)).read(RowRanges.of_numbers(rows))
+        (column,) = self._reader.columns(SelectedFields((field,))).read(RowRanges.of_numbers(rows))
         if column.null_count:
             raise CorruptFileError(f"the files of fragment {self._fragment.id} do not tell {name} of all rows")
         values: UInt64Array = column.to_numpy()

@@ -97,13 +97,13 @@ class Take:
 
     def _many(self, positions: Int64Array, *, is_ascending: bool) -> pa.Table:
         """The rows, decoded by scans."""
-        wanted, order = (positions, None) if is_ascending else np.unique(positions, return_inverse=True)
-        found: list[pa.Table] = []
-        for part, of_part in _by_owner(wanted, self._part_ends):
+        ascending, order = (positions, None) if is_ascending else np.unique(positions, return_inverse=True)
+        batches: list[pa.RecordBatch] = []
+        for part, of_part in _by_owner(ascending, self._part_ends):
             bound, fragments = self._parts[part]
             inside = [(fragments[place], rows) for place, rows in _by_owner(of_part, self._ends[part])]
-            found += bound.read_rows_of_fragments(inside)
-        rows = found[0] if len(found) == 1 else pa.concat_tables(found)
+            batches += bound.as_decoded.read(bound.version.live_rows(inside))
+        rows = pa.Table.from_batches(batches, schema=self._schema)
         if order is None:
             return rows
         columns = [take_chunked(column, order) for column in rows.columns]

@@ -107,7 +107,7 @@ def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Sea
             changed.append(fragment)
         elif fragment.id in known.deleted:
             found[fragment.id] = known.deleted[fragment.id]
-    parts = [batch.column(0).to_numpy() for batch in scan.read_fragments(changed)]
+    parts = [batch.column(0).to_numpy() for batch in scan.read(changed)]
     return found | dict(by_fragment(np.concatenate(parts))) if parts else found
 
 

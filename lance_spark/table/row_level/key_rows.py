@@ -59,7 +59,7 @@ class KeyRows:
         """
         for is_answered, run in groupby(fragments, lambda fragment: fragment.id in self._plan.matches):
             source = self._candidates if is_answered else self._scan
-            for batch in source.read_fragments(run):
+            for batch in source.read(run):
                 addresses: UInt64Array = batch.column(batch.num_columns - 1).to_numpy()
                 yield addresses, self._index.find([column_values(batch, path) for path in self._paths])
 

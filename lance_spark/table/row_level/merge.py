@@ -35,6 +35,7 @@ from lance_spark.schema.projection import dotted, find, parse_path
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
+from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
@@ -250,9 +251,9 @@ class _Merge(Generic[Version, Written]):
         fragments = split.manifest.fragments
         places = {message.id: place for place, message in enumerate(fragments.messages)}
         bases = split.bases
-        start = 0
+        start, selected = 0, SelectedFields(tuple(kept))
         for fragment_id, offsets in by_fragment(matches.addresses):
-            columns = FragmentReader(fragments[places[fragment_id]], bases).columns(kept)
+            columns = FragmentReader(fragments[places[fragment_id]], bases).columns(selected)
             step = window_rows(self._source, sum(columns.encoded_widths))
             for first in range(0, len(offsets), step):
                 part = offsets[first : first + step]

@@ -20,6 +20,7 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.decoding.rows import no_columns
+from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.row_level.delete import split_scan
@@ -79,9 +80,9 @@ class MatchedCondition:
         fragments = split.manifest.fragments
         places = {message.id: place for place, message in enumerate(fragments.messages)}
         found = np.zeros(len(addresses), np.bool_)
-        start = 0
+        start, selected = 0, SelectedFields(tuple(fields))
         for fragment_id, offsets in by_fragment(addresses):
-            columns = FragmentReader(fragments[places[fragment_id]], split.bases).columns(fields)
+            columns = FragmentReader(fragments[places[fragment_id]], split.bases).columns(selected)
             for first in range(0, len(offsets), _WINDOW_ROWS):
                 part = offsets[first : first + _WINDOW_ROWS]
                 stop = start + len(part)
@@ -113,6 +114,6 @@ def matching(schema: LanceSchema, split: Split, condition: Expr, addresses: UInt
         InvalidInputError: the condition is invalid, or fails on a value.
     """
     scan = Candidates.of(split_scan(schema, split, condition), split.manifest, checks_exact=True)
-    parts = [batch.column(0).to_numpy() for batch in scan.read_fragments(split.manifest.fragments)]
+    parts = [batch.column(0).to_numpy() for batch in scan.read(split.manifest.fragments)]
     found: UInt64Array = np.intersect1d(addresses, np.concatenate([np.empty(0, np.uint64), *parts]))
     return found

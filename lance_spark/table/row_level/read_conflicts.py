@@ -184,7 +184,7 @@ class _Change:
             scan = self.rows.scan(read)
             if self.offsets is not None:
                 return bool(scan.matches(self.fragment, self.offsets).any())
-            return any(batch.num_rows for batch in scan.read_fragment(self.fragment))
+            return any(batch.num_rows for batch in scan.read([self.fragment]))
         except InvalidInputError:
             return True  # The filter fails on a row: the statement has to see that row.
 

@@ -38,7 +38,7 @@ def update_once(target: RowTarget[Version, Written], values: Mapping[str, object
             scan = split_scan(target.lance_schema, split, filter, columns.names)
             found = [np.empty(0, np.uint64)]
             candidates = Candidates.of(scan, split.manifest, checks_exact=True)
-            for batch in candidates.read_fragments(split.manifest.fragments):
+            for batch in candidates.read(split.manifest.fragments):
                 rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
                 found.append(batch.column(batch.num_columns - 1).to_numpy())
                 writer.write(assignments(rows), split, found[-1])

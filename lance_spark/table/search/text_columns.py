@@ -244,7 +244,7 @@ class TextColumns:
         analyzer = analyzer_of(parameters)
         pieces, rows, items = [], [np.empty(0, np.uint64)], [np.empty((0, item_levels), np.uint32)]
         for fragment in fragments:
-            for batch in scan.read_fragment(fragment):
+            for batch in scan.read([fragment]):
                 column = batch.column(batch.schema.get_field_index(names[0]))
                 values = member_values(column, names[1:], keeps_lists=item_levels > 0)
                 addresses = batch.column(batch.schema.get_field_index(ROW_ADDRESS)).to_numpy()

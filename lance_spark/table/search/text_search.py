@@ -19,9 +19,10 @@ from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.decoding.rows import no_columns
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.fragment_runs import by_fragment, fragment_runs
-from lance_spark.table.rows.row_address import OFFSET_BITS, offsets_of
+from lance_spark.table.rows.row_address import offsets_of
 from lance_spark.table.search.result_columns import ITEM, SCORE, check_added_columns
 from lance_spark.table.search.text_columns import JoinedColumns, KnownRows, SharedAnalyses, TextColumns, without_damage
 
@@ -111,23 +112,9 @@ class SearchedPart:
         if not len(addresses):
             return pa.Table.from_batches([no_rows(self.scan.arrow_schema)])
         reader = self.scan.as_decoded.without_filter
-        few = self._few_of_one_fragment(reader, addresses)
-        if few is not None:
-            return few
         ascending, places = _distinct(addresses)
-        found = [(self.fragments[fragment_id], offsets) for fragment_id, offsets in by_fragment(ascending)]
-        few = reader.few_rows_at_once(found)
-        table = pa.Table.from_batches(reader.read_offsets(found) if few is None else [few], schema=reader.arrow_schema)
-        return _taken(table, places, self.scan.arrow_schema)
-
-    def _few_of_one_fragment(self, reader: Scan, addresses: npt.NDArray[np.uint64]) -> pa.Table | None:
-        """The rows at `addresses`; None unless they are of one fragment and can be copied in their order."""
-        ids = addresses >> np.uint64(OFFSET_BITS)
-        is_one = bool((ids == ids[0]).all())
-        if not is_one or not reader.arrow_schema.equals(self.scan.arrow_schema, check_metadata=True):
-            return None
-        few = reader.few_rows_at_once([(self.fragments[int(ids[0])], offsets_of(addresses))])
-        return None if few is None else pa.Table.from_batches([few], schema=self.scan.arrow_schema)
+        rows = [FragmentRows(self.fragments[fragment_id], offsets) for fragment_id, offsets in by_fragment(ascending)]
+        return _taken(reader.read_table(rows), places, self.scan.arrow_schema)
 
 
 def search_parts(request: SearchRequest, parts: Sequence[SearchedPart], schema: pa.Schema) -> pa.Table:

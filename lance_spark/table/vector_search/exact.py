@@ -22,12 +22,13 @@ from lance_spark.index.vector.nearest import Hits, NearestRows
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.vector_search.query import VectorQuery
-from lance_spark.table.vector_search.stored_vectors import FragmentRows, RowVectors, StoredVectors
+from lance_spark.table.vector_search.stored_vectors import FragmentOffsets, RowVectors, StoredVectors
 
 
 class ExactSearch:
@@ -61,7 +62,7 @@ class ExactSearch:
         """
         candidates = Candidates.of(self.scan, manifest, use_scalar_index=use_scalar_index)
         for fragment in fragments:
-            for batch in candidates.read_fragment(fragment):
+            for batch in candidates.read([fragment]):
                 self._offer_batch(batch)
 
     def read_rows(self, manifest: Manifest, addresses: UInt64Array, row_ids: UInt64Array | None = None) -> None:
@@ -113,7 +114,7 @@ class ExactSearch:
 
     def _compare_stored(
         self,
-        group: Sequence[FragmentRows],
+        group: Sequence[FragmentOffsets],
         found: Sequence[RowVectors | None],
         row_ids: UInt64Array,
         addresses: UInt64Array,
@@ -133,8 +134,8 @@ class ExactSearch:
         self.num_rows += len(values)
         self._compare(values, is_null, row_ids, addresses)
 
-    def _scan_rows(self, wanted: Sequence[FragmentRows]) -> None:
-        for batch in self.scan.read_offsets(wanted):
+    def _scan_rows(self, wanted: Sequence[FragmentOffsets]) -> None:
+        for batch in self.scan.read([FragmentRows(*item) for item in wanted]):
             self._offer_batch(batch)
 
     def offer(self, found: Sequence[Hits]) -> None:

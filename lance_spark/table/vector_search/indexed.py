@@ -254,5 +254,5 @@ class _SegmentSearch:
         candidates = Candidates.of(plan, self.manifest, use_scalar_index=self.use_scalar_index)
         found = [np.empty(0, np.uint64)]
         for fragment in self.manifest.fragments.with_ids(self.fragment_ids):
-            found += [batch.column(0).to_numpy() for batch in candidates.read_fragment(fragment)]
+            found += [batch.column(0).to_numpy() for batch in candidates.read([fragment])]
         return np.sort(np.concatenate(found))

@@ -20,6 +20,7 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.fragment_runs import by_fragment
@@ -70,7 +71,7 @@ def infinite_rows(
         found = [np.empty(0, np.uint64)]
         plan = replace(scan, filter=None).with_addresses
         rows = by_fragment(live.without(opened.storage.row_ids()))
-        for batch in plan.read_offsets([(manifest.fragments.with_id(number), offsets) for number, offsets in rows]):
+        for batch in plan.read([FragmentRows(manifest.fragments.with_id(number), offsets) for number, offsets in rows]):
             vectors = innermost(batch.column(0))
             values = values_of(vectors, vectors.type.list_size)
             has_infinity = np.isinf(values).any(axis=1) & vectors.is_valid().to_numpy(zero_copy_only=False)

@@ -18,10 +18,10 @@ from lance_spark.expr.values import no_rows
 from lance_spark.index.vector.nearest import NO_HITS, Hits, NearestRows
 from lance_spark.layouts.arrow_take import take_chunked
 from lance_spark.schema.projection import parse_path
-from lance_spark.schema.remembered import Remembered
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.decoding.single_rows import RowsOfFragment
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID
 from lance_spark.table.rows.fragment_runs import by_fragment, fragment_runs
 from lance_spark.table.rows.row_address import OFFSET_BITS, UInt64Array, distinct, offsets_of
@@ -33,9 +33,6 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 _WORDS: dict[int, npt.DTypeLike] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 """By the bits of a number."""
-
-_results: Remembered[tuple[pa.Schema, int]] = Remembered()
-_searched: Remembered[VectorColumn] = Remembered()
 
 
 class MakeScan(Protocol):
@@ -208,10 +205,7 @@ class Search:
         self, hits: Sequence[Hits], columns: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema
     ) -> pa.Table:
         """The rows of some hits, of which `columns` with a `schema` are known, with their distances."""
-        named = None if self.columns is None else tuple(self.columns)
-        result, place = _results(
-            (schema,), (self.query.is_batch, self.with_row_id, named), lambda: self._result(schema)
-        )
+        result, place = self._result(schema)
         owners: list[pa.Array | pa.ChunkedArray] = []
         if self.query.is_batch:
             lengths = [len(hit.distances) for hit in hits]
@@ -245,16 +239,12 @@ def searched_column(name: str, schema: pa.Schema) -> VectorColumn:
         NotFoundError: there is no such column.
         InvalidInputError: it has no vectors, or the table has columns of the names that a result gets.
     """
-
-    def find() -> VectorColumn:
-        path = resolve_names(schema, parse_path(name))
-        found = schema.field(path[0])
-        for inner in path[1:]:
-            found = found.type.field(inner)
-        check_added_columns(schema, (DISTANCE,))
-        return VectorColumn.of(name, found.type)
-
-    return _searched((schema,), name, find)
+    path = resolve_names(schema, parse_path(name))
+    field = schema.field(path[0])
+    for inner in path[1:]:
+        field = field.type.field(inner)
+    check_added_columns(schema, (DISTANCE,))
+    return VectorColumn.of(name, field.type)
 
 
 def _nearest_of_all(found: Sequence[list[Hits]], k: int) -> list[list[Hits]]:
@@ -289,11 +279,8 @@ def _few_values(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> list[
 
 def _rows_at(addresses: UInt64Array, plan: Scan, manifest: Manifest) -> pa.Table:
     """The rows at addresses (uint64[n], ascending, distinct) for which the filter of the plan is true."""
-    found = [(manifest.fragments.with_id(number), offsets) for number, offsets in by_fragment(addresses)]
-    if len(found) == 1:
-        ((fragment, offsets),) = found
-        return pa.Table.from_batches(plan.read_fragment(fragment, offsets=offsets), schema=plan.arrow_schema)
-    return pa.Table.from_batches(plan.read_offsets(found), schema=plan.arrow_schema)
+    rows = [FragmentRows(manifest.fragments.with_id(number), offsets) for number, offsets in by_fragment(addresses)]
+    return plan.read_table(rows)
 
 
 def _joined(arrays: Sequence[npt.NDArray[_Number]]) -> npt.NDArray[_Number]:

@@ -59,7 +59,7 @@ class LocatedVectors(NamedTuple):
     held: object
 
 
-FragmentRows = tuple[DataFragment, Int64Array]
+FragmentOffsets = tuple[DataFragment, Int64Array]
 """A fragment and the offsets of some of its rows, int64[n], n > 0, ascending, distinct."""
 
 
@@ -77,7 +77,7 @@ class StoredVectors:
         self._dtype = np.dtype(column.dtype)
         self._dimension = column.dimension
 
-    def groups(self, wanted: Sequence[FragmentRows]) -> Iterator[list[FragmentRows]]:
+    def groups(self, wanted: Sequence[FragmentOffsets]) -> Iterator[list[FragmentOffsets]]:
         """`wanted`, in order, in groups of rows that fit into memory together."""
         most = max(1, _GROUP_BYTES // (self._dimension * self._dtype.itemsize))
         if sum([len(rows) for _, rows in wanted]) <= most:
@@ -87,7 +87,7 @@ class StoredVectors:
             for start in range(0, len(rows), most):
                 yield [(fragment, rows[start : start + most])]
 
-    def read(self, wanted: Sequence[FragmentRows]) -> list[RowVectors | None]:
+    def read(self, wanted: Sequence[FragmentOffsets]) -> list[RowVectors | None]:
         """The vectors of rows; None for a fragment whose vectors have to be scanned.
 
         Raises:
@@ -124,7 +124,7 @@ class StoredVectors:
         addresses = None if places is None else places.addresses(rows, self._dtype)
         return None if addresses is None else LocatedVectors(addresses, places)
 
-    def _read(self, item: FragmentRows) -> RowVectors | None:
+    def _read(self, item: FragmentOffsets) -> RowVectors | None:
         fragment, rows = item
         places = self._places(fragment)
         if places is None or int(rows[-1]) >= int(places.ends[-1]):

@@ -29,6 +29,7 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.base import without_columns
 from lance_spark.table.paths import DATA, new_data_file_name
+from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.scan import DEFAULT_BATCH_ROWS, DEFAULT_WINDOW_BYTES
 from lance_spark.table.reading.window import Window
@@ -134,7 +135,7 @@ class ColumnFiles:
 
 def physical_batches(reader: FragmentReader, fields: Sequence[Field]) -> Iterator[PlacedBatch]:
     """All rows of a fragment, including deleted ones, with the given columns, nested ones pruned."""
-    columns = reader.columns(fields)
+    columns = reader.columns(SelectedFields(tuple(fields)))
     window = Window(DEFAULT_WINDOW_BYTES, DEFAULT_BATCH_ROWS, list(zip(fields, columns.encoded_widths, strict=True)))
     schema = pa.schema([to_arrow_field(field) for field in fields])
     start = 0

@@ -72,7 +72,7 @@ def test_keys_are_those_of_the_rows(column: str, first: Fields, second: Fields, 
     for partition, value in zip(partitions, key.values(partitions), strict=True):
         opened = table.open(partition)
         (fragment,) = opened.manifest.fragments
-        for batch in table.plan(opened, [column]).read_fragment(fragment):
+        for batch in table.plan(opened, [column]).read([fragment]):
             parts = [item.apply(batch.column(0)) for item in common]
             expected = texts(ordinals(parts) if name.endswith("s") else parts[0])
             assert set(expected) == {value}

@@ -40,7 +40,7 @@ def rows_of_version(uri: str, version: int) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for file in reader.files(Offset(version - 1), Offset(version)):
         scan = Scan.of(file.columns or reader.schema, file.split.bases)
-        found += [row for batch in scan.read_fragment(file.fragment) for row in batch.to_pylist()]
+        found += [row for batch in scan.read([file.fragment]) for row in batch.to_pylist()]
     return found
 
 

@@ -136,7 +136,7 @@ def test_parts_of_other_binary_columns_are_cut(tmp_path: Path) -> None:
     dataset = lance_spark.write(pa.table({"b": values, "id": range(5)}), str(tmp_path / "t"))
     scan = Scan.of(dataset.lance_schema, dataset.location.bases(dataset.manifest), columns=["b", "id"])
     target = with_ranges(pa.schema([("b", pa.binary()), ("id", pa.int64())]), {"b": (2, 3)})
-    (batch,) = in_target(scan.read_fragments(dataset.manifest.fragments), target, scan)
+    (batch,) = in_target(scan.read(dataset.manifest.fragments), target, scan)
     assert batch["b"].to_pylist() == [b"234", None, b"", b"", b"23"]
     for wrong in ({"id": (0, 1)}, {"b": (1,)}, {"b": (-1, 2)}):
         with pytest.raises(InvalidInputError, match="is no part of"):

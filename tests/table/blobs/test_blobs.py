@@ -424,7 +424,7 @@ def test_scan_of_parts_reads_only_these_bytes(tmp_path: Path) -> None:
     schema = with_blob_descriptors(dataset.lance_schema, FileVersion.V2_2, with_source=True)
     bases = dataset.location.bases(dataset.manifest)
     scan = Scan.of(schema, bases, columns=["img"])
-    batches = list(scan.read_fragments(dataset.manifest.fragments))
+    batches = list(scan.read(dataset.manifest.fragments))
     before = READS.counts
     found = list(binary_scan.with_bytes(batches, BlobReader(bases), ranges={"img": ByteRange(1, 60)}))
     assert (READS.counts - before).num_bytes == 60 * 3 + 1

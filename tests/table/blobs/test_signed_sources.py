@@ -46,7 +46,7 @@ def described(table: Dataset, key: bytes = KEY) -> list[pa.RecordBatch]:
     bases = table.location.bases(table.manifest)
     schema = with_blob_descriptors(table.lance_schema, table.file_version, with_source=True)
     scan = Scan.of(schema, bases)
-    batches = [batch for fragment in table.manifest.fragments for batch in scan.read_fragment(fragment)]
+    batches = [batch for fragment in table.manifest.fragments for batch in scan.read([fragment])]
     return [with_signed_sources(batch, bases, key) for batch in batches]
 
 
@@ -60,7 +60,7 @@ def copied(batches: list[pa.RecordBatch], table: Dataset, others: SignedSources)
         (fragment,) = writer.close()
     bases = table.location.bases(table.manifest)
     schema = with_blob_descriptors(table.lance_schema, table.file_version, with_source=True)
-    rows = list(Scan.of(schema, bases).read_fragment(fragment))
+    rows = list(Scan.of(schema, bases).read([fragment]))
     reader = table.blob_reader()
     return [value for batch in rows for value in reader.to_binary(batch.column("img")).to_pylist()]
 

@@ -14,6 +14,7 @@ import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lance_spark.storage.meter import READS
 from lance_spark.table.reading.fragment_group import grouped
+from lance_spark.table.reading.selection import FragmentRows
 from tests.support.table.fragment_groups import VERSIONS, table_of
 
 FRAGMENTS = 60
@@ -56,7 +57,7 @@ def test_row_versions_equal_those_of_single_fragments(uri: str) -> None:
     table = lance_spark.open(uri)
     names = ["_fragid", "_row_created_at_version", "_row_last_updated_at_version"]
     scan = table.plan(names)
-    single = pa.Table.from_batches([batch for fragment in table.fragments for batch in scan.read_fragment(fragment)])
+    single = pa.Table.from_batches([batch for fragment in table.fragments for batch in scan.read([fragment])])
     assert table.to_table(names).combine_chunks().equals(single.combine_chunks())
 
 
@@ -155,12 +156,12 @@ def test_files_of_several_versions_and_column_orders(tmp_path: Path) -> None:
     lance.write_dataset(pa.table({"a": [5, 6], "b": [6, 7]}), path, mode="append", max_rows_per_file=1)
     table = lance_spark.open(path)
     assert table.to_table().to_pydict() == {"a": [1, 2, 3, 4, 5, 6], "b": [2, 3, 4, 5, 6, 7]}
-    groups = list(grouped(table.fragments, table.lance_schema.fields, 1 << 26))
+    groups = list(grouped(map(FragmentRows, table.fragments), table.lance_schema.fields, 1 << 26))
     assert [len(group) for group in groups] == [2, 2, 2]
 
 
 def test_groups_grow_and_are_bounded(tmp_path: Path) -> None:
     table = _plain(tmp_path / "t")
     fields = table.lance_schema.fields
-    assert [len(group) for group in grouped(table.fragments, fields, 1 << 26)] == [16, 44]
-    assert max(len(group) for group in grouped(table.fragments, fields, 1000)) == 1000 // (16 * ROWS)
+    assert [len(group) for group in grouped(map(FragmentRows, table.fragments), fields, 1 << 26)] == [16, 44]
+    assert max(len(group) for group in grouped(map(FragmentRows, table.fragments), fields, 1000)) == 1000 // (16 * ROWS)

@@ -149,7 +149,7 @@ def test_windows_of_a_large_file_are_requested_while_another_is_read(s3_bucket: 
         dataset = lance_spark.open(uri, storage_options=s3_bucket.storage_options | {"aws_endpoint": proxy.endpoint})
         cache.shared.clear()
         batches = []
-        for found in dataset.plan(columns=["id"], window_bytes=1 << 16).read_fragments(dataset.fragments):
+        for found in dataset.plan(columns=["id"], window_bytes=1 << 16).read(dataset.fragments):
             batches.append(found)
             has_rows = True
     assert pa.Table.from_batches(batches).equals(table.select(["id"]))

@@ -26,7 +26,7 @@ READS: dict[str, Callable[[Dataset], object]] = {
     "count": lambda old: old.count_rows("a > 1"),
     "take": lambda old: old.take([0]),
     "batches": lambda old: list(old.scan()),
-    "task": lambda old: list(pickle.loads(pickle.dumps(old.plan())).read_fragment(old.fragments[0])),
+    "task": lambda old: list(pickle.loads(pickle.dumps(old.plan())).read([old.fragments[0]])),
 }
 
 
@@ -88,4 +88,4 @@ def test_reader_of_a_partitioned_table_hears_the_version_of_the_whole(uri: str) 
     plan = pickle.loads(pickle.dumps(old.plan(opened[0])))
     expected = rf"version {old.version} of .*/t \(version 1 of its partition .*\) was removed by VACUUM"
     with pytest.raises(NotFoundError, match=expected):
-        list(plan.read_fragment(opened[0].manifest.fragments[0]))
+        list(plan.read([opened[0].manifest.fragments[0]]))

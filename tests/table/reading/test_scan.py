@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lance_spark
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lance_spark.table.location import TableLocation
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.rows.fragment import DataFragment
 from tests.support.equality import assert_tables_equal
 
@@ -146,7 +147,7 @@ def test_windows_do_not_change_the_rows(dataset: lance_spark.Dataset, window_byt
     def rows(window: int) -> list[dict[str, object]]:
         scan = dataset.plan(filter=filter_, window_bytes=window, batch_rows=16, with_row_address=True)
         fragments = dataset.fragments[:1] if window == 200 else dataset.fragments[:2]
-        return [row for fragment in fragments for batch in scan.read_fragment(fragment) for row in batch.to_pylist()]
+        return [row for fragment in fragments for batch in scan.read([fragment]) for row in batch.to_pylist()]
 
     expected = rows(1 << 30)
     found = rows(window_bytes)
@@ -194,12 +195,12 @@ def test_take_refuses_rows_that_are_not_there(dataset: lance_spark.Dataset, indi
 def test_a_plan_and_a_fragment_are_all_that_a_task_needs(dataset: lance_spark.Dataset, live: pa.Table) -> None:
     plan = pickle.loads(pickle.dumps(dataset.plan(columns=["id", "name"], filter="id < 2000")))
     fragments = [DataFragment.from_bytes(fragment.to_bytes()) for fragment in dataset.fragments]
-    batches = [batch for fragment in fragments for batch in plan.read_fragment(fragment)]
+    batches = [batch for fragment in fragments for batch in plan.read([fragment])]
     assert pa.Table.from_batches(batches)["id"].to_pylist() == [i for i in live["id"].to_pylist() if i < 2000]
     parts = [
         value
         for start in range(0, 1000, 300)
-        for batch in plan.read_fragment(fragments[0], start=start, stop=start + 300)
+        for batch in plan.read([FragmentRows(fragments[0], start=start, stop=start + 300)])
         for value in batch["id"].to_pylist()
     ]
     assert parts == [i for i in live["id"].to_pylist() if i < 1000]

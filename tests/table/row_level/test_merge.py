@@ -27,9 +27,9 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.operations import Delete, Update
-from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.reader import ScanReader
+from lance_spark.table.reading.selection import FragmentRows
 from lance_spark.table.row_level.merge import MergeActions
-from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.row_source import RowSource
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, files, with_faults
 from tests.support.keyed_rows import read_by_both, rows
@@ -510,13 +510,13 @@ def test_small_fragments_are_searched_together(tmp_path: Path, monkeypatch: pyte
     for uri in (mine, other):
         lance.write_dataset(rows, uri, max_rows_per_file=10, max_rows_per_group=10).delete("k % 9 = 0")
     single: list[int] = []
-    read_fragment = Scan.read_fragment
+    read_one = ScanReader._fragment
 
-    def counted(scan: Scan, fragment: DataFragment, **more: Any) -> Any:
-        single.append(fragment.id)
-        return read_fragment(scan, fragment, **more)
+    def counted(reader: ScanReader, rows: FragmentRows) -> Any:
+        single.append(rows.fragment.id)
+        return read_one(reader, rows)
 
-    monkeypatch.setattr(Scan, "read_fragment", counted)
+    monkeypatch.setattr(ScanReader, "_fragment", counted)
     source = pa.table({"k": [1, 5, 9, 777, 1999, 3000], "v": [1] * 6})
     lance_spark.open(mine).merge(source, "k")
     assert not single

@@ -133,15 +133,15 @@ def test_searches_scan_no_candidate(
         return [*single, dataset.nearest("v", batch, 6, filter=condition, nprobes=4, columns=["id"])]
 
     scanned: list[str] = []
-    read_offsets = Scan.read_offsets
+    read = Scan.read
 
     def noted(self: Scan, wanted: Iterable[Any]) -> Any:
         rows = list(wanted)
         if self.output[0] == "v" and rows:
             scanned.append("v")
-        return read_offsets(self, rows)
+        return read(self, rows)
 
-    monkeypatch.setattr(Scan, "read_offsets", noted)
+    monkeypatch.setattr(Scan, "read", noted)
     found = answers()
     assert not scanned
     monkeypatch.setattr(StoredVectors, "_places", lambda self, fragment: None)

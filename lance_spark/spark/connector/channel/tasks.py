@@ -87,12 +87,12 @@ class SplitWork:
             scan = scan.returning(projection, scan.output, schema)
         if self.constants and condition is not None:
             condition = with_existing_values(condition, dict(self.constants), scan.schema)
-        return replace(scan, bases=bases, stable_row_ids=self.stable_row_ids, filter=condition)
+        return replace(scan.of_version(bases, stable_row_ids=self.stable_row_ids), filter=condition)
 
     def read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The rows, by a scan that is bound to the split."""
         constants = dict(self.constants)
-        for batch in scan.read_slices(self.slices.rows(scan.bases)):
+        for batch in scan.read(self.slices.rows(scan.version)):
             yield filled_in(batch, constants) if constants else batch
 
 

@@ -232,7 +232,7 @@ class ScanPlanner:
         group_by = self._group_by
         if not group_by or (self._known_rows is not None and self._known_rows < MANY_ROWS):
             return True
-        scan = Scan.of(self._scan.schema, self._scan.bases, columns=[quote_name(name) for name in group_by])
+        scan = Scan.of(self._scan.schema, self._scan.version, columns=[quote_name(name) for name in group_by])
         splits = [SplitScan(item.split, bound_to(scan, item.split)) for item in self._splits]
         return rows_of_a_group(ScannedFragments(all_fragments(splits), splits)) >= ROWS_OF_GROUP
 

@@ -103,4 +103,4 @@ class TopNTask(ReadTask):
     first: int = 0
 
     def _read(self, part: SplitWork, scan: Scan) -> Iterator[pa.RecordBatch]:
-        return FirstRows(scan, self.keys, self.first).of(list(part.slices.rows(scan.bases)))
+        return FirstRows(scan, self.keys, self.first).of(list(part.slices.rows(scan.version)))

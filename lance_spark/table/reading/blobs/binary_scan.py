@@ -13,7 +13,6 @@ from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
 from lance_spark.schema.blob import BLOB_KEY, SOURCE, BlobKind
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.projection import prune
-from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ByteRange
 from lance_spark.table.reading.blobs.blob_file import BlobReader, batches_by_bytes
 from lance_spark.table.reading.scan import Scan
@@ -26,8 +25,6 @@ BATCH_BYTES = 64 << 20
 """Bytes of values in a batch, unless a single row has more."""
 
 _PLACE = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
-
-_projections: Remembered[LanceSchema] = Remembered()
 
 
 def wants_bytes(blob_handling: str | None) -> bool:
@@ -64,12 +61,8 @@ class BlobForm:
 
 def with_sources(plan: Scan, schema: LanceSchema) -> Scan:
     """`plan` over `schema`, the columns of the table in which descriptions of blobs name their data file."""
-
-    def project() -> LanceSchema:
-        fields = {field.name: field for field in prune(schema.fields, {node.id for node in plan.projection.walk()})}
-        return LanceSchema(tuple(fields[name] for name in plan.projection.names()), plan.projection.metadata)
-
-    projection = _projections((schema, plan.projection), None, project)
+    fields = {field.name: field for field in prune(schema.fields, {node.id for node in plan.projection.walk()})}
+    projection = LanceSchema(tuple(fields[name] for name in plan.projection.names()), plan.projection.metadata)
     return plan.returning(projection, plan.output, schema)
 
 

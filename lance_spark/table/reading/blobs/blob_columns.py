@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import accumulate
+from operator import is_
 
 import pyarrow as pa
 
@@ -22,7 +23,6 @@ from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.blob import DESCRIPTION, PLACE, SOURCE, BlobKind, described, is_blob_v1, is_described
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.paths import absolute_uri, split_object
 from lance_spark.storage.registry import open_store
@@ -38,8 +38,6 @@ from lance_spark.table.rows.fragment import BaseId, DataFile
 
 _VALUES = (FileVersion.V0_1, FileVersion.V2_0, FileVersion.V2_1)
 
-_described_schemas: Remembered[LanceSchema] = Remembered()
-
 
 def with_blob_descriptors(
     schema: LanceSchema, file_version: FileVersion | None, *, with_source: bool = False
@@ -51,11 +49,9 @@ def with_blob_descriptors(
     """
     if file_version is None or file_version is FileVersion.V0_1 or (file_version in _VALUES and not with_source):
         return schema
-
-    def describe() -> LanceSchema:
-        return LanceSchema(tuple(_shown(field, with_source) for field in schema.fields), schema.metadata)
-
-    return _described_schemas((schema,), with_source, describe)
+    shown = tuple([_shown(field, with_source) for field in schema.fields])
+    # The same object, so that all of its plans find what is made of it.
+    return schema if all(map(is_, shown, schema.fields)) else LanceSchema(shown, schema.metadata)
 
 
 def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:
@@ -68,6 +64,8 @@ def has_other_descriptors(field: Field, file_version: FileVersion) -> bool:
 
 
 def _shown(field: Field, with_source: bool) -> Field:
+    if not (field.children or field.metadata or field.extension_name):
+        return field  # Most columns; a table can have thousands.
     if is_blob(field):
         # In lists of tables of 2.0 values are read, because descriptions without a source are of 2.2.
         return field if is_blob_v1(field) and not with_source else described(field, with_source=with_source)

@@ -14,8 +14,8 @@ from lance_spark.expr.nodes import And, Column, Expr, conjunction, referenced_co
 from lance_spark.expr.text.members import to_list
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.projection import FieldFinder
-from lance_spark.schema.remembered import Remembered
 from lance_spark.table.reading.decoding.output_columns import DecodedFields, OutputColumns, Path
+from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS
 from lance_spark.table.reading.window import fixed_width, window_bytes_of
 from lance_spark.table.rows.fragment import DataFragment
@@ -23,10 +23,10 @@ from lance_spark.table.rows.fragment import DataFragment
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of the filter: `fields` are those that no step before has read."""
+    """A step of the filter: `selected` are the fields that no step before has read."""
 
     condition: Expr
-    fields: tuple[Field, ...]
+    selected: SelectedFields
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,30 @@ class ReadColumns:
             return self._bytes_of_all(fragment)
         if self.row_bytes < inf:
             return num_rows * self.row_bytes
-        in_all = fragment.physical_rows or 1
-        return num_rows * _bytes_per_row((self.decoded, fragment), None, lambda: self._bytes_of_all(fragment) / in_all)
+        return num_rows * self._bytes_of_all(fragment) / (fragment.physical_rows or 1)
 
     def _bytes_of_all(self, fragment: DataFragment) -> float:
         num_rows, size = fragment.physical_rows, fragment.size_bytes
         return inf if num_rows is None or size is None else window_bytes_of(self.fixed_widths, num_rows, size)
 
     @property
-    def filter_fields(self) -> tuple[Field, ...]:
-        """Fields that the filter reads."""
+    def all(self) -> SelectedFields:
+        """The fields of `decoded`."""
+        return self._fields.all
+
+    @property
+    def filtered(self) -> SelectedFields:
+        """The fields that the filter reads."""
         return self._fields.first
 
     @property
-    def later_fields(self) -> tuple[Field, ...]:
-        """Fields that are read only for the rows that the filter keeps."""
+    def filter_fields(self) -> tuple[Field, ...]:
+        """Fields that the filter reads."""
+        return self._fields.first.fields
+
+    @property
+    def later(self) -> SelectedFields:
+        """The fields that are read only for the rows that the filter keeps."""
         return self._fields.later
 
     @cached_property
@@ -101,7 +110,7 @@ class ReadColumns:
         return tuple([Stage(condition, read) for condition, read in steps if condition is not None])
 
     @cached_property
-    def _steps(self) -> tuple[tuple[tuple[int, ...], tuple[Field, ...]], ...]:
+    def _steps(self) -> tuple[tuple[tuple[int, ...], SelectedFields], ...]:
         """The places of the terms of each of `stages`, and its fields."""
         terms = () if self.filter is None else _terms(self.filter)
         is_quick = [self._is_quick(term) for term in terms]
@@ -165,9 +174,6 @@ class ReadColumns:
         # A text search may name a member of structs in a list; its plan is asked for sizes before it is answered.
         paths = {resolve_names(known, to_list(known, path)) for path in referenced_columns(condition)}
         return tuple(sorted(path for path in paths if not self.is_system(path[0])))
-
-
-_bytes_per_row: Remembered[float] = Remembered()
 
 
 def output_names(schema: LanceSchema, asked: Sequence[str], system: Collection[str]) -> list[str]:

@@ -12,6 +12,7 @@ from lance_spark.cached import cached_property
 from lance_spark.schema.arrow import to_arrow_field, to_arrow_schema
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project, prune
+from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.shown_types import shown_schema
 from lance_spark.table.reading.system_columns import SYSTEM_FIELDS, filterable
 
@@ -27,11 +28,13 @@ class DecodedFields(NamedTuple):
     Attributes:
         first: the columns of the filter, with the members that the output needs.
         later: the other columns of the output.
-        schema: both.
+        all: both.
+        schema: of both.
     """
 
-    first: tuple[Field, ...]
-    later: tuple[Field, ...]
+    first: SelectedFields
+    later: SelectedFields
+    all: SelectedFields
     schema: LanceSchema
 
 
@@ -75,30 +78,34 @@ class OutputColumns:
         """Names of the top-level columns of the table."""
         return frozenset(self.schema.names())
 
-    def fields_at(self, paths: tuple[Path, ...], read: tuple[Path, ...] = ()) -> tuple[Field, ...]:
-        """The fields at some paths of the table, each with the members that the output needs: the same object for the
-        same paths, by which files find what they have prepared.
+    def fields_at(self, paths: tuple[Path, ...], read: tuple[Path, ...] = ()) -> SelectedFields:
+        """The fields at some paths of the table, each with the members that the output needs; the same object for the
+        same paths.
 
         Args:
             read: paths whose columns are left out.
         """
-        kept = self._fields.get((paths, read))
-        if kept is None:
+        selected = self._selected.get((paths, read))
+        if selected is None:
             fields = self._fields_at(paths)
-            kept = _put(self._fields, (paths, read), without(fields, self.fields_at(read)) if read else fields)
-        return kept
+            fields = without(fields, self.fields_at(read).fields) if read else fields
+            selected = _put(self._selected, (paths, read), SelectedFields(fields, self.schema.fields))
+        return selected
 
     def decoded_with(self, paths: tuple[Path, ...] | None) -> DecodedFields:
         """The fields that a scan decodes whose filter reads the columns at `paths`; None without a filter."""
-        kept = self._decoded.get(paths)
-        if kept is None:
-            first = () if paths is None else self.fields_at(paths)
-            later = without(self.projection.fields, first) if first else self.projection.fields
-            kept = _put(self._decoded, paths, DecodedFields(first, later, LanceSchema((*first, *later))))
-        return kept
+        decoded = self._decoded.get(paths)
+        if decoded is None:
+            first = self.fields_at(paths or ())
+            is_first = bool(first.fields)
+            fields = without(self.projection.fields, first.fields) if is_first else self.projection.fields
+            later = SelectedFields(fields, self.schema.fields)
+            both = SelectedFields((*first.fields, *fields), self.schema.fields) if is_first else later
+            decoded = _put(self._decoded, paths, DecodedFields(first, later, both, LanceSchema(both.fields)))
+        return decoded
 
     @cached_property
-    def _fields(self) -> dict[tuple[tuple[Path, ...], tuple[Path, ...]], tuple[Field, ...]]:
+    def _selected(self) -> dict[tuple[tuple[Path, ...], tuple[Path, ...]], SelectedFields]:
         return {}
 
     @cached_property

@@ -19,7 +19,7 @@ from lance_spark.layouts.row_bits import RowBits
 from lance_spark.schema.field import Field
 from lance_spark.schema.number_types import elements
 from lance_spark.table.reading.decoding.columns import ReadColumns
-from lance_spark.table.reading.fragment_columns import FragmentColumns
+from lance_spark.table.reading.fragment_columns import FragmentColumns, SelectedFields
 from lance_spark.table.reading.fragment_group import FragmentGroup
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.nested import narrowed
@@ -37,13 +37,12 @@ class Source:
     @classmethod
     def of(cls, reader: FragmentReader | FragmentGroup, columns: ReadColumns, lineage: SystemColumns) -> Source:
         """Columns that a scan decodes of one fragment, or of several that are read together."""
-        known = columns.returned.schema.fields
-        stages = tuple(reader.columns(stage.fields, known) for stage in columns.stages)
-        return cls(stages, reader.columns(columns.later_fields, known), lineage)
+        stages = tuple([reader.columns(stage.selected) for stage in columns.stages])
+        return cls(stages, reader.columns(columns.later), lineage)
 
     def encoded_widths(self, columns: ReadColumns) -> list[tuple[Field, float]]:
         """The columns in the order in which they are read, each with its bytes per row in the files."""
-        fields = [*(field for stage in columns.stages for field in stage.fields), *columns.later_fields]
+        fields = [*(field for stage in columns.stages for field in stage.selected.fields), *columns.later.fields]
         widths = (width for read in (*self.stages, self.later) for width in read.encoded_widths)
         return list(zip(fields, widths, strict=True))
 
@@ -75,17 +74,17 @@ class RowDecoder:
         """
         columns: dict[str, pa.ChunkedArray] = {}
         num_rows, num_bytes = rows.num_rows, 0
-        is_read_later = bool(self.columns.later_fields) or self.columns.has_system_output
+        is_read_later = bool(self.columns.later.fields) or self.columns.has_system_output
         steps = zip(self.columns.stages, source.stages, self.columns.used_later, strict=True)
         for number, (stage, read, used) in enumerate(steps, start=1):
-            found = _named(stage.fields, read.read(rows))
+            found = _named(stage.selected, read.read(rows))
             num_bytes += _num_bytes(found) if measured else 0
             keep = self._matches(stage.condition, columns | found, source.lineage, rows)
             columns, num_rows = _filtered(columns | found, keep, used)
             if is_read_later or number < len(self.columns.stages):
                 rows = _kept_rows(rows, keep, num_rows)
         if is_read_later:
-            later = _named(self.columns.later_fields, source.later.read(rows))
+            later = _named(self.columns.later, source.later.read(rows))
             num_bytes += _num_bytes(later) if measured else 0
             columns = self._with_system(columns | later, source.lineage, rows, self.columns.returned.names)
         return Decoded(columns, num_rows, num_bytes)
@@ -94,8 +93,8 @@ class RowDecoder:
         self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges
     ) -> Decoded:
         """Decodes all columns for all of `rows` before it filters: for few rows, of which the filter keeps most."""
-        fields = self.columns.decoded.fields
-        columns = _named(fields, reader.columns(fields, self.columns.returned.schema.fields).read(rows))
+        selected = self.columns.all
+        columns = _named(selected, reader.columns(selected).read(rows))
         num_rows, left = rows.num_rows, len(self.columns.stages)
         for stage, used in zip(self.columns.stages, self.columns.used_later, strict=True):
             left -= 1
@@ -106,8 +105,8 @@ class RowDecoder:
 
     def matches(self, reader: FragmentReader, lineage: SystemColumns, rows: RowRanges) -> npt.NDArray[np.bool_]:
         """bool[rows.num_rows]: which rows of a fragment the filter keeps."""
-        fields = self.columns.filter_fields
-        columns = _named(fields, reader.columns(fields, self.columns.returned.schema.fields).read(rows))
+        selected = self.columns.filtered
+        columns = _named(selected, reader.columns(selected).read(rows))
         places = np.arange(rows.num_rows)
         found: npt.NDArray[np.bool_] = np.zeros(rows.num_rows, np.bool_)
         for stage in self.columns.stages:
@@ -116,12 +115,6 @@ class RowDecoder:
             places, rows = places[keep.to_numpy()], _kept_rows(rows, keep, num_rows)
         found[places] = True
         return found
-
-    def unfiltered(self, reader: FragmentReader | FragmentGroup, lineage: SystemColumns, rows: RowRanges) -> pa.Table:
-        """The output columns of `rows`, the filter left aside. There must be one."""
-        fields = self.columns.returned.projection.fields
-        read = reader.columns(fields, self.columns.returned.schema.fields).read(rows)
-        return self._table(self._with_system(_named(fields, read), lineage, rows, self.columns.returned.names))
 
     def batches(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
         """The rows of a window, cut as the scan says."""
@@ -193,8 +186,8 @@ def _kept_rows(rows: RowRanges, keep: pa.ChunkedArray, num_kept: int) -> RowRang
     return RowBits(keep.chunk(0), int(rows.starts[0]), num_kept)
 
 
-def _named(fields: Sequence[Field], columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
-    return {field.name: column for field, column in zip(fields, columns, strict=True)}
+def _named(selected: SelectedFields, columns: Sequence[pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    return {field.name: column for field, column in zip(selected.fields, columns, strict=True)}
 
 
 def _batches_of(columns: dict[str, pa.ChunkedArray]) -> list[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Tables of one fragment that are read without windows: the rows that the reference library reads."""
+"""Tables of one fragment and of a few: the rows that the reference library reads."""
 
 from __future__ import annotations
 
@@ -11,22 +11,6 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import LanceError
-from lance_spark.table.reading.scan import Scan
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each call has read all rows at once."""
-    found: list[bool] = []
-    read = Scan.all_rows_at_once
-
-    def noted(self: Scan, fragments: object) -> pa.Table | None:
-        rows = read(self, fragments)
-        found.append(rows is not None)
-        return rows
-
-    monkeypatch.setattr(Scan, "all_rows_at_once", noted)
-    return found
 
 
 def table(num_rows: int) -> pa.Table:
@@ -44,7 +28,7 @@ def table(num_rows: int) -> pa.Table:
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("num_rows", [0, 1, 999, 70_001])
 @pytest.mark.parametrize("stable_row_ids", [False, True])
-def test_one_fragment(num_rows: int, version: str, stable_row_ids: bool, tmp_path: Path, at_once: list[bool]) -> None:
+def test_one_fragment(num_rows: int, version: str, stable_row_ids: bool, tmp_path: Path) -> None:
     path = str(tmp_path / "x.lance")
     theirs = lance.write_dataset(
         table(num_rows), path, data_storage_version=version, enable_stable_row_ids=stable_row_ids
@@ -56,11 +40,10 @@ def test_one_fragment(num_rows: int, version: str, stable_row_ids: bool, tmp_pat
         assert ours.to_table(with_row_id=True, with_row_address=True).equals(
             theirs.to_table(with_row_id=True, with_row_address=True)
         )
-    assert all(at_once) == (num_rows > 0)
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
-def test_few_fragments(version: str, tmp_path: Path, at_once: list[bool]) -> None:
+def test_few_fragments(version: str, tmp_path: Path) -> None:
     path = str(tmp_path / "x.lance")
     for num_rows in (700, 1, 2000, 33, 90_000, 5, 64, 1000):
         mode = "append" if Path(path).exists() else "create"
@@ -68,13 +51,11 @@ def test_few_fragments(version: str, tmp_path: Path, at_once: list[bool]) -> Non
         ours = lance_spark.open(path)
         for options in ({}, {"columns": ["small"]}, {"with_row_id": True}):
             assert ours.to_table(**options).equals(theirs.to_table(**options))
-    assert all(at_once)
     theirs = lance.write_dataset(table(10), path, mode="append", data_storage_version=version)
     assert lance_spark.open(path).to_table().equals(theirs.to_table())
-    assert at_once[-1] is False
 
 
-def test_other_tables(tmp_path: Path, at_once: list[bool]) -> None:
+def test_other_tables(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lance")
     lance.write_dataset(table(500), path)
     theirs = lance.dataset(path)
@@ -87,16 +68,14 @@ def test_other_tables(tmp_path: Path, at_once: list[bool]) -> None:
     texts = str(tmp_path / "texts.lance")
     theirs = lance.write_dataset(pa.table({"t": ["a", "bc"]}), texts)
     assert lance_spark.open(texts).to_table().equals(theirs.to_table())
-    assert not any(at_once)
 
 
-def test_batches_limits_and_damage(tmp_path: Path, at_once: list[bool]) -> None:
+def test_batches_limits_and_damage(tmp_path: Path) -> None:
     path = tmp_path / "x.lance"
     theirs = lance.write_dataset(table(5000), str(path))
     ours = lance_spark.open(str(path))
     assert ours.to_table(limit=7, offset=3).equals(theirs.to_table(limit=7, offset=3))
     assert max(map(len, ours.to_table(batch_size=64)["flag"].chunks)) == 64
-    assert not at_once
     [file] = (path / "data").iterdir()
     file.write_bytes(bytes(file.stat().st_size))
     with pytest.raises(LanceError, match=file.name):
