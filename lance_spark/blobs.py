@@ -70,7 +70,7 @@ def open_blob(
         return None
     described = [parts[name] for name in _PARTS]
     reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
-    location = reader.result_of(lambda found: found.location(*described))
+    location = reader.result_of(lambda opened: opened.location(*described))
     return BlobFile(location, buffer_size)
 
 
@@ -135,8 +135,12 @@ def read_all(
 
     if max_bytes_in_flight < 1:
         raise InvalidInputError(f"max_bytes_in_flight is {max_bytes_in_flight}; it must be at least 1")
-    given = [field.dataType for field in frame.schema.fields if field.name == column]
-    if len(given) != 1 or not isinstance(given[0], StructType) or not set(given[0].fieldNames()) >= set(_PARTS):
+    column_types = [field.dataType for field in frame.schema.fields if field.name == column]
+    if (
+        len(column_types) != 1
+        or not isinstance(column_types[0], StructType)
+        or not set(column_types[0].fieldNames()) >= set(_PARTS)
+    ):
         raise InvalidInputError(f"the DataFrame has no column {column!r} with descriptions of blobs, or two")
     part = _part_columns(offset, length)
     types = {field.name: field.dataType for field in frame.schema.fields}
@@ -167,8 +171,8 @@ class _ReadAll:
                 sizes = np.minimum(sizes, [0 if item is None else item.length for item in ranges])
             for start, stop in batches_by_bytes(sizes, self.max_bytes):
                 part = batch.slice(start, stop - start)
-                wanted = None if ranges is None else ranges[start:stop]
-                read = partial(BlobReader.to_binary, array=part.column(place), part=wanted)
+                batch_ranges = None if ranges is None else ranges[start:stop]
+                read = partial(BlobReader.to_binary, array=part.column(place), part=batch_ranges)
                 values = self.reader.result_of(read)
                 yield part.set_column(place, pa.field(self.column, pa.binary()), values.cast(pa.binary()))
 
@@ -183,12 +187,12 @@ def _ranges(batch: pa.RecordBatch, part: tuple[str, ...]) -> list[ByteRange | No
     """The parts that columns of a batch ask for; None for complete values."""
     if not part:
         return None
-    found: list[ByteRange | None] = []
+    result: list[ByteRange | None] = []
     for start, count in zip(*(batch.column(name).to_pylist() for name in part), strict=True):
         if min(start or 0, count or 0) < 0:
             raise InvalidInputError(f"no bytes [{start}, {start} + {count}) of a blob: neither may be negative")
-        found.append(None if start is None or count is None else ByteRange(start, count))
-    return found
+        result.append(None if start is None or count is None else ByteRange(start, count))
+    return result
 
 
 @dataclass(frozen=True, slots=True)

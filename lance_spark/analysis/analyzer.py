@@ -73,10 +73,10 @@ class Analyzer:
         if words is not None:
             terms = map(self._term, words)
             return [Token(term, position) for position, term in enumerate(terms) if term is not None]
-        found = self.in_order(pa.array([text], pa.large_string()))
+        analyzed = self.in_order(pa.array([text], pa.large_string()))
         return [
             Token(self.terms[term], position)
-            for term, position in zip(found.terms.tolist(), found.positions.tolist(), strict=True)
+            for term, position in zip(analyzed.terms.tolist(), analyzed.positions.tolist(), strict=True)
         ]
 
     def analyze(self, values: pa.Array) -> AnalyzedTexts:
@@ -88,24 +88,24 @@ class Analyzer:
             InvalidInputError: the values are neither strings nor lists of strings.
             UnsupportedFeatureError: the tokenizer needs a package or a dictionary that is not there.
         """
-        found = self.in_order(values)
-        return found if self._positions_ascend else _by_position(found)
+        analyzed = self.in_order(values)
+        return analyzed if self._positions_ascend else _by_position(analyzed)
 
     def in_order(self, values: pa.Array) -> AnalyzedTexts:
         """The terms in the order of the tokenizer. Arguments and errors as `analyze`."""
         chunks = [self._analyze_chunk(chunk) for chunk in _chunks(_texts(values))]
         terms = np.concatenate([np.empty(0, np.int32), *(found for found, _, _ in chunks)])
         ends = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(counts for _, counts, _ in chunks)]))
-        given = [found for _, _, found in chunks if found is not None]
-        if given:
-            positions = np.concatenate(given)
+        places = [found for _, _, found in chunks if found is not None]
+        if places:
+            positions = np.concatenate(places)
         else:
             positions = (np.arange(len(terms)) - np.repeat(ends[:-1], np.diff(ends))).astype(np.int32)
-        kept = terms >= 0
-        if kept.all():
+        is_term = terms >= 0
+        if is_term.all():
             return AnalyzedTexts(terms, positions, ends)
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-        return AnalyzedTexts(terms[kept], positions[kept], before[ends])
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_term)])
+        return AnalyzedTexts(terms[is_term], positions[is_term], before[ends])
 
     def _analyze_chunk(
         self, texts: pa.Array
@@ -115,9 +115,9 @@ class Analyzer:
         if texts.null_count:
             cut = cut.of_texts(texts.is_valid().to_numpy(zero_copy_only=False))
         tokens = self._tokens.of(cut.data, cut.starts, cut.lengths)
-        known = len(self._term_of_token)
-        if len(self._tokens) > known:
-            new = [self._term(token.decode(errors="replace")) for token in self._tokens.tokens_from(known)]
+        num_terms = len(self._term_of_token)
+        if len(self._tokens) > num_terms:
+            new = [self._term(token.decode(errors="replace")) for token in self._tokens.tokens_from(num_terms)]
             self._term_of_token.frombytes(self.numbers_of(pa.array(new, pa.large_string())).tobytes())
         return np.frombuffer(self._term_of_token, np.int32)[tokens], cut.counts, cut.positions
 
@@ -154,14 +154,14 @@ class Analyzer:
 
     def numbers_of(self, terms: pa.LargeStringArray) -> npt.NDArray[np.int32]:
         """int32[n]: the numbers of terms, new ones where they are not known; -1 for nulls."""
-        known = terms.drop_null()
-        data, ends = _buffers(known)
+        present = terms.drop_null()
+        data, ends = _buffers(present)
         numbers = self.terms.of(data, ends[:-1], np.diff(ends).astype(np.int32))
-        if len(known) == len(terms):
+        if len(present) == len(terms):
             return numbers
-        found = np.full(len(terms), -1, np.int32)
-        found[terms.is_valid().to_numpy(zero_copy_only=False)] = numbers
-        return found
+        all_numbers = np.full(len(terms), -1, np.int32)
+        all_numbers[terms.is_valid().to_numpy(zero_copy_only=False)] = numbers
+        return all_numbers
 
 
 def tokens_of(parameters: TextParameters, text: str) -> tuple[Token, ...]:
@@ -220,9 +220,9 @@ def _joined(lists: pa.Array) -> pa.LargeStringArray:
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     has_text_up_to = before[1:] > np.repeat(before[ends[:-1]], counts)
-    kept = has_text_up_to & items.is_valid().to_numpy(zero_copy_only=False)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[ends]
-    joined = pa.LargeListArray.from_arrays(pa.array(offsets), items.filter(pa.array(kept)))
+    keep = has_text_up_to & items.is_valid().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])[ends]
+    joined = pa.LargeListArray.from_arrays(pa.array(offsets), items.filter(pa.array(keep)))
     return pc.binary_join(joined, pa.scalar(" ", pa.large_string()))
 
 

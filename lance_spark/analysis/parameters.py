@@ -116,10 +116,10 @@ class TextParameters:
             InvalidInputError: an unknown name, or an invalid value.
             UnsupportedFeatureError: a tokenizer that this release does not have.
         """
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(options.keys() - known)
+        names_here = {field.name for field in fields(cls)}
+        unknown = sorted(options.keys() - names_here)
         if unknown:
-            names = ", ".join(sorted(known.union(others)))
+            names = ", ".join(sorted(names_here.union(others)))
             raise InvalidInputError(f"unknown text option {unknown[0]!r}; the options are {names}")
         words = options.get("custom_stop_words")
         if isinstance(words, str) or not (words is None or isinstance(words, Iterable)):
@@ -135,14 +135,14 @@ class TextParameters:
             UnsupportedFeatureError: an analysis that this release does not have.
         """
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except ValueError as error:
             raise InvalidInputError(f"the text parameters are no JSON: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise InvalidInputError("the text parameters are no JSON object")
-        known = {field.name for field in fields(cls)}
-        kind = found.get("lance_tokenizer") or TEXT
-        return cls.of({**{key: value for key, value in found.items() if key in known}, "lance_tokenizer": kind})
+        names = {field.name for field in fields(cls)}
+        kind = document.get("lance_tokenizer") or TEXT
+        return cls.of({**{key: value for key, value in document.items() if key in names}, "lance_tokenizer": kind})
 
     def to_json_fields(self) -> dict[str, Any]:
         """The parameters as JSON values."""

@@ -48,7 +48,7 @@ class TokenNumbers:
         """int32[n]: the numbers of the tokens at `starts` (int64[n]) of `data`; new tokens are added."""
         self._reserve(len(starts), int(lengths.sum()))
         numbers = np.empty(len(starts), np.int32)
-        known = number_tokens(
+        num_tokens = number_tokens(
             address_of(data),
             len(data),
             address_of(starts),
@@ -62,8 +62,8 @@ class TokenNumbers:
             self._known,
             address_of(numbers),
         )
-        assert known >= 0, known
-        self._known = known
+        assert num_tokens >= 0, num_tokens
+        self._known = num_tokens
         return numbers
 
     def tokens_from(self, first: int) -> list[bytes]:

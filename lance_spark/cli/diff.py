@@ -52,8 +52,8 @@ def _fragment_changes(a: Dataset, b: Dataset) -> dict[str, Any]:
 
 def _rows(dataset: Dataset) -> int | None:
     counts = dataset.fragments.row_counts()
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    recorded = [count for count in counts if count is not None]
+    return sum(recorded) if len(recorded) == len(counts) else None
 
 
 def diff_tree(document: dict[str, Any]) -> Node:

@@ -53,7 +53,7 @@ def _describe_table(dataset: Dataset, *, fragments: bool, pages: bool) -> dict[s
         else f"{manifest.writer_version.library} {manifest.writer_version.version}",
         "file_version": None if manifest.file_version is None else manifest.file_version.value,
         "stable_row_ids": manifest.has_stable_row_ids,
-        "versions": sorted({found.version for found in dataset.location.history.locations()}),
+        "versions": sorted({location.version for location in dataset.location.history.locations()}),
         "branches": [
             {"name": branch.name, "parent": branch.parent, "parent_version": branch.parent_version}
             for branch in dataset.branches().values()
@@ -97,12 +97,12 @@ def _summary(dataset: Dataset) -> dict[str, Any]:
     """Totals, from the wire messages: 100,000 fragments need not be parsed one by one for them."""
     messages = dataset.fragments.messages
     counts = dataset.fragments.row_counts()
-    known = [count for count in counts if count is not None]
+    recorded = [count for count in counts if count is not None]
     return {
         "fragments": len(messages),
         "data_files": sum(len(message.files) for message in messages),
         "deletion_files": sum(message.HasField("deletion_file") for message in messages),
-        "rows": sum(known) if len(known) == len(counts) else None,
+        "rows": sum(recorded) if len(recorded) == len(counts) else None,
         "deleted_rows": _recorded(
             message.deletion_file.num_deleted_rows for message in messages if message.HasField("deletion_file")
         ),
@@ -112,8 +112,8 @@ def _summary(dataset: Dataset) -> dict[str, Any]:
 
 def _recorded(numbers: Iterable[int]) -> int | None:
     """The sum; None if one of them is 0, which old writers leave for what they do not record."""
-    found = list(numbers)
-    return sum(found) if all(found) else None
+    values = list(numbers)
+    return sum(values) if all(values) else None
 
 
 def _describe_fragment(fragment: DataFragment, dataset: Dataset, pages: bool) -> dict[str, Any]:
@@ -305,14 +305,14 @@ def encoding_names(message: Message) -> list[str]:
     """The layout and the encodings that a message nests, outermost first, by their names in the format's messages."""
     names = [name for group in message.DESCRIPTOR.oneofs if (name := message.WhichOneof(group.name)) is not None]
     # An optional scalar is a group of its own and no encoding.
-    found = [name for name in names if message.DESCRIPTOR.fields_by_name[name].message_type is not None]
+    result = [name for name in names if message.DESCRIPTOR.fields_by_name[name].message_type is not None]
     for field, value in message.ListFields():
         if field.name == "dictionary" and field.containing_oneof is None:
-            found.append(field.name)
+            result.append(field.name)
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             parts = [value] if isinstance(value, Message) else list(value)
-            found.extend(name for part in parts if not isinstance(part, AnyMessage) for name in encoding_names(part))
-    return found
+            result.extend(name for part in parts if not isinstance(part, AnyMessage) for name in encoding_names(part))
+    return result
 
 
 def _columns_of_v0_1(reader: V01FileReader) -> list[dict[str, Any]]:

@@ -154,7 +154,7 @@ def _diff(parsed: argparse.Namespace) -> int:
 def describe_versions(target: CommandTarget, limit: int | None) -> dict[str, Any]:
     """The versions, oldest first; keys as in docs/command-line.md."""
     partitioned = target.partitioned
-    found = target.dataset.versions(limit) if partitioned is None else history(partitioned, limit)[::-1]
+    versions = target.dataset.versions(limit) if partitioned is None else history(partitioned, limit)[::-1]
     return {
         "uri": target.uri,
         "branch": target.dataset.branch,
@@ -170,7 +170,7 @@ def describe_versions(target: CommandTarget, limit: int | None) -> dict[str, Any
                 "message": entry.message,
                 "writer": None if entry.writer is None else f"{entry.writer.library} {entry.writer.version}",
             }
-            for entry in found
+            for entry in versions
         ],
     }
 
@@ -199,16 +199,16 @@ def upgrade_target(target: CommandTarget, to: str, show: Callable[[str], None]) 
 
     if target.partitioned is None:
         before = target.dataset.version
-        made = commit_upgrade(target.dataset.location, target.dataset.manifest, version, progress=progress).version
+        upgraded = commit_upgrade(target.dataset.location, target.dataset.manifest, version, progress=progress).version
     else:
         before = target.partitioned.version
-        made = commit_partition_upgrade(target.partitioned, version, progress=progress).version
+        upgraded = commit_partition_upgrade(target.partitioned, version, progress=progress).version
     show("")
     return {
         "uri": target.uri,
         "file_version": version.value,
-        "version": made,
-        "changed": made != before,
+        "version": upgraded,
+        "changed": upgraded != before,
         "fragments_rewritten": num_done,
     }
 

@@ -196,8 +196,8 @@ class _Verifier:
 
     def _index(self, index: IndexMetadata) -> Iterator[Finding]:
         where, advice = f"index {index.name} ({index.uuid})", "drop the index and build it again"
-        known = {field.id for field in self._dataset.lance_schema.walk()}
-        unknown = sorted(index.fields - known)
+        field_ids = {field.id for field in self._dataset.lance_schema.walk()}
+        unknown = sorted(index.fields - field_ids)
         if unknown and not index.is_system:
             yield Finding(f"it is over fields {unknown}, which the schema has not", where, advice)
         top = self._dataset.manifest.max_fragment_id
@@ -258,9 +258,9 @@ def differing_types(table: LanceSchema, file: LanceSchema, columns: Mapping[Fiel
     Args:
         columns: the fields of the file that the table reads, with their columns.
     """
-    known = {field.id: field for field in file.walk()}
+    by_id = {field.id: field for field in file.walk()}
     for field in table.walk():
-        stored = known.get(field.id)
+        stored = by_id.get(field.id)
         # A blob has another form in the table than in its files.
         if field.id not in columns or stored is None or is_blob(field):
             continue

@@ -47,8 +47,8 @@ class Sample:
         chosen = np.minimum((np.arange(count) + phase) * step, block.num_values - 1).astype(np.int64)
         starts = ends[chosen].astype(np.int64)
         sizes = np.minimum(ends[chosen + 1] - starts, _SAMPLE_VALUE_BYTES).astype(np.int64)
-        kept = np.cumsum(sizes) <= 2 * _SAMPLE_BYTES
-        starts, sizes = starts[kept], sizes[kept]
+        fits = np.cumsum(sizes) <= 2 * _SAMPLE_BYTES
+        starts, sizes = starts[fits], sizes[fits]
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
         data = pa.allocate_buffer(int(offsets[-1]))

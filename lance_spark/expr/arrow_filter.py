@@ -132,12 +132,12 @@ def _is_in(arguments: list[Expr], options: Options) -> Expr:
         raise InvalidInputError("pyarrow's is_in is supported with null_matching_behavior MATCH and SKIP only")
     # As Arrow's scalars: Python's values have no nanoseconds.
     values = options["value_set"].values
-    known = tuple(literal(item) for item in values if item.is_valid)
+    constants = tuple(literal(item) for item in values if item.is_valid)
     # Unlike IN, is_in is never NULL.
-    found = And((Not(IsNull(value)), In(value, known))) if known else FALSE
-    if nulls == _NULLS_MATCH_NULLS and len(known) < len(values):
-        return Or((IsNull(value), found)) if known else IsNull(value)
-    return found
+    condition = And((Not(IsNull(value)), In(value, constants))) if constants else FALSE
+    if nulls == _NULLS_MATCH_NULLS and len(constants) < len(values):
+        return Or((IsNull(value), condition)) if constants else IsNull(value)
+    return condition
 
 
 def _string_match(op: StringMatchOp) -> Callable[[list[Expr], Options], Expr]:

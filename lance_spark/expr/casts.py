@@ -80,11 +80,11 @@ def _integer_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.
 def _float_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:
     limit = 2.0 ** (type_.bit_width - 1)
     whole = pc.trunc(values.cast(pa.float64()))
-    found = _where(pc.and_(pc.greater_equal(whole, -limit), pc.less(whole, limit)), whole).cast(type_)
+    integers = _where(pc.and_(pc.greater_equal(whole, -limit), pc.less(whole, limit)), whole).cast(type_)
     if limit < _INT64_LIMIT:
-        return found
+        return integers
     # Spark compares with the largest BIGINT as a double, which is one more.
-    return pc.if_else(pc.equal(whole, limit), pa.scalar(2**63 - 1, type_), found)
+    return pc.if_else(pc.equal(whole, limit), pa.scalar(2**63 - 1, type_), integers)
 
 
 def _decimal_to_integer(values: pa.Array, type_: pa.DataType, _zone: str) -> pa.Array:

@@ -105,13 +105,15 @@ def column_values(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
 
 def _position(names: list[str], name: str, parents: Sequence[str]) -> int:
     exact = [position for position, candidate in enumerate(names) if candidate == name]
-    found = exact or [position for position, candidate in enumerate(names) if candidate.lower() == name.lower()]
-    if len(found) == 1:
-        return found[0]
+    positions = exact or [position for position, candidate in enumerate(names) if candidate.lower() == name.lower()]
+    if len(positions) == 1:
+        return positions[0]
     where = f" of struct {_text(parents)}" if parents else ""
     kind = "field" if parents else "column"
-    if found:
-        raise InvalidInputError(f"{kind} {quote_name(name)}{where} is ambiguous: {_list(names[at] for at in found)}")
+    if positions:
+        raise InvalidInputError(
+            f"{kind} {quote_name(name)}{where} is ambiguous: {_list(names[at] for at in positions)}"
+        )
     near = difflib.get_close_matches(name.lower(), [candidate.lower() for candidate in names], n=3)
     likely = [candidate for candidate in names if candidate.lower() in near]
     hint = f"did you mean {_list(likely)}?" if likely else f"there are: {_list(names[:20])}"

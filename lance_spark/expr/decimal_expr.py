@@ -152,16 +152,16 @@ def _evaluate(number: Number, batch: pa.RecordBatch, known: dict[Number, Numbers
     left, right = (evaluate(operand, batch, known) for operand in number.operands)
     valid = _both(left.valid, right.valid)
     if number.kind == "*":
-        found = _multiplied(left, right, valid)
+        result = _multiplied(left, right, valid)
     else:
         scales = [operand.scale for operand in number.operands]
         left, right = (
             _times(side, 10 ** (number.scale - scale)) for side, scale in zip((left, right), scales, strict=True)
         )
-        found = _added(left, right, valid) if number.kind == "+" else _added(left, _times(right, -1), valid)
+        result = _added(left, right, valid) if number.kind == "+" else _added(left, _times(right, -1), valid)
     if number.is_cut:
-        _check(number, found)
-    return found
+        _check(number, result)
+    return result
 
 
 def _read(array: pa.Array) -> Numbers:
@@ -195,8 +195,8 @@ def of_decimals(array: pa.Array) -> npt.NDArray[np.object_]:
     """Python's ints: decimals without their point, anything for null."""
     words = np.frombuffer(array.buffers()[1], np.uint64, 2 * len(array), 16 * array.offset).reshape(-1, 2)
     high = words[:, 1].astype(np.int64).astype(np.object_)
-    found: npt.NDArray[np.object_] = high * (1 << 64) + words[:, 0].astype(np.object_)
-    return found
+    numbers: npt.NDArray[np.object_] = high * (1 << 64) + words[:, 0].astype(np.object_)
+    return numbers
 
 
 def to_decimals(

@@ -126,8 +126,8 @@ def check_filter(expr: Expr, schema: pa.Schema, *, time_zone: str = "UTC") -> No
 
 
 def _fits_by_types(expr: Expr, schema: pa.Schema) -> bool:
-    """Whether a filter only compares columns of whole numbers and texts with their like: it cannot fail, whatever the
-    values are. The evaluation that finds this out for other filters takes longer than an index.
+    """Whether a filter only compares columns of whole numbers and texts with their like: it fails for no
+    values. The evaluation that finds this out for other filters takes longer than an index.
     """
     if isinstance(expr, (And, Or)):
         return all(_fits_by_types(term, schema) for term in expr.terms)

@@ -39,12 +39,12 @@ def options_of(type_: pa.DataType, operands: Sequence[Operand], time_zone: str) 
     if is_number and any(family_of(operand.type) is Family.FLOAT for operand in operands):
         # One floating point option makes the list floating point (Spark coerces to one type).
         operands = [to_double(operand) if family_of(operand.type) in NUMBERS else operand for operand in operands]
-    known = _value_set(pa.array([], type_), operands, time_zone)
-    if known is None:
+    constants = _value_set(pa.array([], type_), operands, time_zone)
+    if constants is None:
         return Options(tuple(operands))
     has_null = any(not operand.is_valid for operand in operands)
-    has_nan = pa.types.is_float64(known.type) and pc.any(pc.is_nan(known)).as_py() is True
-    return Options(tuple(operands), known, has_null, has_nan)
+    has_nan = pa.types.is_float64(constants.type) and pc.any(pc.is_nan(constants)).as_py() is True
+    return Options(tuple(operands), constants, has_null, has_nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,9 +62,9 @@ class _Constants:
 
 @functools.lru_cache(maxsize=64)
 def _constant_options(type_: pa.DataType, constants: _Constants, time_zone: str) -> Options:
-    known = _known_at_once(type_, constants.literals)
-    if known is not None:
-        return Options((), known)
+    constant_set = _known_at_once(type_, constants.literals)
+    if constant_set is not None:
+        return Options((), constant_set)
     return options_of(type_, [literal.scalar() for literal in constants.literals], time_zone)
 
 
@@ -104,14 +104,14 @@ def is_member(value: Operand, options: Options, time_zone: str) -> Operand:
     if family_of(value.type) is Family.FLOAT:
         # The lookup distinguishes -0.0 from 0.0; adding 0.0 unifies them.
         value = pc.add(value.cast(pa.float64()), 0.0)
-    found = pc.is_in(value, value_set=options.known)
+    is_in = pc.is_in(value, value_set=options.known)
     if options.has_nan:
         # It also distinguishes NaNs by their bits, the sign among them.
-        found = pc.or_(found, pc.is_nan(value))
+        is_in = pc.or_(is_in, pc.is_nan(value))
     null = pa.scalar(None, pa.bool_())
     if options.has_null:
-        return pc.if_else(found, pa.scalar(True), null)
-    return pc.if_else(pc.is_valid(value), found, null) if value.null_count else found
+        return pc.if_else(is_in, pa.scalar(True), null)
+    return pc.if_else(pc.is_valid(value), is_in, null) if value.null_count else is_in
 
 
 def _value_set(value: pa.Array, options: Sequence[Operand], time_zone: str) -> pa.Array | None:

@@ -49,13 +49,13 @@ class Expr:
 
     def walk(self) -> list[Expr]:
         """This node and all descendants, in pre-order; without the constants of lists, which can be thousands."""
-        found = [self]
+        nodes = [self]
         for child in self.children():
             if type(child).children is Expr.children:
-                found.append(child)  # Filters of thousands of terms are walked several times per query.
+                nodes.append(child)  # Filters of thousands of terms are walked several times per query.
             else:
-                found += child.walk()
-        return found
+                nodes += child.walk()
+        return nodes
 
     def __str__(self) -> str:
         return self.to_sql()
@@ -486,8 +486,8 @@ class Function(Expr):
     def __post_init__(self) -> None:
         least, most = FUNCTION_ARITIES[self.name]
         if len(self.arguments) < least or (most is not None and len(self.arguments) > most):
-            wanted = str(least) if least == most else f"{least} to {most}" if most is not None else f"at least {least}"
-            raise InvalidInputError(f"{self.name.value} takes {wanted} arguments, got {len(self.arguments)}")
+            arity = str(least) if least == most else f"{least} to {most}" if most is not None else f"at least {least}"
+            raise InvalidInputError(f"{self.name.value} takes {arity} arguments, got {len(self.arguments)}")
 
     def children(self) -> tuple[Expr, ...]:
         return self.arguments

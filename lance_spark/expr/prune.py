@@ -99,7 +99,7 @@ def may_match(expr: Expr, statistics: Mapping[tuple[str, ...], ColumnStatistics]
         statistics: by column path, spelled as in the filter (`columns.resolve_names` gives the schema's spelling).
         time_zone: the session's zone.
     """
-    if any(known.num_rows == 0 for known in statistics.values()):
+    if any(column.num_rows == 0 for column in statistics.values()):
         return False
     return _outcomes(expr, _Known(statistics, time_zone)).true
 
@@ -229,9 +229,9 @@ def _prefixed(value: Expr, prefix: str, known: _Known) -> Outcomes:
     if _is_all_null(about):
         return _ONLY_NULL
     low, high = _text_bytes(about.min), _text_bytes(about.max)
-    wanted = prefix.encode()
-    too_low = high is not None and high < wanted and not (about.is_truncated and wanted.startswith(high))
-    too_high = low is not None and low[: len(wanted)] > wanted
+    first = prefix.encode()
+    too_low = high is not None and high < first and not (about.is_truncated and first.startswith(high))
+    too_high = low is not None and low[: len(first)] > first
     return Outcomes(true=not (too_low or too_high))
 
 

@@ -53,8 +53,8 @@ class BatchChecker:
         """The columns in the order of the schema, which has exactly these."""
         names = batch.schema.names
         if names == self._names:
-            found: list[pa.Array | pa.ChunkedArray] = batch.columns
-            return found
+            columns: list[pa.Array | pa.ChunkedArray] = batch.columns
+            return columns
         if sorted(names) == sorted(self._names):
             return [batch.column(name) for name in self._names]
         missing = sorted(set(self._names) - set(names))

@@ -349,15 +349,15 @@ def _fetched(waiting: Sequence[tuple[int, _Value]]) -> Iterator[tuple[int, _Valu
     for number, (_, value) in enumerate(waiting):
         if value.size <= COPY_BYTES and not value.is_object:
             by_path.setdefault((id(value.store), value.path), []).append(number)
-    found: dict[int, pa.Buffer] = {}
+    buffers: dict[int, pa.Buffer] = {}
     for numbers in by_path.values():
         store, path = waiting[numbers[0]][1].store, waiting[numbers[0]][1].path
         ranges = {number: byte_range for number in numbers if (byte_range := waiting[number][1].range) is not None}
         filled = {number: byte_range for number, byte_range in ranges.items() if byte_range.length}
         if filled and store is not None:
-            found.update(zip(filled, store.read_ranges(path, list(filled.values())), strict=True))
+            buffers.update(zip(filled, store.read_ranges(path, list(filled.values())), strict=True))
     for number, (row, value) in enumerate(waiting):
-        yield row, _Value(found.pop(number)) if number in found else value
+        yield row, _Value(buffers.pop(number)) if number in buffers else value
 
 
 class BlobColumns:

@@ -145,13 +145,13 @@ class DataFileReader(ABC):
             UnsupportedFeatureError: it uses an unsupported feature.
             InvalidInputError: rows that the file does not have.
         """
-        wanted = merged_ranges(RowRanges.of(0, self.num_rows) if rows is None else rows)
-        if len(wanted.starts) and (int(wanted.starts[0]) < 0 or int(wanted.stops[-1]) > self.num_rows):
-            raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
+        ranges = merged_ranges(RowRanges.of(0, self.num_rows) if rows is None else rows)
+        if len(ranges.starts) and (int(ranges.starts[0]) < 0 or int(ranges.stops[-1]) > self.num_rows):
+            raise InvalidInputError(f"rows up to {int(ranges.stops[-1])} of a file of {self.num_rows} rows")
         with self._errors:
             reader = self.prepared(fields, column_indices)
-            found = self._read_in_memory(reader, wanted) if isinstance(reader, InMemoryFields) else None
-            return self._run(reader(wanted)) if found is None else found
+            arrays = self._read_in_memory(reader, ranges) if isinstance(reader, InMemoryFields) else None
+            return self._run(reader(ranges)) if arrays is None else arrays
 
     def _read_in_memory(self, reader: InMemoryFields, rows: RowRanges) -> list[pa.ChunkedArray] | None:
         """The fields of `reader`, if the file is in memory and some of them can be read from there."""
@@ -160,16 +160,16 @@ class DataFileReader(ABC):
         columns = None if whole is None else reader.in_memory
         if columns is None:
             return None
-        found = [None if column is None else column.read(whole, rows) for column in columns]
-        num_read = sum([each[1] for each in found if each is not None])
+        arrays = [None if column is None else column.read(whole, rows) for column in columns]
+        num_read = sum([each[1] for each in arrays if each is not None])
         if not is_tail and num_read:
             # Nobody waits for memory.
-            READS.add(len(found), num_read, 0.0)
-        others = tuple([place for place, each in enumerate(found) if each is None])
-        if len(others) == len(found):
+            READS.add(len(arrays), num_read, 0.0)
+        others = tuple([place for place, each in enumerate(arrays) if each is None])
+        if len(others) == len(arrays):
             return None
         rest = iter(self._run(reader.only(others)(rows)) if others else ())
-        return [next(rest) if each is None else pa.chunked_array(each[0]) for each in found]
+        return [next(rest) if each is None else pa.chunked_array(each[0]) for each in arrays]
 
     def in_memory(self) -> pa.Buffer | None:
         """All of the file; None if it is not in memory."""
@@ -202,16 +202,16 @@ class DataFileReader(ABC):
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Reads from the cached end of the file, or from the store."""
         tail, tail_start = self._tail, self.size_bytes - self._tail.size
-        found = [tail.slice(start - tail_start, length) for start, length in ranges if start >= tail_start]
-        if len(found) == len(ranges):
-            return found
-        outside = [wanted for wanted in ranges if wanted.start < tail_start and wanted.length]
+        buffers = [tail.slice(start - tail_start, length) for start, length in ranges if start >= tail_start]
+        if len(buffers) == len(ranges):
+            return buffers
+        outside = [piece for piece in ranges if piece.start < tail_start and piece.length]
         fetched = iter(self._store.read_ranges(self.path, outside) if outside else ())
         return [
             next(fetched)
-            if wanted.start < tail_start and wanted.length
-            else self._tail.slice(max(wanted.start - tail_start, 0), wanted.length)
-            for wanted in ranges
+            if piece.start < tail_start and piece.length
+            else self._tail.slice(max(piece.start - tail_start, 0), piece.length)
+            for piece in ranges
         ]
 
     def _answers(self, requests: Sequence[FileRequest]) -> list[Answer]:

@@ -98,18 +98,18 @@ class JoinedReader(DataFileReader):
         return field_reader(self.version)(trees, self._load(trees, column_indices))
 
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
-        wanted = {
+        places = {
             owner.id: column_indices[owner.id]
             for owner in column_fields(fields, self.version)
             if column_indices.get(owner.id, -1) >= 0
         }
-        missing = sorted({index for index in wanted.values() if index not in self._joined})
+        missing = sorted({index for index in places.values() if index not in self._joined})
         if missing:
             parts = overlapped(lambda file: file.encoded_columns_at(missing), self._files, self._at_once)
-            self._refuse_listed_bytes(fields, wanted, dict(zip(missing, parts[0], strict=True)))
+            self._refuse_listed_bytes(fields, places, dict(zip(missing, parts[0], strict=True)))
             for place, index in enumerate(missing):
                 self._joined[index] = self._join([columns[place] for columns in parts])
-        return {field_id: self._joined[index] for field_id, index in wanted.items()}
+        return {field_id: self._joined[index] for field_id, index in places.items()}
 
     def _refuse_listed_bytes(
         self, fields: Sequence[Field], wanted: Mapping[FieldId, int], columns: Mapping[int, EncodedColumn]
@@ -131,10 +131,10 @@ class JoinedReader(DataFileReader):
         return EncodedColumn(first.index, tuple(pages), self.num_rows, first.type_url, first.message)
 
     def _answers(self, requests: Sequence[FileRequest]) -> list[Answer]:
-        found = [self._tails.find(request) if isinstance(request, FileRanges) else None for request in requests]
-        missing = [request for request, answer in zip(requests, found, strict=True) if answer is None]
+        pieces = [self._tails.find(request) if isinstance(request, FileRanges) else None for request in requests]
+        missing = [request for request, answer in zip(requests, pieces, strict=True) if answer is None]
         answers = iter(super()._answers(missing) if missing else ())
-        return [next(answers) if answer is None else answer for answer in found]
+        return [next(answers) if answer is None else answer for answer in pieces]
 
     @cached_property
     def _tails(self) -> _Tails:
@@ -146,20 +146,20 @@ class JoinedReader(DataFileReader):
 
     def _read_ranges(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         by_file: dict[int, list[int]] = {}
-        for number, wanted in enumerate(ranges):
-            by_file.setdefault(bisect_right(self._starts, wanted.start) - 1, []).append(number)
-        found: list[pa.Buffer] = [_EMPTY] * len(ranges)
+        for number, piece in enumerate(ranges):
+            by_file.setdefault(bisect_right(self._starts, piece.start) - 1, []).append(number)
+        buffers: list[pa.Buffer] = [_EMPTY] * len(ranges)
 
         def read(place: int) -> None:
             numbers, start, file = by_file[place], self._starts[place], self._files[place]
             moved = [ByteRange(ranges[number].start - start, ranges[number].length) for number in numbers]
-            if any(wanted.stop > file.size_bytes for wanted in moved):
+            if any(piece.stop > file.size_bytes for piece in moved):
                 raise CorruptFileError(f"a value leaves the file of {file.size_bytes} bytes", path=file.path)
             for number, data in zip(numbers, file.read_ranges(moved), strict=True):
-                found[number] = data
+                buffers[number] = data
 
         overlapped(read, list(by_file), self._at_once)
-        return found
+        return buffers
 
 
 class _Tails:
@@ -177,15 +177,15 @@ class _Tails:
     def find(self, ranges: FileRanges) -> Located | None:
         """Locates the ranges in memory; None if one of them is not there."""
         count = len(ranges.starts)
-        found: Int64Array = np.empty(count + 2, np.int64)
+        places: Int64Array = np.empty(count + 2, np.int64)
         files = address_of(self._files), len(self._tails)
         if (
-            find_in_memory(address_of(ranges.starts), address_of(ranges.lengths), count, *files, address_of(found))
+            find_in_memory(address_of(ranges.starts), address_of(ranges.lengths), count, *files, address_of(places))
             < count
         ):
             return None
-        low, high = found[count:].tolist()
-        return Located(pa.foreign_buffer(low, high - low, self._tails) if high else _EMPTY, found[:count] - low)
+        low, high = places[count:].tolist()
+        return Located(pa.foreign_buffer(low, high - low, self._tails) if high else _EMPTY, places[:count] - low)
 
 
 class _Selected:
@@ -195,9 +195,9 @@ class _Selected:
         self._parts = list(zip(prepared, files, starts, strict=True))
 
     def __call__(self, rows: RowRanges) -> FieldsReads:
-        wanted = []
+        requests = []
         first_row = 0
         for prepared, file, start in self._parts:
-            wanted.append((prepared, rows.within(first_row, first_row + file.num_rows), start))
+            requests.append((prepared, rows.within(first_row, first_row + file.num_rows), start))
             first_row += file.num_rows
-        return wanted[0][0].of_files(wanted)
+        return requests[0][0].of_files(requests)

@@ -97,9 +97,9 @@ def parse_column(
     if data.size > _CACHED_BYTES or version is FileVersion.V2_0:
         return _parsed_column(data.to_pybytes(), index, num_rows, file_size, file_buffers, read, version)[0]
     key = (data.to_pybytes(), index, num_rows)
-    known = _columns.get(key)
-    if known is not None and known[1] <= file_size:
-        return known[0]
+    cached = _columns.get(key)
+    if cached is not None and cached[1] <= file_size:
+        return cached[0]
     column, end, is_complete = _parsed_column(key[0], index, num_rows, file_size, file_buffers, read, version)
     if is_complete:
         if len(_columns) >= _MAX_COLUMNS:

@@ -84,12 +84,12 @@ class FileReader(DataFileReader):
     @cached_property
     def columns(self) -> Mapping[FieldId, int]:
         owners = column_fields(self.schema.fields, self.version)
-        found, count = {owner.id: index for index, owner in enumerate(owners)}, len(owners)
+        columns, count = {owner.id: index for index, owner in enumerate(owners)}, len(owners)
         if count < self.num_columns and self.version is FileVersion.V2_0:
-            found, count = _early_columns(self.schema.fields, self.encoded_columns_at(range(self.num_columns)))
+            columns, count = _early_columns(self.schema.fields, self.encoded_columns_at(range(self.num_columns)))
         if count != self.num_columns:
             raise CorruptFileError(f"the schema has {count} columns, the file {self.num_columns}", path=self.path)
-        return found
+        return columns
 
     @cached_property
     def _fields_by_id(self) -> Mapping[FieldId, Field]:
@@ -103,8 +103,8 @@ class FileReader(DataFileReader):
             CorruptFileError: the metadata contradicts the format.
         """
         with self._errors:
-            found = self._load(self.schema.fields, self.columns)
-            return [found[field_id] for field_id in self.columns]
+            columns = self._load(self.schema.fields, self.columns)
+            return [columns[field_id] for field_id in self.columns]
 
     def read_global_buffer(self, number: int) -> pa.Buffer:
         """The bytes of a global buffer; buffer 0 is the schema.
@@ -158,13 +158,13 @@ class FileReader(DataFileReader):
         """The columns of `fields` that exist in the file; their metadata is fetched together."""
         owners: Sequence[Field] = column_fields(fields, self.version)
         if self.version is FileVersion.V2_0:
-            # The first releases did not pack structs, whatever their metadata say, so the members have columns too.
+            # The first releases did not pack structs, even if their metadata say so: the members have columns too.
             owners = [node for field in fields for node in field.walk()]
-        wanted = {owner.id: column_indices[owner.id] for owner in owners if column_indices.get(owner.id, -1) >= 0}
-        self._load_columns(wanted.values())
+        places = {owner.id: column_indices[owner.id] for owner in owners if column_indices.get(owner.id, -1) >= 0}
+        self._load_columns(places.values())
         if self.version is FileVersion.V2_0:
-            self._load_listed_bytes([wanted[owner.id] for owner in owners if owner.id in wanted and has_bytes(owner)])
-        return {field_id: self._columns[index] for field_id, index in wanted.items()}
+            self._load_listed_bytes([places[owner.id] for owner in owners if owner.id in places and has_bytes(owner)])
+        return {field_id: self._columns[index] for field_id, index in places.items()}
 
     def _load_listed_bytes(self, indices: Sequence[int]) -> None:
         """Joins columns of texts with the columns of their bytes, where they are lists."""
@@ -209,13 +209,13 @@ def _early_columns(fields: Iterable[Field], columns: Sequence[EncodedColumn]) ->
     Raises:
         CorruptFileError: the encoding of a page is corrupt.
     """
-    found: dict[FieldId, int] = {}
+    places: dict[FieldId, int] = {}
     count = 0
 
     def visit(field: Field) -> None:
         nonlocal count
         column = columns[count] if count < len(columns) else None
-        found[field.id] = count
+        places[field.id] = count
         count += 1
         if column is not None and has_bytes(field) and holds_lists(column):
             count += 1
@@ -225,4 +225,4 @@ def _early_columns(fields: Iterable[Field], columns: Sequence[EncodedColumn]) ->
 
     for field in fields:
         visit(field)
-    return found, count
+    return places, count

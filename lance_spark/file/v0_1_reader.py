@@ -90,22 +90,22 @@ class V01FileReader(DataFileReader):
             CorruptFileError: the statistics contradict the format.
         """
         described = {field.name: field for field in self._statistics_schema}
-        wanted = {field_id: described[str(field_id)] for field_id in field_ids if str(field_id) in described}
+        columns = {field_id: described[str(field_id)] for field_id in field_ids if str(field_id) in described}
         with self._errors:
             num_groups = len(self._groups.offsets) - 1
-            if not wanted or num_groups == 0:
+            if not columns or num_groups == 0:
                 return {}
             ids = {node.id: node for field in self._statistics_schema for node in field.walk()}
             groups = self._row_groups(np.array([0, num_groups], np.int64), ids, self._statistics_position)
             every = RowRanges.of(0, num_groups)
-            arrays = self._run(side_by_side([read_field(field, ids, groups, every) for field in wanted.values()]))
-        return _without_nulls(dict(zip(wanted, arrays, strict=True)))
+            arrays = self._run(side_by_side([read_field(field, ids, groups, every) for field in columns.values()]))
+        return _without_nulls(dict(zip(columns, arrays, strict=True)))
 
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
-        known = {field_id: node for field_id, node in self._known.items() if column_indices.get(field_id, -1) >= 0}
+        nodes = {field_id: node for field_id, node in self._known.items() if column_indices.get(field_id, -1) >= 0}
 
         def reads(rows: RowRanges) -> FieldsReads:
-            return side_by_side([read_field(field, known, self._groups, rows) for field in fields])
+            return side_by_side([read_field(field, nodes, self._groups, rows) for field in fields])
 
         return reads
 
@@ -132,12 +132,12 @@ class V01FileReader(DataFileReader):
 
 
 def _without_nulls(statistics: Mapping[FieldId, pa.ChunkedArray]) -> dict[FieldId, RowGroupBounds]:
-    found = {}
+    result = {}
     for field_id, column in statistics.items():
         table = pa.Table.from_struct_array(column)
         names = table.column_names
         if not {"null_count", "min_value", "max_value"}.issubset(names):
             raise CorruptFileError(f"the statistics of field {field_id} have the columns {names}")
         if not any(table["null_count"].to_pylist()):
-            found[field_id] = RowGroupBounds(table["min_value"].combine_chunks(), table["max_value"].combine_chunks())
-    return found
+            result[field_id] = RowGroupBounds(table["min_value"].combine_chunks(), table["max_value"].combine_chunks())
+    return result

@@ -108,7 +108,7 @@ def _check_blob(field: Field, above: tuple[Field, ...], name: str, version: File
 def _check_v2_0(field: Field, name: str) -> None:
     if field.logical_type == "struct" and is_array_leaf(field) and not is_leaf(field):
         raise UnsupportedFeatureError(
-            f"field {name!r}: in files of version 2.0 the metadata key lance-encoding:packed means packed whatever its "
+            f"field {name!r}: in files of version 2.0 the metadata key lance-encoding:packed means packed for each "
             "value; remove the key",
             feature="packed struct",
         )

@@ -83,12 +83,12 @@ def properties_from_json(text: str | None, owner: str) -> Mapping[str, str]:
     if not text:
         return _NO_PROPERTIES
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"the metadata of {owner!r} in __manifest is no JSON: {error}") from error
-    if not isinstance(found, dict) or not all(_is_text(key) and _is_text(value) for key, value in found.items()):
+    if not isinstance(document, dict) or not all(_is_text(key) and _is_text(value) for key, value in document.items()):
         raise CorruptFileError(f"the metadata of {owner!r} in __manifest is no JSON object of strings")
-    return MappingProxyType(found)
+    return MappingProxyType(document)
 
 
 def properties_to_json(properties: Mapping[str, str]) -> str | None:
@@ -102,11 +102,11 @@ def checked_properties(properties: Mapping[str, str] | None) -> Mapping[str, str
     Raises:
         InvalidInputError: a key or a value is not a string.
     """
-    given = dict(properties or {})
-    for key, value in given.items():
+    result = dict(properties or {})
+    for key, value in result.items():
         if not _is_text(key) or not _is_text(value):
             raise InvalidInputError(f"property {key!r}: {value!r}; names and values are Unicode text")
-    return MappingProxyType(given)
+    return MappingProxyType(result)
 
 
 def _is_text(value: object) -> bool:
@@ -141,8 +141,8 @@ class CatalogRows:
 
     def has_namespace(self, object_id: str) -> bool:
         """Whether there is a namespace with this id."""
-        found = self.find(object_id)
-        return found is not None and found.object_type == NAMESPACE
+        entry = self.find(object_id)
+        return entry is not None and entry.object_type == NAMESPACE
 
     def locations(self) -> set[str]:
         """The locations of all objects that have one, unchecked."""
@@ -216,15 +216,15 @@ def names_alike(rows: pa.Table, identifier: Identifier, last: str) -> dict[tuple
         rows: ids and types of objects.
         last: the type of the object that `identifier` names; its parents are namespaces.
     """
-    wanted = [folded(object_id(identifier[:depth])) for depth in range(1, len(identifier) + 1)]
-    alike = rows.filter(pc.is_in(pc.utf8_lower(rows[OBJECT_ID]), value_set=pa.array(wanted, rows[OBJECT_ID].type)))
-    found: dict[tuple[Identifier, bool], list[str]] = {}
+    prefixes = [folded(object_id(identifier[:depth])) for depth in range(1, len(identifier) + 1)]
+    alike = rows.filter(pc.is_in(pc.utf8_lower(rows[OBJECT_ID]), value_set=pa.array(prefixes, rows[OBJECT_ID].type)))
+    result: dict[tuple[Identifier, bool], list[str]] = {}
     for row in alike.to_pylist():
         parts = tuple(row[OBJECT_ID].split(DELIMITER))
         is_last = len(parts) == len(identifier)
         if row[OBJECT_TYPE] == (last if is_last else NAMESPACE):
-            found.setdefault((parts[:-1], is_last), []).append(parts[-1])
-    return found
+            result.setdefault((parts[:-1], is_last), []).append(parts[-1])
+    return result
 
 
 def only(entries: Sequence[CatalogEntry], object_id: str) -> CatalogEntry | None:
@@ -233,7 +233,7 @@ def only(entries: Sequence[CatalogEntry], object_id: str) -> CatalogEntry | None
     Raises:
         CorruptFileError: there are two.
     """
-    found = [entry for entry in entries if entry.object_id == object_id]
-    if len(found) > 1:
+    matches = [entry for entry in entries if entry.object_id == object_id]
+    if len(matches) > 1:
         raise CorruptFileError(f"{object_id!r} stands twice in __manifest")
-    return found[0] if found else None
+    return matches[0] if matches else None

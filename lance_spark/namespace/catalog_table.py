@@ -264,8 +264,8 @@ class CatalogTable:
 
 
 def _with_new_columns(before: Manifest, wanted: pa.Schema) -> LanceSchema:
-    known = set(before.schema.names())
-    new = pa.schema([column for column in wanted if column.name not in known])
+    names = set(before.schema.names())
+    new = pa.schema([column for column in wanted if column.name not in names])
     return with_added(before.schema, new, largest_field_id(before) + 1).schema if len(new) else before.schema
 
 

@@ -168,10 +168,10 @@ class DirectoryNamespace:
         version = self._load()
         if not path:
             return MappingProxyType(dict(version.properties))
-        found = self._namespace(version, path)
-        if found is None:
+        entry = self._namespace(version, path)
+        if entry is None:
             raise no_namespace(path)
-        return found.properties
+        return entry.properties
 
     def create_namespace(
         self, path: Identifier, properties: Mapping[str, str] | None = None, *, exist_ok: bool = False
@@ -193,8 +193,8 @@ class DirectoryNamespace:
         entry = CatalogEntry(object_id(path), NAMESPACE, None, properties_to_json(properties))
 
         def edit(rows: CatalogRows) -> CatalogRows | None:
-            found = rows.find(entry.object_id)
-            if found is not None and found.object_type == NAMESPACE and exist_ok:
+            existing = rows.find(entry.object_id)
+            if existing is not None and existing.object_type == NAMESPACE and exist_ok:
                 return None
             self._require_new(rows, path)
             if self._directories.is_listed(path, rows):
@@ -219,12 +219,12 @@ class DirectoryNamespace:
             return
 
         def edit(rows: CatalogRows) -> CatalogRows:
-            found = rows.find(object_id(path)) if is_findable(path) else None
-            if found is None or found.object_type != NAMESPACE:
+            entry = rows.find(object_id(path)) if is_findable(path) else None
+            if entry is None or entry.object_type != NAMESPACE:
                 raise no_namespace(path)
-            changed = {**found.properties, **updates}
-            kept = {key: value for key, value in changed.items() if value is not None}
-            return rows.with_properties(found.object_id, kept)
+            changed = {**entry.properties, **updates}
+            remaining = {key: value for key, value in changed.items() if value is not None}
+            return rows.with_properties(entry.object_id, remaining)
 
         self._require_catalog().change(edit)
 
@@ -297,10 +297,10 @@ class DirectoryNamespace:
         """
         version = self._load()
         refuse_managed_versions(version.properties)
-        found = self._find(version, identifier)
-        if found is None:
+        entry = self._find(version, identifier)
+        if entry is None:
             raise no_table(identifier)
-        return self._directories.entry(found.location, found.properties)
+        return self._directories.entry(entry.location, entry.properties)
 
     def declare_table(
         self, identifier: Identifier, *, location: UriOrPath | None = None, properties: Mapping[str, str] | None = None
@@ -317,10 +317,10 @@ class DirectoryNamespace:
         """
         identifier, properties = checked(identifier), checked_properties(properties)
         metadata = properties_to_json(properties)
-        given = None if location is None else requested_location(self.root, location)
+        requested = None if location is None else requested_location(self.root, location)
         if self._catalog is None:
-            return self._declare_listed(identifier, given, properties)
-        place = Place(given)
+            return self._declare_listed(identifier, requested, properties)
+        place = Place(requested)
 
         def edit(rows: CatalogRows) -> CatalogRows:
             self._require_new(rows, identifier)
@@ -337,8 +337,8 @@ class DirectoryNamespace:
                 with suppress(LanceError):
                     self._directories.listing.release(place.required())
             raise
-        if given is not None:
-            self.dropped.take_back(given, undo=lambda: self._take_out(identifier))
+        if requested is not None:
+            self.dropped.take_back(requested, undo=lambda: self._take_out(identifier))
         return TableEntry(location_uri(self.root, place.required()), dict(properties), is_declared=True)
 
     def register_table(
@@ -417,30 +417,30 @@ class DirectoryNamespace:
                 a shallow clone.
             StorageError: the store failed. If the message says so, the table was removed and some of its files remain.
         """
-        found = self._find(self._load(), identifier)
-        if found is None:
+        entry = self._find(self._load(), identifier)
+        if entry is None:
             raise no_table(identifier)
         if purge:
-            require_inside([found.location])
-            self.dropped.check_no_clones([found.location])
+            require_inside([entry.location])
+            self.dropped.check_no_clones([entry.location])
 
         def edit(rows: CatalogRows) -> CatalogRows:
-            require_same(rows.find(object_id(identifier)), found.location, identifier)
+            require_same(rows.find(object_id(identifier)), entry.location, identifier)
             changed = rows.removed([object_id(identifier)])
             if purge:
-                require_unshared(changed, [found.location])
+                require_unshared(changed, [entry.location])
             return changed
 
         if not purge:
-            self.dropped.record(identifier, found.location, retention)
-        if found.in_catalog:
-            self._give_up([found.location], edit)
+            self.dropped.record(identifier, entry.location, retention)
+        if entry.in_catalog:
+            self._give_up([entry.location], edit)
         else:
             if purge:
-                require_unshared(CatalogRows(self._load().rows()), [found.location])
-            self._directories.hide([found.location])
+                require_unshared(CatalogRows(self._load().rows()), [entry.location])
+            self._directories.hide([entry.location])
         if purge:
-            self._directories.delete([found.location])
+            self._directories.delete([entry.location])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
         """Renames a table, possibly into another namespace; its files are not moved.
@@ -450,29 +450,29 @@ class DirectoryNamespace:
             AlreadyExistsError: an object with the new name exists.
         """
         new, catalog = checked(new), self._require_catalog()
-        found = self._find(self._load(), old)
-        if found is None:
+        entry = self._find(self._load(), old)
+        if entry is None:
             raise no_table(old)
         if new == old:
             raise exists(new)
-        own_directory = len(new) == 1 and found.location == listed_directory(new[0])
+        own_directory = len(new) == 1 and entry.location == listed_directory(new[0])
 
         def edit(rows: CatalogRows) -> CatalogRows:
             self._require_new(rows, new, instead_of=old)
             if not own_directory and self._directories.is_listed(new, rows):
                 raise exists(new)
-            if not found.in_catalog:
+            if not entry.in_catalog:
                 if not self._directories.is_listed(old, rows):
                     raise no_table(old)
-                return rows.added([CatalogEntry(object_id(new), TABLE, found.location)])
-            require_same(rows.find(object_id(old)), found.location, old)
+                return rows.added([CatalogEntry(object_id(new), TABLE, entry.location)])
+            require_same(rows.find(object_id(old)), entry.location, old)
             return rows.renamed(object_id(old), object_id(new))
 
         catalog.change(edit)
         if own_directory:
-            self._directories.listing.unhide(found.location)
+            self._directories.listing.unhide(entry.location)
         else:
-            self._directories.hide([found.location])
+            self._directories.hide([entry.location])
 
     def _require_new(self, rows: CatalogRows, identifier: Identifier, instead_of: Identifier | None = None) -> None:
         """Raises `AlreadyExistsError` if the name is taken, and `NotFoundError` if a parent namespace does not exist.
@@ -499,20 +499,20 @@ class DirectoryNamespace:
             InvalidInputError: the directory belongs to a table with a name.
         """
         location = checked_location(new)
-        found = self._find(self._load(), identifier)
-        if found is None or location_uri(self.root, found.location) != old:
+        entry = self._find(self._load(), identifier)
+        if entry is None or location_uri(self.root, entry.location) != old:
             raise no_table(identifier)
 
         def edit(rows: CatalogRows) -> CatalogRows:
             require_unshared(rows, [location])
-            if found.in_catalog:
-                require_same(rows.find(object_id(identifier)), found.location, identifier)
+            if entry.in_catalog:
+                require_same(rows.find(object_id(identifier)), entry.location, identifier)
                 return rows.with_location(object_id(identifier), location)
             require_free(rows.find(object_id(identifier)), identifier)
             return rows.added([CatalogEntry(object_id(identifier), TABLE, location)])
 
-        self.dropped.record(identifier, found.location)
-        self._give_up([found.location], edit)
+        self.dropped.record(identifier, entry.location)
+        self._give_up([entry.location], edit)
 
     def live_locations(self) -> frozenset[str]:
         """The locations of all tables of all namespaces, including declared ones."""
@@ -555,8 +555,8 @@ class DirectoryNamespace:
     def _namespace(self, version: CatalogVersion, path: Identifier) -> CatalogEntry | None:
         if not is_findable(path):
             return None
-        found = only(version.entries(equals(OBJECT_ID, object_id(path))), object_id(path))
-        return found if found is not None and found.object_type == NAMESPACE else None
+        entry = only(version.entries(equals(OBJECT_ID, object_id(path))), object_id(path))
+        return entry if entry is not None and entry.object_type == NAMESPACE else None
 
     def _children(self, version: CatalogVersion, namespace: Identifier, object_type: str) -> dict[str, str | None]:
         """Locations by id of all objects of a type below a namespace, in one scan."""

@@ -88,12 +88,12 @@ class TableDirectories:
         Args:
             versions_only: whether to skip tables without a version, which are about to be created.
         """
-        found = []
+        names = []
         for other in self.listing.alike(name):
             directory = listed_directory(other)
             if directory is not None and not (versions_only and self.entry(directory, {}).is_declared):
-                found.append(other)
-        return found
+                names.append(other)
+        return names
 
     def reserve(self, place: Place, identifier: Identifier, rows: CatalogRows) -> None:
         """The first time, chooses a directory for a new table and creates a marker; later only checks it."""
@@ -180,6 +180,6 @@ def delete_tables_in(
 def _roots_of_versions(store: ObjectStore, location: str) -> Iterator[str]:
     """The directories below `location` that have manifests."""
     for entry in store.list(location, recursive=True):
-        folder, found, _name = entry.path.rpartition(f"/{VERSIONS}/")
-        if found:
+        folder, separator, _name = entry.path.rpartition(f"/{VERSIONS}/")
+        if separator:
             yield folder

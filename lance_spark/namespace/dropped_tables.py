@@ -144,15 +144,13 @@ class DroppedTables:
             CorruptFileError: a record is damaged.
         """
         live = self._live()
-        found = {item.location: item for item in self._marked()}
+        by_location = {item.location: item for item in self._marked()}
         for item in self._recorded():
-            marked = found.get(item.location)
+            marked = by_location.get(item.location)
             # Another library may have dropped the table later.
-            moments = [
-                known.dropped_at for known in (item, marked) if known is not None and known.dropped_at is not None
-            ]
-            found[item.location] = replace(item, dropped_at=max(moments, default=None))
-        free = [item for item in found.values() if not any(overlaps(item.location, other) for other in live)]
+            moments = [mark.dropped_at for mark in (item, marked) if mark is not None and mark.dropped_at is not None]
+            by_location[item.location] = replace(item, dropped_at=max(moments, default=None))
+        free = [item for item in by_location.values() if not any(overlaps(item.location, other) for other in live)]
         left = overlapped(self._has_files, free, _AT_ONCE)
         return sorted((item for item, has in zip(free, left, strict=True) if has), key=lambda item: item.name)
 
@@ -210,9 +208,9 @@ class DroppedTables:
     def _clone_tags(self, location: str, purged: Sequence[str]) -> list[tuple[str, CloneTag]]:
         """(URI of the table, tag) of the table at `location` and its partitions, for clones whose files stay."""
         store = open_store(location_uri(self._root, location), self._options)
-        found = {root_of_clone_tag(entry.path) for entry in store.list("", recursive=True)}
+        roots = {root_of_clone_tag(entry.path) for entry in store.list("", recursive=True)}
         tags: list[tuple[str, CloneTag]] = []
-        for root in sorted(root for root in found if root is not None):
+        for root in sorted(root for root in roots if root is not None):
             uri = below(store.uri, root) if root else store.uri
             of_table = clone_tags(Refs(open_store(uri, self._options)))
             tags += [(uri, tag) for tag in of_table if not self._goes_too(tag, [location, *purged])]
@@ -391,11 +389,11 @@ class DroppedTables:
         store = open_store(location_uri(self._root, location), self._options)
         # The manifests of a table are directly below its root, or deeper for branches and partitions.
         roots = {root for entry in store.list("", recursive=True) if (root := _manifest_root(entry.path)) is not None}
-        found: set[str] = set()
+        locations: set[str] = set()
         for root in sorted(roots):
             uri = store.uri if not root else below(store.uri, root)
-            found.update(resolved(path, uri) for path in _bases_of(History(open_store(uri, self._options))))
-        return found
+            locations.update(resolved(path, uri) for path in _bases_of(History(open_store(uri, self._options))))
+        return locations
 
 
 def _bases_of(history: History) -> Iterable[str]:

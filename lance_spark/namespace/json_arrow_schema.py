@@ -279,8 +279,8 @@ def _children(members: Mapping[str, Any], depth: int, count: int | None) -> list
     if count is not None and len(fields) != count:
         raise CorruptFileError(f"type {members['type']!r} of the namespace's schema has {len(fields)} fields")
     children = [_arrow_field(_object(field, "a field"), depth + 1) for field in fields]
-    kept = [(field, {k: v for k, v in metadata.items() if k != FIELD_ID_KEY}) for field, metadata in children]
-    return [field.with_metadata(metadata) if metadata else field for field, metadata in kept]
+    pairs = [(field, {k: v for k, v in metadata.items() if k != FIELD_ID_KEY}) for field, metadata in children]
+    return [field.with_metadata(metadata) if metadata else field for field, metadata in pairs]
 
 
 def _map(members: Mapping[str, Any], depth: int) -> pa.DataType:

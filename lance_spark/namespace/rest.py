@@ -120,8 +120,8 @@ class RestNamespace:
             NotFoundError: there is no such namespace.
         """
         request = self._client.DescribeNamespaceRequest()
-        found = self._call(self._namespaces.describe_namespace, path, describe_namespace_request=request)
-        return found.properties or {}
+        reply = self._call(self._namespaces.describe_namespace, path, describe_namespace_request=request)
+        return reply.properties or {}
 
     def create_namespace(self, path: Identifier, properties: Mapping[str, str] | None = None) -> None:
         """Creates a namespace in an existing one.
@@ -174,12 +174,12 @@ class RestNamespace:
             UnsupportedFeatureError: the server manages the versions of the table.
         """
         request = self._client.DescribeTableRequest(check_declared=True)
-        found = self._call(self._tables.describe_table, identifier, describe_table_request=request, check_declared=True)
-        if found.managed_versioning:
+        reply = self._call(self._tables.describe_table, identifier, describe_table_request=request, check_declared=True)
+        if reply.managed_versioning:
             raise UnsupportedFeatureError(
                 f"the server keeps the versions of {format_identifier(identifier)} itself", feature="managed versioning"
             )
-        return self._entry(found, identifier, is_declared=bool(found.is_only_declared))
+        return self._entry(reply, identifier, is_declared=bool(reply.is_only_declared))
 
     def declare_table(
         self, identifier: Identifier, *, location: str | None = None, properties: Mapping[str, str] | None = None
@@ -194,8 +194,8 @@ class RestNamespace:
             NotFoundError: the parent namespace does not exist.
         """
         request = self._client.DeclareTableRequest(location=location, properties=dict(properties or {}) or None)
-        found = self._call(self._tables.declare_table, checked(identifier), declare_table_request=request)
-        return self._entry(found, identifier, is_declared=True)
+        reply = self._call(self._tables.declare_table, checked(identifier), declare_table_request=request)
+        return self._entry(reply, identifier, is_declared=True)
 
     def drop_table(self, identifier: Identifier, *, purge: bool) -> None:
         """Removes a table from the catalog.

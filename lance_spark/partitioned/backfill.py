@@ -129,9 +129,9 @@ def plan_partitioned_values(table: PartitionedTable, columns: Sequence[str], job
         UnsupportedFeatureError: this release cannot write such columns.
         StorageError: commits are not safe in this store.
     """
-    found = ColumnsToFill.existing(table.lance_schema, columns)
-    _refuse_sources(table, found.written)
-    return _plan(table, found, job)
+    filled = ColumnsToFill.existing(table.lance_schema, columns)
+    _refuse_sources(table, filled.written)
+    return _plan(table, filled, job)
 
 
 def _plan(table: PartitionedTable, columns: ColumnsToFill, job: str) -> PartitionedBackfill:
@@ -180,11 +180,11 @@ def commit_partitioned_backfill(
         opened = table.open_all([table.index.by_id[object_id] for object_id in by_id])
         changes = [_change(table, plan, item, by_id[item.partition.object_id], options) for item in opened]
         check = MovedRows(table, [(item, by_id[item.partition.object_id]) for item in opened])
-        made = _committed(table, plan, changes, check, options)
-    if made.version > table.version + 1:
+        committed = _committed(table, plan, changes, check, options)
+    if committed.version > table.version + 1:
         for before in opened:
-            _remove_unused(made, before, by_id[before.partition.object_id])
-    return made
+            _remove_unused(committed, before, by_id[before.partition.object_id])
+    return committed
 
 
 def _committed(
@@ -234,11 +234,11 @@ def _step(
 def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iterable[BackfilledFragment]) -> None:
     """Removes the files of fragments that other writers have emptied meanwhile."""
     partition = made.index.find(opened.partition.key)
-    kept: set[str] = set()
+    used: set[str] = set()
     if partition is not None:
         messages = made.open(partition).manifest.fragments.messages
-        kept = {file.path for message in messages for file in message.files}
-    remove_backfill(opened.table.store, [item for item in files if item.file.path not in kept])
+        used = {file.path for message in messages for file in message.files}
+    remove_backfill(opened.table.store, [item for item in files if item.file.path not in used])
 
 
 class MovedRows:
@@ -292,10 +292,10 @@ class MovedRows:
     def _has_new_rows(self, current: PartitionedTable) -> bool:
         changed = [item for item in current.index.partitions if item != self._base.index.find(item.key)]
         for now in current.open_all(changed):
-            known = self._base.index.find(now.partition.key)
-            if known is None or known.location != now.partition.location:
+            before = self._base.index.find(now.partition.key)
+            if before is None or before.location != now.partition.location:
                 return True
-            if not _by_number(now.manifest).keys() <= _by_number(self._base.open(known).manifest).keys():
+            if not _by_number(now.manifest).keys() <= _by_number(self._base.open(before).manifest).keys():
                 return True
         return False
 

@@ -57,15 +57,15 @@ def plan_range(
     end = _at(table, max(numbers.last, 1))
     fields = fields or FeedColumns.of(_columns(end))
     schema = _schema(end, fields.shown, columns)
-    known = [_if_partitioned(table, number) for number in range(numbers.first - 1, numbers.last + 1)]
+    versions = [_if_partitioned(table, number) for number in range(numbers.first - 1, numbers.last + 1)]
     # Step by step back, as a column that was dropped is not the one that was added under its name later.
     wanted = {end.version: fields.stored}
-    for here, there in zip([end, *known[::-1]], known[::-1], strict=False):
+    for here, there in zip([end, *versions[::-1]], versions[::-1], strict=False):
         if here is not None and there is not None and there.version not in wanted:
             now, then = _columns(here, fields.with_source), _columns(there, fields.with_source)
             wanted[there.version] = found_in(wanted[here.version], now, then, by_id=True)
     tasks: list[ChangeTask] = []
-    for before, after in pairwise(known):
+    for before, after in pairwise(versions):
         if after is not None:
             tasks += _Step(before, after, wanted, fields.with_source).tasks(schema, columns)
     return ChangeFeed(schema, tuple(tasks))
@@ -141,11 +141,11 @@ def _steps(before: Manifest | None, new: PartitionVersion) -> list[tuple[Manifes
     """The versions from `before` to the new one, each with what made it."""
     if before is None:
         return [(new.manifest, OperationKind.OVERWRITE)]
-    found = [
+    steps = [
         (manifest, OperationKind.UNKNOWN if transaction is None else transaction.operation.kind)
         for manifest, transaction in _commits(before, new)
     ]
-    return found or [(new.manifest, OperationKind.RESTORE)]
+    return steps or [(new.manifest, OperationKind.RESTORE)]
 
 
 def _commits(before: Manifest, new: PartitionVersion) -> list[tuple[Manifest, Transaction | None]]:

@@ -114,8 +114,8 @@ def add_computed_columns(
 
         def step(location: TableLocation, manifest: Manifest) -> Manifest:
             manifest = before(location, manifest)
-            made = replace(added.evolution(manifest), schema=partition_schema(added.schema))
-            return commit_evolution(location, manifest, made, options)
+            evolution = replace(added.evolution(manifest), schema=partition_schema(added.schema))
+            return commit_evolution(location, manifest, evolution, options)
 
         return commit_specs(
             current,
@@ -259,8 +259,8 @@ def _widened(
 
     def step(table: TableLocation, manifest: Manifest) -> Manifest:
         manifest = before(table, manifest)
-        made = conversion(table, manifest, change, dtype, new_id)
-        return commit_evolution(table, manifest, replace(made, schema=partition_schema(schema)), options)
+        evolution = conversion(table, manifest, change, dtype, new_id)
+        return commit_evolution(table, manifest, replace(evolution, schema=partition_schema(schema)), options)
 
     properties = noted_ids(table, schema)
     options = with_operation_name(options, "columns")
@@ -282,8 +282,8 @@ def follower(schema: LanceSchema, options: CommitOptions | None = None) -> Step:
         shares_column = bool({field.id for field in manifest.schema.fields} & {field.id for field in target.fields})
         placeholders = PlaceholderColumns(manifest.schema, target)
         needed = shares_column and any(placeholders.columns_of(message) for message in manifest.fragments.messages)
-        made = Evolution(target, placeholders if needed else None, preserves_nullability=preserves)
-        return commit_evolution(table, manifest, made, options)
+        evolution = Evolution(target, placeholders if needed else None, preserves_nullability=preserves)
+        return commit_evolution(table, manifest, evolution, options)
 
     return step
 

@@ -175,20 +175,20 @@ def commit_rows(
         rows[field.name] if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type) for field in schema
     ]
     with _conflicts_of(base.root):
-        made = base.catalog.replace_rows(
+        committed = base.catalog.replace_rows(
             base.catalog_version,
             pa.Table.from_arrays(columns, schema=schema),
             (options or CommitOptions()).all_properties(),
             changed_properties={**specs.to_metadata(), **(properties or {})},
         )
-    return PartitionedTable(base.root, base.storage_options, base.catalog, base.catalog.at(made))
+    return PartitionedTable(base.root, base.storage_options, base.catalog, base.catalog.at(committed))
 
 
 def _run(commit: _PartitionedCommit) -> PartitionedTable:
     with cleanup_on_failure(commit.withdraw), _conflicts_of(commit.root):
-        made = commit.run()
-    clean_up_after(made)
-    return made
+        committed = commit.run()
+    clean_up_after(committed)
+    return committed
 
 
 @contextmanager
@@ -237,7 +237,7 @@ class _PartitionedCommit:
             open_keys = [key for key in self._changes if not self._is_current(key, current)]
             overlapped(lambda key, current=current: self._commit_partition(key, current), open_keys, NUM_THREADS)  # type: ignore[misc]
             try:
-                made = current.catalog.replace_rows(
+                committed = current.catalog.replace_rows(
                     current.catalog_version,
                     self._rows(current),
                     self._options.all_properties(),
@@ -249,17 +249,19 @@ class _PartitionedCommit:
             except CommitConflictError:
                 current = current.newest()
                 continue
-            return PartitionedTable(current.root, current.storage_options, current.catalog, current.catalog.at(made))
+            return PartitionedTable(
+                current.root, current.storage_options, current.catalog, current.catalog.at(committed)
+            )
         raise RetryableConflictError(
             f"other writers were first {self._policy.max_attempts} times in a row on {self._base.root}; try later",
             table_version=current.version,
         )
 
     def _check_marks(self, current: PartitionedTable) -> None:
-        found = current.catalog_version.dataset
-        if found is not None:
+        newest = current.catalog_version.dataset
+        if newest is not None:
             for mark in self._marks:
-                mark.check(found.manifest.config, current.root)
+                mark.check(newest.manifest.config, current.root)
 
     def withdraw(self) -> None:
         """Removes the versions that nobody will read."""
@@ -503,11 +505,11 @@ def _with_versions(rows: pa.Table, changed: Mapping[str, Partition]) -> pa.Table
 
 def _with_partitions(rows: pa.Table, new: Sequence[Partition]) -> pa.Table:
     """`rows` and those of new partitions and of the levels above them."""
-    known: dict[str, object] = dict.fromkeys(rows[OBJECT_ID].to_pylist()) if new else {}
+    ids: dict[str, object] = dict.fromkeys(rows[OBJECT_ID].to_pylist()) if new else {}
     added: list[dict[str, object]] = []
     for partition in new:
-        for row in rows_of(partition, known, rows.schema):
-            known[str(row[OBJECT_ID])] = None
+        for row in rows_of(partition, ids, rows.schema):
+            ids[str(row[OBJECT_ID])] = None
             added.append(row)
     return _with_rows(rows, added) if added else rows
 
@@ -526,8 +528,8 @@ def _without_empty_levels(rows: pa.Table) -> pa.Table:
         if kind != NAMESPACE:
             levels = object_id.split(DELIMITER)
             used.update(DELIMITER.join(levels[:depth]) for depth in range(1, len(levels)))
-    kept = [
+    remaining = [
         kind != NAMESPACE or DELIMITER not in object_id or object_id in used
         for object_id, kind in zip(ids, kinds, strict=True)
     ]
-    return rows.filter(pa.array(kept))
+    return rows.filter(pa.array(remaining))

@@ -88,7 +88,7 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
         self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
     ) -> tuple[list[SearchedPart], pa.Schema]:
         shared = shared_analyses(self)
-        kept = {partition.object_id for partition in self.partitions(filter)}
+        matching = {partition.object_id for partition in self.partitions(filter)}
         parts = [
             SearchedPart(
                 opened.manifest,
@@ -100,13 +100,13 @@ class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
                     with_row_address=with_row_address,
                 ),
                 opened.key,
-                opened.key in kept,
+                opened.key in matching,
             )
             for opened in self.splits()
         ]
         schema = parts[0].scan.arrow_schema if parts else self._plan_of_nothing(columns, filter).arrow_schema
-        asked = [name for name, is_on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if is_on]
-        for name in asked:
+        system_columns = [name for name, is_on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if is_on]
+        for name in system_columns:
             if name not in schema.names:
                 schema = schema.append(SYSTEM_FIELDS[name])
         return parts, schema
@@ -274,9 +274,9 @@ class PartitionedDataset(
     ) -> Self:
         """See `Dataset.upgrade_files`. All partitions are upgraded in one version; new ones get the new files too."""
         options = CommitOptions(commit_message)
-        wanted = upgrade_version(version)
+        file_version = upgrade_version(version)
         self.versions_location.history.check_commits()
-        return self.of(commit_partition_upgrade(self.newest(), wanted, (), options, progress))
+        return self.of(commit_partition_upgrade(self.newest(), file_version, (), options, progress))
 
     def plan_compaction(self, options: CompactionOptions | None = None) -> list[compaction.PartitionTask]:
         """The tasks that compact this version, for those who run them on several machines. Raises as `compact`."""
@@ -505,8 +505,8 @@ def create_partitioned_dataset(
     properties: Mapping[str, str] | None = None,
 ) -> PartitionedDataset:
     """A new partitioned table without rows at `root`. Arguments and errors as `create_partitioned`."""
-    made = create_partitioned(root, schema, partition_by, storage_options=storage_options, properties=properties)
-    return PartitionedDataset.of(made)
+    created = create_partitioned(root, schema, partition_by, storage_options=storage_options, properties=properties)
+    return PartitionedDataset.of(created)
 
 
 def _reopened(reopen: Any, arguments: tuple[Any, ...]) -> PartitionedDataset:

@@ -58,10 +58,10 @@ def add_partition_field(
     """The version whose new rows are partitioned by one field more, below the others. Raises as `set_partitioning`."""
 
     def edit(current: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
-        known = current.specs.current.fields
-        if _field(current, field) in known:
+        fields = current.specs.current.fields
+        if _field(current, field) in fields:
             raise InvalidInputError(f"{current!r} is partitioned by {field.field_id!r} already")
-        return (*known, field)
+        return (*fields, field)
 
     return edit_partitioning(table, edit, options)
 
@@ -75,9 +75,9 @@ def drop_partition_field(
     """
 
     def edit(current: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
-        known = current.specs.current.fields
+        fields = current.specs.current.fields
         place = _place(current, field_id)
-        return (*known[:place], *known[place + 1 :])
+        return (*fields[:place], *fields[place + 1 :])
 
     return edit_partitioning(table, edit, options)
 
@@ -88,9 +88,9 @@ def replace_partition_field(
     """The version whose new rows are partitioned by `field` where they were by another. Raises as the others."""
 
     def edit(current: PartitionedTable) -> Sequence[PartitionBy | PartitionField]:
-        known = current.specs.current.fields
+        fields = current.specs.current.fields
         place = _place(current, field_id)
-        return (*known[:place], field, *known[place + 1 :])
+        return (*fields[:place], field, *fields[place + 1 :])
 
     return edit_partitioning(table, edit, options)
 
@@ -98,8 +98,8 @@ def replace_partition_field(
 def _field(table: PartitionedTable, item: PartitionBy | PartitionField) -> PartitionField:
     if isinstance(item, PartitionField):
         return item
-    made = item.field(table.lance_schema)
-    return table.specs.existing_field(made) or made
+    new = item.field(table.lance_schema)
+    return table.specs.existing_field(new) or new
 
 
 def _place(table: PartitionedTable, field_id: str) -> int:

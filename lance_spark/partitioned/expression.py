@@ -75,11 +75,11 @@ def type_of_expression(expression: str, sources: Sequence[pa.DataType]) -> pa.Da
 
     Raises: as `check_expression`.
     """
-    found = value_type(_evaluate(expression, [pa.nulls(1, value_type(source)) for source in sources]).type)
-    if pa.types.is_null(found):
+    result_type = value_type(_evaluate(expression, [pa.nulls(1, value_type(source)) for source in sources]).type)
+    if pa.types.is_null(result_type):
         raise InvalidInputError(f"partition expression {expression!r} is always NULL")
-    check_expression(expression, sources, found)
-    return found
+    check_expression(expression, sources, result_type)
+    return result_type
 
 
 def check_expression(expression: str, sources: Sequence[pa.DataType], result_type: pa.DataType) -> None:
@@ -156,9 +156,9 @@ def _deterministic_functions() -> frozenset[str]:
         "SELECT routine_name, bool_and(is_deterministic) AS always, bool_and(function_type = 'SCALAR') AS scalar "
         "FROM information_schema.routines GROUP BY routine_name"
     ).to_arrow_table()
-    known = {row["routine_name"] for row in rows.to_pylist() if row["always"] and row["scalar"]}
+    names = {row["routine_name"] for row in rows.to_pylist() if row["always"] and row["scalar"]}
     # What a version or session says of itself is no function of the row.
-    return frozenset(known - {"version"}) | {*_HASHES}
+    return frozenset(names - {"version"}) | {*_HASHES}
 
 
 def _check_words(expression: str, num_columns: int) -> None:

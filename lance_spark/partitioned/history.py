@@ -75,37 +75,37 @@ def _measured(table: PartitionedTable, numbers: Sequence[int]) -> dict[int, _Par
     Versions that a clean-up has taken are left out, and those that need more than `MAX_MANIFESTS` manifests with the
     newer ones.
     """
-    found: dict[int, _Parts] = {}
-    known: dict[NamedVersion, Measured | None] = {}
+    by_version: dict[int, _Parts] = {}
+    measured: dict[NamedVersion, Measured | None] = {}
     for start in range(0, len(numbers), _AT_ONCE):
         batch = numbers[start : start + _AT_ONCE]
         loaded = dict(zip(batch, overlapped(lambda number: _partitions(table, number), batch, _AT_ONCE), strict=True))
         with_operation_name = {number: items for number, items in loaded.items() if items is not None}
-        kept = _within_limit(with_operation_name, known)
-        new = {key: item for items in kept.values() for key, item in items.items() if key not in known}
-        known.update(_measured_partitions(table, new, known))
-        for number, items in kept.items():
-            parts = {item.location: known[key] for key, item in items.items()}
+        chosen = _within_limit(with_operation_name, measured)
+        new = {key: item for items in chosen.values() for key, item in items.items() if key not in measured}
+        measured.update(_measured_partitions(table, new, measured))
+        for number, items in chosen.items():
+            parts = {item.location: measured[key] for key, item in items.items()}
             complete = {location: part for location, part in parts.items() if part is not None}
             if len(complete) == len(parts):
-                found[number] = complete
-        if len(kept) < len(with_operation_name):
+                by_version[number] = complete
+        if len(chosen) < len(with_operation_name):
             break
-    return found
+    return by_version
 
 
 def _within_limit(
     with_operation_name: Mapping[int, Mapping[NamedVersion, Partition]], known: Mapping[NamedVersion, object]
 ) -> dict[int, Mapping[NamedVersion, Partition]]:
     """The newest of some versions, for which no more than `MAX_MANIFESTS` manifests are read in all."""
-    kept: dict[int, Mapping[NamedVersion, Partition]] = {}
+    chosen: dict[int, Mapping[NamedVersion, Partition]] = {}
     needed = set(known)
     for number, items in with_operation_name.items():
         needed.update(items)
         if len(needed) > MAX_MANIFESTS:
             break
-        kept[number] = items
-    return kept
+        chosen[number] = items
+    return chosen
 
 
 def _partitions(table: PartitionedTable, number: int) -> dict[NamedVersion, Partition] | None:
@@ -134,12 +134,12 @@ def _measured_partitions(
     read = overlapped(fragments, list(wanted.values()), _AT_ONCE)
     # Two versions of one partition have most fragments in common, which are looked at once.
     newest = {key[0]: part for key, part in known.items() if part is not None}
-    found: dict[NamedVersion, Measured | None] = {}
+    result: dict[NamedVersion, Measured | None] = {}
     for key, messages in zip(wanted, read, strict=True):
-        found[key] = part = None if messages is None else Measured.of(messages, newest.get(key[0]))
+        result[key] = part = None if messages is None else Measured.of(messages, newest.get(key[0]))
         if part is not None:
             newest[key[0]] = part
-    return found
+    return result
 
 
 def _content(parts: _Parts) -> Content:
@@ -148,12 +148,12 @@ def _content(parts: _Parts) -> Content:
 
 def _difference(before: _Parts, after: _Parts) -> Difference:
     nothing = Measured()
-    found = [
+    differing = [
         after.get(location, nothing).difference_from(before.get(location, nothing))
         for location in before.keys() | after.keys()
         if before.get(location) is not after.get(location)
     ]
-    return _sum(Difference, found)
+    return _sum(Difference, differing)
 
 
 _Counts = TypeVar("_Counts", Content, Difference)
@@ -165,8 +165,8 @@ def _sum(kind: type[_Counts], parts: Sequence[_Counts]) -> _Counts:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    recorded = [count for count in counts if count is not None]
+    return sum(recorded) if len(recorded) == len(counts) else None
 
 
 def restore(table: PartitionedTable, version: int, options: CommitOptions | None = None) -> PartitionedTable:

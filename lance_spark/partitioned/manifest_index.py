@@ -110,8 +110,8 @@ class _PartitionRows:
 
     def object_ids(self) -> list[str]:
         """The object id of each row."""
-        found: list[str] = self._rows[OBJECT_ID].to_pylist()
-        return found
+        ids: list[str] = self._rows[OBJECT_ID].to_pylist()
+        return ids
 
     def partition(self, at: int, key: KeyValues) -> Partition:
         """The partition of one row, whose key is known."""
@@ -139,7 +139,7 @@ _NAMED = (OBJECT_ID, LOCATION, READ_VERSION, READ_BRANCH, READ_TAG)
 
 def _spec_ids(object_ids: pa.ChunkedArray, specs: PartitionSpecs) -> Int64Array:
     """The id of the spec that each table is a partition of, 0 for tables that are not partitions: int64."""
-    found = np.zeros(len(object_ids), np.int64)
+    spec_ids = np.zeros(len(object_ids), np.int64)
     for spec in specs.specs:
         mine = pc.fill_null(pc.starts_with(object_ids, f"{spec.namespace}{DELIMITER}"), False)
         has_levels = pc.equal(pc.count_substring(object_ids, DELIMITER), len(spec.fields) + 1)
@@ -147,11 +147,11 @@ def _spec_ids(object_ids: pa.ChunkedArray, specs: PartitionSpecs) -> Int64Array:
         wrong = object_ids.filter(pc.and_not(mine, is_whole))
         if len(wrong):
             raise CorruptFileError(f"{wrong[0].as_py()!r} in __manifest is not a partition of spec {spec.id}")
-        found[mine.to_numpy()] = spec.id
-    for object_id in object_ids.filter(pa.array(found == 0)).to_pylist():
+        spec_ids[mine.to_numpy()] = spec.id
+    for object_id in object_ids.filter(pa.array(spec_ids == 0)).to_pylist():
         if spec_id_of_object(object_id or "") is not None:
             raise CorruptFileError(f"{object_id!r} in __manifest belongs to a partition spec that is not there")
-    return found
+    return spec_ids
 
 
 def partitions_of(rows: pa.Table, specs: PartitionSpecs) -> list[Partition]:
@@ -160,8 +160,8 @@ def partitions_of(rows: pa.Table, specs: PartitionSpecs) -> list[Partition]:
     Raises:
         CorruptFileError: a row contradicts the specification.
     """
-    found = _PartitionRows(rows, specs)
-    return found.partitions(found.keys())
+    partition_rows = _PartitionRows(rows, specs)
+    return partition_rows.partitions(partition_rows.keys())
 
 
 def _values(rows: pa.Table, spec: PartitionSpec) -> pa.RecordBatch:
@@ -233,8 +233,8 @@ class PartitionIndex:
         """A new partition, its levels named as those that are there."""
         first, *names, last = new.object_id.split(DELIMITER)
         spec_id, key = new.key
-        known = [self._names.get((spec_id, key[: depth + 1]), name) for depth, name in enumerate(names)]
-        return replace(new, object_id=DELIMITER.join([first, *known, last]))
+        levels = [self._names.get((spec_id, key[: depth + 1]), name) for depth, name in enumerate(names)]
+        return replace(new, object_id=DELIMITER.join([first, *levels, last]))
 
 
 class _ById(Mapping[str, Partition]):
@@ -245,9 +245,9 @@ class _ById(Mapping[str, Partition]):
         self._places = places
 
     def __getitem__(self, object_id: str) -> Partition:
-        found = self._index.find(self._places[object_id])
-        assert found is not None, "the index has the places of its partitions"
-        return found
+        partition = self._index.find(self._places[object_id])
+        assert partition is not None, "the index has the places of its partitions"
+        return partition
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

@@ -133,7 +133,7 @@ class PartitionSpecs:
 
     def existing_field(self, field: PartitionField) -> PartitionField | None:
         """The field of some version with the same sources and rule: its `field_id` must be reused."""
-        return next((known for known in self.fields_of_all() if known.definition == field.definition), None)
+        return next((existing for existing in self.fields_of_all() if existing.definition == field.definition), None)
 
     def check(self) -> None:
         """Nothing, if all fields fit the schema. Raises as `PartitionField.check`."""
@@ -155,8 +155,8 @@ def check_field_ids(fields: Sequence[PartitionField]) -> None:
     by_id: dict[str, PartitionField] = {}
     by_definition: dict[tuple[object, ...], PartitionField] = {}
     for field in fields:
-        known = by_id.setdefault(field.field_id, field)
-        if known.definition != field.definition or known.result_type != field.result_type:
+        earlier = by_id.setdefault(field.field_id, field)
+        if earlier.definition != field.definition or earlier.result_type != field.result_type:
             raise InvalidInputError(
                 f"partition field id {field.field_id!r} stands for two different fields; a new field needs a new id"
             )
@@ -180,13 +180,13 @@ def specs_from_metadata(metadata: Mapping[str, str]) -> PartitionSpecs:
         UnsupportedFeatureError: an unknown transform or type.
         InvalidInputError: the namespace is not a partitioned one.
     """
-    found = {spec_id: key for key in metadata if (spec_id := _spec_id(key)) is not None}
-    if not found:
+    keys = {spec_id: key for key in metadata if (spec_id := _spec_id(key)) is not None}
+    if not keys:
         raise InvalidInputError("the namespace is not partitioned: its __manifest has no partition_spec_v<N>")
     if SCHEMA_KEY not in metadata:
         raise CorruptFileError(f"the partitioned namespace has no {SCHEMA_KEY!r} in the metadata of its __manifest")
     schema = schema_from_json(_parsed(metadata, SCHEMA_KEY))
-    specs = tuple(_spec(metadata, found[spec_id], spec_id) for spec_id in sorted(found))
+    specs = tuple(_spec(metadata, keys[spec_id], spec_id) for spec_id in sorted(keys))
     try:
         return PartitionSpecs(schema, specs)
     except InvalidInputError as error:

@@ -183,8 +183,8 @@ class PartitionedTable(ReadVerbs):
         mine = any_of([starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}") for spec in self.specs.specs])
         assert mine is not None  # There is a spec.
         is_table = Comparison(ComparisonOp.EQ, Column((OBJECT_TYPE,)), literal(TABLE))
-        found = self.catalog_version.rows(And((is_table, mine)), [OBJECT_TYPE])
-        return int(found.num_rows)
+        rows = self.catalog_version.rows(And((is_table, mine)), [OBJECT_TYPE])
+        return int(rows.num_rows)
 
     @property
     def data_digest(self) -> str:
@@ -207,13 +207,13 @@ class PartitionedTable(ReadVerbs):
     @property
     def split_columns(self) -> list[tuple[str, ...]]:
         """Paths of the columns whose values choose partitions, in the order of the specs."""
-        found: dict[tuple[str, ...], None] = {}
+        columns: dict[tuple[str, ...], None] = {}
         for spec in self.specs.specs:
             for item in spec.fields:
                 for path in item.source_columns(self.lance_schema) if item.transform is not None else ():
                     if path is not None:
-                        found[path] = None
-        return list(found)
+                        columns[path] = None
+        return list(columns)
 
     def splits(self, filter: Expr | str | None = None, *, time_zone: str = "UTC") -> list[PartitionVersion]:
         """The partitions that may hold rows which match `filter`, opened; errors as `partitions` and `open`."""
@@ -234,10 +234,10 @@ class PartitionedTable(ReadVerbs):
             return self.index.partitions
         tree = to_expr(filter, time_zone=time_zone)
         self._plan_of_nothing([], tree, time_zone)
-        kept = manifest_filter(self.specs, tree, time_zone=time_zone)
-        if kept == manifest_filter(self.specs, TRUE, time_zone=time_zone):
+        condition = manifest_filter(self.specs, tree, time_zone=time_zone)
+        if condition == manifest_filter(self.specs, TRUE, time_zone=time_zone):
             return self.index.partitions  # The filter says nothing about keys, and these rows are read once.
-        return partitions_of(self.catalog_version.rows(Or((kept, self._of_no_spec()))), self.specs)
+        return partitions_of(self.catalog_version.rows(Or((condition, self._of_no_spec()))), self.specs)
 
     def _of_no_spec(self) -> Expr:
         """The tables that none of the specs accounts for: a partition among them must not go unnoticed."""
@@ -252,12 +252,12 @@ class PartitionedTable(ReadVerbs):
         """The partitions all of whose rows match `filter` for certain, by one scan of `__manifest`. Raises as above."""
         tree = to_expr(filter, time_zone=time_zone)
         self._plan_of_nothing([], tree, time_zone)
-        kept = []
+        conditions = []
         for spec in self.specs.specs:
             below = starts_with(OBJECT_ID, f"{spec.namespace}{DELIMITER}")
-            kept.append(And((below, full_partition_filter(spec, self.lance_schema, tree, time_zone=time_zone))))
-        found = any_of(kept)
-        return [] if found is None else partitions_of(self.catalog_version.rows(found), self.specs)
+            conditions.append(And((below, full_partition_filter(spec, self.lance_schema, tree, time_zone=time_zone))))
+        covered = any_of(conditions)
+        return [] if covered is None else partitions_of(self.catalog_version.rows(covered), self.specs)
 
     def location(self, partition: Partition) -> TableLocation:
         """The location of a partition's table."""
@@ -324,9 +324,9 @@ class PartitionedTable(ReadVerbs):
 
     def open_all(self, partitions: Sequence[Partition]) -> list[PartitionVersion]:
         """`open` of each, at the same time."""
-        kept = [opened for opened in map(self._kept, partitions) if opened is not None]
-        if len(kept) == len(partitions):
-            return kept
+        already_open = [opened for opened in map(self._kept, partitions) if opened is not None]
+        if len(already_open) == len(partitions):
+            return already_open
         return overlapped(self.open, partitions, NUM_THREADS)
 
     def partitions_with_rows(self) -> list[PartitionVersion]:
@@ -501,14 +501,14 @@ def open_partitioned(
     if tag is not None:
         version = table.refs.tag(tag).version
     if version is not None:
-        found = catalog.at(table.at(version).manifest)
+        version_found = catalog.at(table.at(version).manifest)
     elif timestamp is not None:
-        found = catalog.at(table.as_of(timestamp).manifest)
+        version_found = catalog.at(table.as_of(timestamp).manifest)
     else:
-        found = catalog.load()
-    if found.dataset is None:
+        version_found = catalog.load()
+    if version_found.dataset is None:
         raise NotFoundError(f"there is no partitioned table at {root}")
-    return PartitionedTable(root, storage_options, catalog, found)
+    return PartitionedTable(root, storage_options, catalog, version_found)
 
 
 def _reopened(

@@ -75,8 +75,8 @@ def to_arrow_schema(schema: LanceSchema) -> pa.Schema:
     """
     if schema.arrow_schema is None:
         metadata = {key.encode(): value for key, value in schema.metadata.items()}
-        found = pa.schema([to_arrow_field(top) for top in schema.fields], metadata=metadata or None)
-        object.__setattr__(schema, "arrow_schema", found)
+        result = pa.schema([to_arrow_field(top) for top in schema.fields], metadata=metadata or None)
+        object.__setattr__(schema, "arrow_schema", result)
     return schema.arrow_schema
 
 

@@ -163,8 +163,8 @@ def as_blob_v2(schema: LanceSchema, *, first_id: int = 0) -> LanceSchema:
                 Field("uri", FieldId(next_id + 1), "string", encoding=_VAR_BINARY),
             )
             next_id += 2
-            kept = {key: value for key, value in field.metadata.items() if key != BLOB_KEY}
-            metadata: Mapping[str, bytes] = {**kept, EXTENSION_NAME: BLOB_V2_EXTENSION.encode()}
+            other_metadata = {key: value for key, value in field.metadata.items() if key != BLOB_KEY}
+            metadata: Mapping[str, bytes] = {**other_metadata, EXTENSION_NAME: BLOB_V2_EXTENSION.encode()}
             return Field(
                 field.name,
                 field.id,
@@ -213,10 +213,10 @@ def blob_field(
     >>> blob_field("img", inline_size_threshold=10).metadata
     {b'lance-encoding:blob': b'true', b'lance-encoding:blob-inline-size-threshold': b'10'}
     """
-    asked = {
+    settings = {
         INLINE_SIZE: inline_size_threshold,
         DEDICATED_SIZE: dedicated_size_threshold,
         PACK_SIZE: pack_file_size_threshold,
     }
-    sizes = {key: str(value) for key, value in asked.items() if value is not None}
+    sizes = {key: str(value) for key, value in settings.items() if value is not None}
     return pa.field(name, pa.large_binary(), nullable, metadata={BLOB_KEY: "true", **sizes})

@@ -22,12 +22,12 @@ _NO_FIELDS = LanceSchema(())
 
 def checks_of(schema: LanceSchema) -> dict[str, str]:
     """The conditions by the name of their constraint, in the order of names."""
-    found = {
+    conditions = {
         key.removeprefix(CHECK_PREFIX): value.decode("utf-8", "replace")
         for key, value in schema.metadata.items()
         if key.startswith(CHECK_PREFIX)
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(conditions.items()))
 
 
 def with_check(schema: LanceSchema, name: str, condition: str | None) -> LanceSchema:
@@ -46,8 +46,8 @@ def without_checks(schema: LanceSchema) -> LanceSchema:
 
 def has_new_checks(before: LanceSchema, after: LanceSchema) -> bool:
     """True if `after` has a constraint, or a condition of one, that `before` has not."""
-    known = checks_of(before)
-    return any(known.get(name) != condition for name, condition in checks_of(after).items())
+    existing = checks_of(before)
+    return any(existing.get(name) != condition for name, condition in checks_of(after).items())
 
 
 def check_primary_key(after: LanceSchema, before: LanceSchema = _NO_FIELDS) -> None:
@@ -60,9 +60,9 @@ def check_primary_key(after: LanceSchema, before: LanceSchema = _NO_FIELDS) -> N
     """
     if after is before:
         return
-    known = dict(_invalid_fields(before))
+    invalid_before = dict(_invalid_fields(before))
     for field_id, reason in _invalid_fields(after):
-        if field_id not in known:
+        if field_id not in invalid_before:
             raise InvalidInputError(reason)
 
 

@@ -57,11 +57,11 @@ def with_added(schema: LanceSchema, new: pa.Schema, first_id: int) -> Addition:
     for column in new:
         place = next((place for place, field in enumerate(fields) if field.name == column.name), None)
         if place is None:
-            made = as_blob_field(from_arrow_field(column, first_id=first_id))
-            fields.append(made)
+            new_field = as_blob_field(from_arrow_field(column, first_id=first_id))
+            fields.append(new_field)
         else:
-            fields[place] = made = _grown(fields[place], column, first_id, column.name)
-        first_id = max([first_id, *(node.id + 1 for node in made.walk())])
+            fields[place] = new_field = _grown(fields[place], column, first_id, column.name)
+        first_id = max([first_id, *(node.id + 1 for node in new_field.walk())])
     if first_id == start:
         raise InvalidInputError("there is no column to add")
     whole = LanceSchema(tuple(fields), schema.metadata)
@@ -79,13 +79,13 @@ def _grown(field: Field, wanted: pa.Field, first_id: int, path: str) -> Field:
     children = list(field.children)
     for child in below:
         name = child.name if field.logical_type == "struct" else children[0].name
-        place = next((place for place, known in enumerate(children) if known.name == name), None)
+        place = next((place for place, child_field in enumerate(children) if child_field.name == name), None)
         if place is None:
-            made = as_blob_field(from_arrow_field(child, first_id=first_id, nested=True))
-            children.append(made)
+            new_field = as_blob_field(from_arrow_field(child, first_id=first_id, nested=True))
+            children.append(new_field)
         else:
-            children[place] = made = _grown(children[place], child, first_id, f"{path}.{name}")
-        first_id = max([first_id, *(node.id + 1 for node in made.walk())])
+            children[place] = new_field = _grown(children[place], child, first_id, f"{path}.{name}")
+        first_id = max([first_id, *(node.id + 1 for node in new_field.walk())])
     return field.with_children(tuple(children))
 
 
@@ -93,10 +93,14 @@ def _grown_map(field: Field, wanted: pa.MapType, first_id: int, path: str) -> Fi
     """The map `field` with the missing children of those of its parts that are of another type in `wanted`."""
     entries = field.children[0]
     parts = []
-    for part, given in zip(entries.children, (wanted.key_field, wanted.item_field), strict=True):
-        made = part if given.type == to_arrow_type(part) else _grown(part, given, first_id, f"{path}.{part.name}")
-        first_id = max([first_id, *(node.id + 1 for node in made.walk())])
-        parts.append(made)
+    for part, part_field in zip(entries.children, (wanted.key_field, wanted.item_field), strict=True):
+        grown = (
+            part
+            if part_field.type == to_arrow_type(part)
+            else _grown(part, part_field, first_id, f"{path}.{part.name}")
+        )
+        first_id = max([first_id, *(node.id + 1 for node in grown.walk())])
+        parts.append(grown)
     return field.with_children((entries.with_children(tuple(parts)),))
 
 
@@ -192,17 +196,17 @@ def renamed(schema: LanceSchema, names: Mapping[str, str]) -> LanceSchema:
         NotFoundError: there is no such field.
         InvalidInputError: the new name is taken or invalid.
     """
-    wanted: dict[FieldId, str] = {}
+    new_names: dict[FieldId, str] = {}
     finder = FieldFinder(schema)
     for path, name in names.items():
         along = finder.find(_names(finder, path), in_sql=True)
         _check_part(along, path, "renamed")
         _check_name(name, nested=len(along) > 1)
-        if wanted.setdefault(along[-1].id, name) != name:
+        if new_names.setdefault(along[-1].id, name) != name:
             raise InvalidInputError(f"{path!r} is to get two names")
-    if not wanted:
+    if not new_names:
         raise InvalidInputError("there is no column to rename")
-    changed = mapped(schema, lambda field: dataclasses.replace(field, name=wanted.get(field.id, field.name)))
+    changed = mapped(schema, lambda field: dataclasses.replace(field, name=new_names.get(field.id, field.name)))
     _check_distinct(changed.fields, "the table")
     return changed
 

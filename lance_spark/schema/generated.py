@@ -93,16 +93,16 @@ def identities_of(schema: LanceSchema) -> dict[str, Identity]:
     Raises:
         InvalidInputError: the description of one is not one that this library writes, or its type is not a number.
     """
-    found = {}
+    identities = {}
     for field in schema.fields:
         if IDENTITY in field.metadata:
-            found[field.name] = Identity.parse(field.name, field.metadata[IDENTITY])
+            identities[field.name] = Identity.parse(field.name, field.metadata[IDENTITY])
             if field.logical_type not in IDENTITY_TYPES:
                 raise InvalidInputError(
                     f"the identity column {field.name!r} has type {field.logical_type}; only INT and BIGINT columns "
                     "can have such values"
                 )
-    return found
+    return identities
 
 
 def _invalid(column: str, text: bytes) -> InvalidInputError:

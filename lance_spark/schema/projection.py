@@ -86,19 +86,19 @@ class FieldFinder:
         Raises:
             NotFoundError: there is no such field; the message suggests similar names.
         """
-        found: list[Field] = []
+        path_fields: list[Field] = []
         siblings = self._tops
         for name in path:
             match = self._by_name(siblings).get(name)
-            below = (match,) if match is not None else _part(found[-1], name) if in_sql and found else ()
+            below = (match,) if match is not None else _part(path_fields[-1], name) if in_sql and path_fields else ()
             if not below:
                 near = difflib.get_close_matches(name, [field.name for field in siblings], n=3)
                 hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
-                known = ", ".join(repr(field.name) for field in siblings[:20])
-                raise NotFoundError(f"there is no column {dotted(path)!r}{hint} Known here: {known or 'no fields'}")
-            found += below
-            siblings = found[-1].children
-        return tuple(found)
+                names = ", ".join(repr(field.name) for field in siblings[:20])
+                raise NotFoundError(f"there is no column {dotted(path)!r}{hint} Known here: {names or 'no fields'}")
+            path_fields += below
+            siblings = path_fields[-1].children
+        return tuple(path_fields)
 
     def find_in_lists(self, path: Sequence[str]) -> tuple[Field, ...]:
         """The fields along `path`, which need not name the items of lists: `l.x` is member x of the items of l.
@@ -109,15 +109,15 @@ class FieldFinder:
         try:
             return self.find(path)
         except NotFoundError:
-            found: list[Field] = []
+            path_fields: list[Field] = []
             for name in path:
-                while found and is_list(found[-1].logical_type):
-                    found.append(found[-1].children[0])
-                match = self._by_name(found[-1].children if found else self._tops).get(name)
+                while path_fields and is_list(path_fields[-1].logical_type):
+                    path_fields.append(path_fields[-1].children[0])
+                match = self._by_name(path_fields[-1].children if path_fields else self._tops).get(name)
                 if match is None:
                     raise
-                found.append(match)
-            return tuple(found)
+                path_fields.append(match)
+            return tuple(path_fields)
 
     def names(self, column: str) -> Sequence[str]:
         """Parses a path. A top-level column whose name contains dots may be unquoted.
@@ -162,18 +162,18 @@ def project(schema: LanceSchema, columns: Iterable[str | Sequence[str]]) -> Lanc
         NotFoundError: there is no such column.
         InvalidInputError: a path that cannot be parsed.
     """
-    wanted: dict[str, set[int]] = {}
+    ids_by_name: dict[str, set[int]] = {}
     finder = FieldFinder(schema)
     for column in columns:
         along = finder.find(finder.names(column) if isinstance(column, str) else column)
-        ids = wanted.setdefault(along[0].name, set())
+        ids = ids_by_name.setdefault(along[0].name, set())
         end = next((field for field in along if is_leaf(field)), along[-1])
         # The children of a blob descriptor have no ids of their own.
         ids.update(node.id for node in end.walk() if node.id >= 0)
     tops = {field.name: field for field in schema.fields}
-    for name, ids in wanted.items():
+    for name, ids in ids_by_name.items():
         _complete(tops[name], ids)
-    pruned = [prune((tops[name],), ids) for name, ids in wanted.items()]
+    pruned = [prune((tops[name],), ids) for name, ids in ids_by_name.items()]
     return LanceSchema(tuple(field for fields in pruned for field in fields), schema.metadata)
 
 
@@ -181,15 +181,15 @@ def _complete(field: Field, ids: set[int]) -> bool:
     """Adds to `ids` the fields below `field` that must be read along with them; False if `field` is not selected."""
     # No short-circuit: every child has to be completed.
     wanted_below = [_complete(child, ids) for child in field.children]
-    wanted = field.id in ids or any(wanted_below)
-    if wanted and is_leaf(field):
+    is_selected = field.id in ids or any(wanted_below)
+    if is_selected and is_leaf(field):
         ids.add(field.id)
-    if wanted and field.logical_type == "map" and len(field.children) == 1:
+    if is_selected and field.logical_type == "map" and len(field.children) == 1:
         for part in field.children[0].children[:1] + tuple(
             value for value in field.children[0].children[1:] if not _holds(value, ids)
         ):
             ids.update(node.id for node in part.walk())
-    return wanted
+    return is_selected
 
 
 def _holds(field: Field, ids: Collection[int]) -> bool:
@@ -201,13 +201,13 @@ def prune(fields: Iterable[Field], ids: Collection[int]) -> tuple[Field, ...]:
 
     An inner field without selected descendants is retained only if it is itself a leaf in this sense (an empty struct).
     """
-    kept = []
+    remaining = []
     for field in fields:
         if is_leaf(field):
             if field.id in ids:
-                kept.append(field)
+                remaining.append(field)
             continue
         children = prune(field.children, ids)
         if children:
-            kept.append(field.with_children(children))
-    return tuple(kept)
+            remaining.append(field.with_children(children))
+    return tuple(remaining)

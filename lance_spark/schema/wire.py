@@ -139,13 +139,13 @@ def fields_to_proto(fields: Iterable[Field]) -> list[file_pb2.Field]:
     fields = tuple(fields)
     # The identities are those of these fields as long as the entry holds them.
     key = tuple(map(id, fields))
-    kept = _messages.get(key)
-    if kept is None:
-        kept = _messages[key] = fields, _new_messages(fields)
+    cached = _messages.get(key)
+    if cached is None:
+        cached = _messages[key] = fields, _new_messages(fields)
         while len(_messages) > _MAX_MESSAGES:
             with suppress(KeyError):
                 _messages.popitem(last=False)
-    return list(kept[1])
+    return list(cached[1])
 
 
 _MAX_MESSAGES = 16

@@ -248,8 +248,10 @@ def _azure_client_class() -> Any:
         def do_connect(self) -> None:
             super().do_connect()
             # adlfs has no argument for these settings.
-            made: Any = self.service_client
-            self.service_client: Any = type(made)(made.url, credential=made.credential, **self._service_settings)
+            service: Any = self.service_client
+            self.service_client: Any = type(service)(
+                service.url, credential=service.credential, **self._service_settings
+            )
 
     return AzureClient
 

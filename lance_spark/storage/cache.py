@@ -94,20 +94,20 @@ class Cache:
     def get(self, key: Hashable) -> object | None:
         """The value, None if it is not cached."""
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is None:
+            entry = self._kept.get(key)
+            if entry is None:
                 return None
             self._kept.move_to_end(key)
-            return kept.value
+            return entry.value
 
     def get_all(self, keys: Sequence[Hashable]) -> list[object | None]:
         """`get` of each of `keys`."""
         with self._lock:
-            found = [self._kept.get(key) for key in keys]
-            for key, kept in zip(keys, found, strict=True):
-                if kept is not None:
+            entries = [self._kept.get(key) for key in keys]
+            for key, entry in zip(keys, entries, strict=True):
+                if entry is not None:
                     self._kept.move_to_end(key)
-        return [None if kept is None else kept.value for kept in found]
+        return [None if entry is None else entry.value for entry in entries]
 
     def put(self, key: Hashable, value: object, num_bytes: int, owner: object = None) -> None:
         """Caches `value`, unless it alone would take more than three quarters of the capacity.

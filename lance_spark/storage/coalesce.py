@@ -89,12 +89,12 @@ def slice_ranges(
 ) -> list[pa.Buffer]:
     """One buffer per wanted range, in order: views of the replies (one reply per stretch)."""
     empty = pa.py_buffer(b"")
-    found = [empty] * len(wanted)
+    pieces = [empty] * len(wanted)
     for stretch, reply in zip(stretches, replies, strict=True):
         for index in stretch.members:
             range_ = wanted[index]
-            found[index] = reply.slice(range_.start - stretch.byte_range.start, range_.length)
-    return found
+            pieces[index] = reply.slice(range_.start - stretch.byte_range.start, range_.length)
+    return pieces
 
 
 def require_inside(path: str, wanted: Sequence[ByteRange], size: int | None) -> None:
@@ -105,9 +105,9 @@ def require_inside(path: str, wanted: Sequence[ByteRange], size: int | None) -> 
     """
     for range_ in wanted:
         if range_.start < 0 or range_.length < 0 or (size is not None and range_.stop > size):
-            known = "" if size is None else f" of {size} bytes"
+            size_text = "" if size is None else f" of {size} bytes"
             raise CorruptFileError(
-                f"bytes {range_.start}..{range_.stop} are wanted of an object{known} that does not have them",
+                f"bytes {range_.start}..{range_.stop} are wanted of an object{size_text} that does not have them",
                 path=path,
                 start=range_.start,
                 length=range_.length,

@@ -57,7 +57,7 @@ class MemoryStore:
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         data = self._get(path).data
         require_inside(path, byte_ranges, data.size)
-        return [data.slice(wanted.start, wanted.length) for wanted in byte_ranges]
+        return [data.slice(piece.start, piece.length) for piece in byte_ranges]
 
     def size(self, path: str) -> int:
         return int(self._get(path).data.size)
@@ -74,9 +74,9 @@ class MemoryStore:
         return _MemoryOutput(self, object_path(path))
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
-        for path, below, found in self._below(prefix):
+        for path, below, entry in self._below(prefix):
             if (recursive or "/" not in below) and is_listed(path):
-                yield ObjectInfo(path, found.data.size, found.modified, found.number)
+                yield ObjectInfo(path, entry.data.size, entry.modified, entry.number)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         seen = None
@@ -104,10 +104,10 @@ class MemoryStore:
         return f"{self._root.location}/{object_path(path)}"
 
     def _get(self, path: str) -> _Object:
-        found = _objects.get(self._key(path))
-        if found is None:
+        entry = _objects.get(self._key(path))
+        if entry is None:
             raise NotFoundError(f"no object {path!r} in {self._uri}")
-        return found
+        return entry
 
     def _below(self, prefix: str) -> Iterator[tuple[str, str, _Object]]:
         """(path, path below the folder, object), in order of the paths."""
@@ -116,8 +116,8 @@ class MemoryStore:
         start = f"{root}{folder}/" if folder else root
         # dict.copy is atomic to other threads; iteration over the live dictionary is not.
         inside = [item for item in _objects.copy().items() if item[0].startswith(start)]
-        for key, found in sorted(inside, key=lambda item: item[0]):
-            yield key[len(root) :], key[len(start) :], found
+        for key, entry in sorted(inside, key=lambda item: item[0]):
+            yield key[len(root) :], key[len(start) :], entry
 
 
 class _MemoryOutput:

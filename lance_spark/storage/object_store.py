@@ -119,10 +119,10 @@ class FsspecStore(RemoteStore):
         return self._ask(lambda client: bytes(client.cat_file(key, start=byte_range.start, end=byte_range.stop)))
 
     def _head(self, key: str) -> int:
-        found = self._info(key)
-        if found.get("type") == "directory" or found.get("size") is None:
+        info = self._info(key)
+        if info.get("type") == "directory" or info.get("size") is None:
             raise FileNotFoundError(key)
-        return int(found["size"])
+        return int(info["size"])
 
     def _etag(self, key: str) -> Hashable | None:
         return _etag(self._info(key))
@@ -130,8 +130,8 @@ class FsspecStore(RemoteStore):
     def _info(self, key: str) -> dict[str, Any]:
         def send(client: Any) -> dict[str, Any]:
             client.invalidate_cache()
-            found: dict[str, Any] = client.info(key)
-            return found
+            info: dict[str, Any] = client.info(key)
+            return info
 
         return self._ask(send, short=True)
 
@@ -175,8 +175,8 @@ class FsspecStore(RemoteStore):
             return
 
     def _entries(self, folder: str, *, recursive: bool) -> Iterator[Listed]:
-        found = (self._find(folder) if recursive else self._ls(folder)).items()
-        for key, info in sorted(found):
+        entries = (self._find(folder) if recursive else self._ls(folder)).items()
+        for key, info in sorted(entries):
             if info.get("type") != "directory":
                 yield Listed(key, int(info.get("size") or 0), _modified(info), _etag(info))
 
@@ -189,20 +189,20 @@ class FsspecStore(RemoteStore):
     def _ls(self, folder: str) -> dict[str, dict[str, Any]]:
         def send(client: Any) -> list[dict[str, Any]]:
             client.invalidate_cache()
-            found: list[dict[str, Any]] = client.ls(folder.rstrip("/"), detail=True)
-            return found
+            listing: list[dict[str, Any]] = client.ls(folder.rstrip("/"), detail=True)
+            return listing
 
         try:
-            found = self._ask(send, short=True)
+            listing = self._ask(send, short=True)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        return {info["name"].rstrip("/"): info for info in found}
+        return {info["name"].rstrip("/"): info for info in listing}
 
     def _find(self, folder: str) -> dict[str, dict[str, Any]]:
         def send(client: Any) -> dict[str, dict[str, Any]]:
             client.invalidate_cache()
-            found: dict[str, dict[str, Any]] = client.find(folder.rstrip("/"), detail=True)
-            return found
+            listing: dict[str, dict[str, Any]] = client.find(folder.rstrip("/"), detail=True)
+            return listing
 
         try:
             return self._ask(send)

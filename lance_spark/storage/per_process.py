@@ -38,11 +38,11 @@ class PerProcess(Generic[T]):
 
     def get(self) -> T:
         """The value of this process."""
-        made = self._made
-        if made is None or made[0] != os.getpid():
+        owned = self._made
+        if owned is None or owned[0] != os.getpid():
             with _lock:
-                made = self._made
-                if made is None or made[0] != os.getpid():
-                    made = (os.getpid(), self._make())
-                    self._made = made
-        return made[1]
+                owned = self._made
+                if owned is None or owned[0] != os.getpid():
+                    owned = (os.getpid(), self._make())
+                    self._made = owned
+        return owned[1]

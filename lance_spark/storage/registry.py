@@ -64,8 +64,10 @@ def open_store(uri: UriOrPath, storage_options: Options | None = None) -> Object
 
 def _store_type(scheme: str) -> Callable[[str, Root, Options], ObjectStore]:
     module, name = _STORES.get(scheme, _OTHER)
-    found: Callable[[str, Root, Options], ObjectStore] = getattr(import_module(f"lance_spark.storage.{module}"), name)
-    return found
+    store_type: Callable[[str, Root, Options], ObjectStore] = getattr(
+        import_module(f"lance_spark.storage.{module}"), name
+    )
+    return store_type
 
 
 def open_manifest_table(uri: str, storage_options: Options | None = None) -> ManifestTable | None:

@@ -79,7 +79,7 @@ class RemoteStore(ABC):
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         key = self._key(path)
         require_inside(path, byte_ranges, None)
-        if sum(wanted.length for wanted in byte_ranges) > _UNCHECKED_BYTES:
+        if sum(byte_range.length for byte_range in byte_ranges) > _UNCHECKED_BYTES:
             require_inside(path, byte_ranges, self.size(path))
         stretches = plan_stretches(byte_ranges, self.policy)
         replies = [_Reply(stretch.byte_range, self.policy) for stretch in stretches]
@@ -116,10 +116,10 @@ class RemoteStore(ABC):
 
     def list(self, prefix: str, *, recursive: bool = False) -> Iterator[ObjectInfo]:
         folder = self._folder_key(prefix)
-        found = self._entries(folder, recursive=recursive)
+        entries = self._entries(folder, recursive=recursive)
         while True:
             with self._translated(prefix):
-                entry = next(found, None)
+                entry = next(entries, None)
             if entry is None:
                 return
             path = entry.key.removeprefix(self._prefix)
@@ -128,10 +128,10 @@ class RemoteStore(ABC):
                 yield ObjectInfo(path, entry.size, entry.modified, entry.etag)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
-        found = self._subfolders(self._folder_key(prefix))
+        folders = self._subfolders(self._folder_key(prefix))
         while True:
             with self._translated(prefix):
-                key = next(found, None)
+                key = next(folders, None)
             if key is None:
                 return
             yield key.removeprefix(self._prefix)

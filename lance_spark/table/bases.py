@@ -237,11 +237,11 @@ class Bases:
         Raises:
             NotFoundError: there is no base path with such a name.
         """
-        known = {base.name: base for base in self._base_paths.values() if base.name is not None}
-        unknown = [name for name in names if name not in known]
+        by_name = {base.name: base for base in self._base_paths.values() if base.name is not None}
+        unknown = [name for name in names if name not in by_name]
         if unknown:
-            raise NotFoundError(f"no base is called {unknown[0]!r}; there are: {', '.join(sorted(known)) or 'none'}")
-        chosen = [known[name] for name in names]
+            raise NotFoundError(f"no base is called {unknown[0]!r}; there are: {', '.join(sorted(by_name)) or 'none'}")
+        chosen = [by_name[name] for name in names]
         return tuple(
             DataTarget(self._store(base.id), f"{DATA}/" if base.is_dataset_root else "", base.id) for base in chosen
         )

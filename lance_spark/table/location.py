@@ -108,8 +108,8 @@ class TableLocation:
 
     def latest(self) -> Manifest | None:
         """The newest version, None if there is no table."""
-        found = self.history.find_latest()
-        return None if found is None else found.manifest
+        newest = self.history.find_latest()
+        return None if newest is None else newest.manifest
 
     def newest(self) -> Manifest:
         """The newest version.
@@ -135,15 +135,15 @@ class TableLocation:
             NotFoundError: the table began later.
             InvalidInputError: it is not a time.
         """
-        wanted = in_utc(moment)
-        for location in sorted(self.history.locations(), key=lambda found: found.version, reverse=True):
+        instant = in_utc(moment)
+        for location in sorted(self.history.locations(), key=lambda item: item.version, reverse=True):
             try:
                 file = self.history.load_at(location)
             except NotFoundError:
                 continue  # Cleaned up since the listing.
-            if file.manifest.timestamp <= wanted:
+            if file.manifest.timestamp <= instant:
                 return file
-        raise NotFoundError(f"{self.uri} has no version from {wanted.isoformat()} or before")
+        raise NotFoundError(f"{self.uri} has no version from {instant.isoformat()} or before")
 
 
 def checked_version(version: object) -> int:

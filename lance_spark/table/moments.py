@@ -28,11 +28,11 @@ def in_utc(moment: object) -> datetime:
     Raises:
         InvalidInputError: it is not a time, or NaT.
     """
-    given = _datetime(moment)
+    instant = _datetime(moment)
     try:
-        return given.astimezone(timezone.utc)
+        return instant.astimezone(timezone.utc)
     except (OverflowError, ValueError):
-        limit = datetime.min if given.year <= 1 else datetime.max
+        limit = datetime.min if instant.year <= 1 else datetime.max
         return limit.replace(tzinfo=timezone.utc)
 
 

@@ -185,7 +185,7 @@ def _translated(
         UnsupportedFeatureError: one has no counterpart.
         InvalidInputError: one comes under both of its names.
     """
-    found: dict[str, Any] = {}
+    translated: dict[str, Any] = {}
     for name, value in arguments.items():
         if name in refused:
             if value is not None and (name, value) != ("replace", False):
@@ -194,7 +194,7 @@ def _translated(
                 )
             continue
         own = renamed.get(name, name)
-        if own in found:
+        if own in translated:
             raise InvalidInputError(f"{verb} gets {own} twice: {own} and {name} are the same")
-        found[own] = value
-    return found
+        translated[own] = value
+    return translated

@@ -66,7 +66,7 @@ class ReferenceVerbs(RowVerbs, WriteVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
         Raises:
             InvalidInputError: an unknown key, no ``path``, or a new type among other changes; and as `alter_column`.
         """
-        changes = [_alteration(given) for given in alterations]
+        changes = [_alteration(alteration) for alteration in alterations]
         if not changes:
             raise InvalidInputError("alter_columns needs a mapping for each column, such as {'path': 'a', 'name': 'b'}")
         if len(changes) == 1:

@@ -40,9 +40,9 @@ class Cut:
 
     def of_texts(self, chosen: npt.NDArray[np.bool_]) -> Cut:
         """Without the tokens of texts that are not `chosen` (bool[n]): a null has none, an empty text can have one."""
-        kept = np.repeat(chosen, self.counts)
-        positions = None if self.positions is None else self.positions[kept]
-        return Cut(self.data, self.starts[kept], self.lengths[kept], self.counts * chosen, positions)
+        keep = np.repeat(chosen, self.counts)
+        positions = None if self.positions is None else self.positions[keep]
+        return Cut(self.data, self.starts[keep], self.lengths[keep], self.counts * chosen, positions)
 
 
 Tokenizer = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], Cut]

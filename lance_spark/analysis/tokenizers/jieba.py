@@ -77,7 +77,7 @@ class Dictionary:
         num_characters = len(block)
         best = [(0.0, 0)] * (num_characters + 1)
         for start in range(num_characters - 1, -1, -1):
-            found: tuple[float, int] | None = None
+            likeliest: tuple[float, int] | None = None
             end = start + 1
             word = block[start:end]
             while end <= num_characters and word in logs:
@@ -85,11 +85,11 @@ class Dictionary:
                 if log is not None:
                     sum_of_logs = log - log_total + best[end][0]
                     # Of equal ones the longest word wins.
-                    if found is None or not sum_of_logs < found[0]:
-                        found = (sum_of_logs, end)
+                    if likeliest is None or not sum_of_logs < likeliest[0]:
+                        likeliest = (sum_of_logs, end)
                 end += 1
                 word = block[start:end]
-            best[start] = found or (0.0 - log_total + best[start + 1][0], start + 1)
+            best[start] = likeliest or (0.0 - log_total + best[start + 1][0], start + 1)
         ends = []
         place = 0
         while place < num_characters:
@@ -103,8 +103,8 @@ def _dictionary(folder: Path) -> Dictionary:
     """The dictionary of a folder, read once by a process: `dict.txt`, or the files that `config.json` names."""
     config = folder / "config.json"
     try:
-        found = json.loads(config.read_bytes()) if config.exists() else {}
-        names = [found.get("main") or "dict.txt", *(found.get("users") or [])]
+        settings = json.loads(config.read_bytes()) if config.exists() else {}
+        names = [settings.get("main") or "dict.txt", *(settings.get("users") or [])]
         frequencies: dict[str, int] = {}
         for name in names:
             frequencies.update(_entries(folder / name))
@@ -275,10 +275,10 @@ class HiddenMarkovModel:
 def _parts(text: str) -> Iterator[str]:
     """Numbers and Latin words, and what is between them."""
     done = 0
-    for found in _NUMBERS.finditer(text):
-        if found.start() > done:
-            yield text[done : found.start()]
-        yield found[0]
-        done = found.end()
+    for match in _NUMBERS.finditer(text):
+        if match.start() > done:
+            yield text[done : match.start()]
+        yield match[0]
+        done = match.end()
     if done < len(text):
         yield text[done:]

@@ -49,8 +49,8 @@ def _runs(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], classes: 
     starts, lengths, counts = np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(num_texts, np.int64)
     texts = (address_of(data), len(data), address_of(offsets), num_texts)
     out = (address_of(starts), address_of(lengths), address_of(counts), capacity)
-    found = checked(split_words(*texts, address_of(classes), *out))
-    return Cut(data, starts[:found], lengths[:found], counts)
+    num_tokens = checked(split_words(*texts, address_of(classes), *out))
+    return Cut(data, starts[:num_tokens], lengths[:num_tokens], counts)
 
 
 def _ngrams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], sizes: tuple[int, int, int]) -> Cut:
@@ -59,8 +59,8 @@ def _ngrams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], sizes: 
     starts, lengths, counts = np.empty(capacity, np.int64), np.empty(capacity, np.int32), np.empty(num_texts, np.int64)
     texts = (address_of(data), len(data), address_of(offsets), num_texts)
     out = (address_of(starts), address_of(lengths), address_of(counts), capacity)
-    found = checked(split_ngrams(*texts, *sizes, *out))
-    return Cut(data, starts[:found], lengths[:found], counts, np.broadcast_to(np.int32(0), found))
+    num_tokens = checked(split_ngrams(*texts, *sizes, *out))
+    return Cut(data, starts[:num_tokens], lengths[:num_tokens], counts, np.broadcast_to(np.int32(0), num_tokens))
 
 
 def checked(found: int) -> int:

@@ -30,13 +30,13 @@ def array_contains(lists: Operand, item: pa.Scalar, time_zone: str) -> pa.Array:
     # Not the offsets: items that lie below null lists are left out by `list_flatten`.
     lengths = pc.list_value_length(lists).fill_null(0)
     equal = as_array(compare(ComparisonOp.EQ, items, item, time_zone), len(items))
-    found = _lists_with(equal.fill_null(False), lengths)
+    contains = _lists_with(equal.fill_null(False), lengths)
     if not lists.null_count and not equal.null_count:
-        return pa.array(found)
+        return pa.array(contains)
     unknown = lists.is_null().to_numpy(zero_copy_only=False)
     if equal.null_count:
         unknown = unknown | _lists_with(equal.is_null(), lengths)
-    return pa.array(found, mask=unknown & ~found)
+    return pa.array(contains, mask=unknown & ~contains)
 
 
 def is_list(type_: pa.DataType) -> bool:
@@ -47,13 +47,13 @@ def is_list(type_: pa.DataType) -> bool:
 
 def _lists_with(items: pa.Array, lengths: pa.Array) -> npt.NDArray[np.bool_]:
     """bool[n]: which lists have an item that is true. List i has `lengths[i]` of `items`, which have no nulls."""
-    found = np.zeros(len(lengths), np.bool_)
+    has_item = np.zeros(len(lengths), np.bool_)
     bits, numbers = items.buffers()[1], lengths.to_numpy()
     if bits is not None:
         first = bits.address + (items.offset >> 3)
         places = address_of(numbers), numbers.itemsize, len(numbers)
-        mark_ranges(first, items.offset & 7, len(items), *places, address_of(found))
-    return found
+        mark_ranges(first, items.offset & 7, len(items), *places, address_of(has_item))
+    return has_item
 
 
 def _cardinality(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:

@@ -168,7 +168,7 @@ def _padded(name: str, pad: Callable[..., Operand]) -> FunctionBody:
             return null_like(text, text.type)
         if len(filler) != 1 or width > _MOST_BYTES:
             raise InvalidInputError(f"{name} pads with one character, to {_MOST_BYTES} characters at most")
-        # Arrow reserves four bytes for each character, whatever the filler is.
+        # Arrow reserves four bytes for each character, also for an ASCII filler.
         _require_room(name, _num_bytes(text) + _num_values(text) * width * 4)
         return _sliced(pad(text, width=width, padding=filler), 0, width)
 
@@ -217,13 +217,13 @@ def _replace(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
 
 
 def _instr(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:
-    text, wanted = arguments[0], constant_text("instr", arguments[1])
-    if wanted is None:
+    text, part = arguments[0], constant_text("instr", arguments[1])
+    if part is None:
         return null_like(text, pa.int64())
     if isinstance(text, pa.Array) and pc.all(pc.string_is_ascii(text)).as_py() is not False:
-        return pc.add(pc.find_substring(text, wanted).cast(pa.int64()), 1)
+        return pc.add(pc.find_substring(text, part).cast(pa.int64()), 1)
     # Arrow finds bytes, SQL characters.
-    return distinct_mapped(text, lambda value: value.find(wanted) + 1, pa.int64())
+    return distinct_mapped(text, lambda value: value.find(part) + 1, pa.int64())
 
 
 def _split_part(arguments: tuple[Operand, ...], _time_zone: str) -> Operand:

@@ -177,8 +177,8 @@ class _Pieces:
         shapely = _shapely()
         pieces, owners = self.pieces, self.owners
         if is_point is not None:
-            kept = (shapely.get_dimensions(pieces) == 0) == is_point
-            pieces, owners = pieces[kept], owners[kept]
+            keep = (shapely.get_dimensions(pieces) == 0) == is_point
+            pieces, owners = pieces[keep], owners[keep]
         geometries = np.full(self.count, None, np.object_)
         is_alone = np.bincount(owners, minlength=self.count)[owners] == 1
         geometries[owners[is_alone]] = pieces[is_alone]
@@ -190,7 +190,7 @@ class _Pieces:
     def is_mixed(self) -> npt.NDArray[np.bool_]:
         """bool[n]: which geometries have points beside lines or areas."""
         is_point = _shapely().get_dimensions(self.pieces) == 0
-        counts = [np.bincount(self.owners[kept], minlength=self.count) for kept in (is_point, ~is_point)]
+        counts = [np.bincount(self.owners[keep], minlength=self.count) for keep in (is_point, ~is_point)]
         mixed: npt.NDArray[np.bool_] = (counts[0] > 0) & (counts[1] > 0)
         return mixed
 

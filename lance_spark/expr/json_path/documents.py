@@ -85,11 +85,11 @@ def json_part(data: bytes, steps: tuple[jsonb.Step, ...]) -> str | None:
     Raises:
         InvalidInputError: the bytes are no binary JSON.
     """
-    found = jsonb.checked(data, lambda: jsonb.found_at(data, steps))
-    if found is None:
+    member = jsonb.checked(data, lambda: jsonb.found_at(data, steps))
+    if member is None:
         return None
     try:
-        return _written(jsonb.checked(data, lambda: _item(data, *found)))
+        return _written(jsonb.checked(data, lambda: _item(data, *member)))
     except RecursionError:
         raise InvalidInputError(_TOO_DEEP) from None
 
@@ -146,8 +146,8 @@ def json_documents(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
 
 
 def _item(data: bytes, kind: int, start: int, size: int) -> JsonItem:
-    found: list[JsonItem] = [None]
-    pending: list[tuple[Any, int | str, jsonb.Member]] = [(found, 0, (kind, start, size))]
+    stack: list[JsonItem] = [None]
+    pending: list[tuple[Any, int | str, jsonb.Member]] = [(stack, 0, (kind, start, size))]
     while pending:
         parent, place, (kind, start, size) = pending.pop()
         if kind != jsonb.CONTAINER:
@@ -158,7 +158,7 @@ def _item(data: bytes, kind: int, start: int, size: int) -> JsonItem:
         parent[place] = made
         places: Sequence[Any] = range(len(members)) if keys is None else keys
         pending += reversed([(made, place, member) for place, member in zip(places, members, strict=True)])
-    return found[0]
+    return stack[0]
 
 
 def _part(data: bytes, member: jsonb.Member, tree: PathTree) -> JsonItem:
@@ -172,9 +172,9 @@ def _part(data: bytes, member: jsonb.Member, tree: PathTree) -> JsonItem:
     if keys is not None:
         pairs = zip(keys, members, strict=True)
         return {key: _part(data, found, tree[key]) for key, found in pairs if key in tree}
-    wanted = [step for step in tree if isinstance(step, int) and step < len(members)]
-    items: list[JsonItem] = [None] * (max(wanted, default=-1) + 1)
-    for place in wanted:
+    places = [step for step in tree if isinstance(step, int) and step < len(members)]
+    items: list[JsonItem] = [None] * (max(places, default=-1) + 1)
+    for place in places:
         items[place] = _part(data, members[place], tree[place])
     return items
 
@@ -188,10 +188,10 @@ def _finite(item: JsonItem) -> JsonItem:
 
 
 def _object(pairs: list[tuple[str, JsonItem]]) -> dict[str, JsonItem]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         raise ValueError("an object has a key twice")
-    return found
+    return result
 
 
 def _refused_number(text: str) -> JsonItem:
@@ -290,8 +290,8 @@ def written_texts(documents: pa.Array) -> pa.Array | None:
     target = pa.allocate_buffer(int(ends[-1]))
     write(*rows, joined.address, address_of(text_ends), address_of(ends), target.address)
     validity = documents.is_valid().buffers()[1] if documents.null_count else None
-    found = pa.StringArray.from_buffers(num_rows, pa.py_buffer(ends.astype(np.int32)), target, validity)
-    return found if _is_utf8(found) else None
+    result = pa.StringArray.from_buffers(num_rows, pa.py_buffer(ends.astype(np.int32)), target, validity)
+    return result if _is_utf8(result) else None
 
 
 def _is_utf8(texts: pa.Array) -> bool:

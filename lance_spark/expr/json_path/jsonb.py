@@ -78,17 +78,17 @@ def checked(data: bytes, read: Callable[[], Result]) -> Result:
 
 
 def _scalar(data: bytes, steps: tuple[Step, ...]) -> tuple[bool, Scalar]:
-    found = found_at(data, steps)
-    if found is None or found[0] == CONTAINER:
+    member = found_at(data, steps)
+    if member is None or member[0] == CONTAINER:
         return False, None
-    return True, decoded(data, *found)
+    return True, decoded(data, *member)
 
 
 def _length(data: bytes, steps: tuple[Step, ...]) -> int | None:
-    found = found_at(data, steps)
-    if found is None:
+    member = found_at(data, steps)
+    if member is None:
         return None
-    header = _header(data, found[1]) if found[0] == CONTAINER else 0
+    header = _header(data, member[1]) if member[0] == CONTAINER else 0
     return header & _COUNT if header & _KIND == ARRAY else 0
 
 
@@ -130,26 +130,26 @@ def members(data: bytes, start: int, stop: int) -> tuple[list[str] | None, list[
         raise IndexError(f"{count} members at byte {start} do not fit")
     entries = struct.unpack_from(f">{count * (2 if is_object else 1)}I", data, start + 4)
     position = start + 4 + 4 * len(entries)
-    found: list[Member] = []
+    result: list[Member] = []
     for entry in entries:
         size = entry & MAX_SIZE
         if position + size > stop:
             raise IndexError(f"a member of {size} bytes at byte {position} does not fit")
-        found.append((entry & _ENTRY_KIND, position, size))
+        result.append((entry & _ENTRY_KIND, position, size))
         position += size
     if not is_object:
-        return None, found
-    return [data[first : first + size].decode() for _, first, size in found[:count]], found[count:]
+        return None, result
+    return [data[first : first + size].decode() for _, first, size in result[:count]], result[count:]
 
 
 def found_at(data: bytes, steps: tuple[Step, ...]) -> Member | None:
     """(kind, first byte, bytes) of what is at a path; None if there is nothing."""
-    found: Member | None = root(data)
+    member: Member | None = root(data)
     for step in steps:
-        if found is None or found[0] != CONTAINER:
+        if member is None or member[0] != CONTAINER:
             return None
-        found = _member(data, found[1], step)
-    return found
+        member = _member(data, member[1], step)
+    return member
 
 
 def _header(data: bytes, start: int) -> int:

@@ -46,13 +46,13 @@ def json_steps(path: str) -> tuple[Step, ...]:
     steps: list[Step] = []
     position = 1
     while position < len(path):
-        found = _STEP.match(path, position)
-        if found is None:
+        match = _STEP.match(path, position)
+        if match is None:
             raise InvalidInputError(f'{path!r} is no path into JSON; write it as $.key[0]."other key"')
-        name, quoted, number, bracketed = found.groups()
+        name, quoted, number, bracketed = match.groups()
         keys = [key for key in (name, quoted, bracketed) if key is not None]
         steps.append(keys[0] if keys else int(number))
-        position = found.end()
+        position = match.end()
     return tuple(steps)
 
 
@@ -64,8 +64,8 @@ def json_values(documents: Operand, steps: tuple[Step, ...], kind: JsonKind) -> 
     """
     if isinstance(documents, pa.Scalar) or not (pt.is_binary(documents.type) or pt.is_large_binary(documents.type)):
         raise InvalidInputError(f"json_get_{kind.value} takes a JSON column, got {documents.type}")
-    found = (None if item is None else scalar_at(item, steps)[1] for item in documents.to_pylist())
-    return pa.array([None if value is None else _CONVERTED[kind](value) for value in found], kind.dtype)
+    scalars = (None if item is None else scalar_at(item, steps)[1] for item in documents.to_pylist())
+    return pa.array([None if value is None else _CONVERTED[kind](value) for value in scalars], kind.dtype)
 
 
 def _to_int(value: Scalar) -> int | None:

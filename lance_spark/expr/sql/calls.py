@@ -75,14 +75,14 @@ def _options(name: str, text: str) -> TextOptions:
     Raises:
         InvalidInputError: an unknown option, or an invalid value.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, separator, value = (part.strip() for part in item.partition("="))
-        if not separator or key.lower() in found:
+        if not separator or key.lower() in options:
             raise InvalidInputError(f"option {item!r} of {name} is given twice or is not of the form name=value")
-        found[key.lower()] = value
+        options[key.lower()] = value
     # The boost multiplies scores, and a condition has none.
-    return replace(TextOptions.of(name, found), boost=1.0)
+    return replace(TextOptions.of(name, options), boost=1.0)
 
 
 TEXT_CALLS: dict[str, tuple[int | None, Callable[[str, tuple[Expr, ...]], Expr]]] = {
@@ -243,8 +243,8 @@ def today_expression() -> Expr:
 
 
 def _position(_name: str, values: tuple[Expr, ...]) -> Expr:
-    wanted, text = values
-    return nodes.Function(FunctionName.INSTR, (text, wanted))
+    part, text = values
+    return nodes.Function(FunctionName.INSTR, (text, part))
 
 
 CALLS: dict[str, tuple[int | None, Call]] = {

@@ -199,24 +199,24 @@ class Reader:
 
     def _predicate(self) -> Expr:
         start = self._token.start
-        made = self._arithmetic()
+        node = self._arithmetic()
         kind = self._token.kind
         if kind not in _PREDICATES:
-            return made
+            return node
         if kind in _COMPARISONS:
-            made = self._compared(made)
+            node = self._compared(node)
         elif self._take("<=>"):
-            made = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, made, self._arithmetic())
+            node = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, node, self._arithmetic())
         elif self._take("IS"):
-            made = self._is(made)
+            node = self._is(node)
         else:
             negated = self._take("NOT")
-            made = self._tested(made, start)
-            made = nodes.Not(made) if negated else made
+            node = self._tested(node, start)
+            node = nodes.Not(node) if negated else node
         if self._token.kind in _PREDICATES:
             what = "a predicate beside a comparison needs parentheses, as in (a = b) IS NULL,"
             self._refuse(self._token.start, what)
-        return made
+        return node
 
     def _compared(self, left: Expr) -> Expr:
         """Comparisons in a row. Spark groups them from the left; others let < bind closer than =."""
@@ -231,17 +231,17 @@ class Reader:
         negated = self._take("NOT")
         token = self._token
         if self._take_word("DISTINCT", "FROM"):
-            made: Expr = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, value, self._arithmetic())
+            node: Expr = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, value, self._arithmetic())
             negated = not negated
         elif self._take("NULL") or self._take_word("UNKNOWN"):
-            made = nodes.IsNull(value)
+            node = nodes.IsNull(value)
         elif self._take("TRUE") or self._take("FALSE"):
-            made = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, value, _CONSTANTS[token.kind])
+            node = nodes.Comparison(ComparisonOp.NULL_SAFE_EQ, value, _CONSTANTS[token.kind])
         elif token.kind == END:
             raise unexpected(self._sql, token)
         else:
             self._refuse(token.start, f"IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM, got {token.text!r}")
-        return nodes.Not(made) if negated else made
+        return nodes.Not(node) if negated else node
 
     def _tested(self, value: Expr, start: int) -> Expr:
         token = self._next()
@@ -254,10 +254,10 @@ class Reader:
             self._need_word("AND")
             return nodes.And((low, nodes.Comparison(ComparisonOp.LE, value, self._arithmetic())))
         if token.kind == "RLIKE":
-            made = nodes.Function(FunctionName.REGEXP_LIKE, (value, self._arithmetic()))
+            node = nodes.Function(FunctionName.REGEXP_LIKE, (value, self._arithmetic()))
             if self._token.word == "ESCAPE":
                 self._refuse(self._token.start, "only LIKE and ILIKE have an ESCAPE")
-            return made
+            return node
         if token.kind not in ("LIKE", "ILIKE"):
             raise unexpected(self._sql, token)
         pattern = self._string("the pattern of LIKE")
@@ -309,36 +309,36 @@ class Reader:
         token = self._next()
         kind = token.kind
         if kind == NUMBER_KIND:
-            made: Expr = self._number(token, sign)
+            node: Expr = self._number(token, sign)
         elif kind == STRING_KIND:
             self._place -= 1
-            made = Literal(self._joined_strings(), _STRING)
+            node = Literal(self._joined_strings(), _STRING)
         elif kind == NAME:
-            made = self._named(token)
+            node = self._named(token)
         elif kind == QUOTED:
-            made = self._path(token)
+            node = self._path(token)
         elif kind in _CONSTANTS:
-            made = _CONSTANTS[kind]
+            node = _CONSTANTS[kind]
         elif kind == "(":
-            made = self._in_parentheses()
+            node = self._in_parentheses()
         elif kind == "[":
-            made = CALLS["array"][1]("array", self._list("]"))
+            node = CALLS["array"][1]("array", self._list("]"))
         elif kind == "NOT":
             self._refuse(token.start, "parentheses are needed around NOT")
         else:
             raise unexpected(self._sql, token)
         while self._take("::"):
-            made = nodes.Cast(made, self._type())
-        return made
+            node = nodes.Cast(node, self._type())
+        return node
 
     def _in_parentheses(self) -> Expr:
         self._enter()
-        made = self._condition()
+        node = self._condition()
         if self._token.kind == ",":
             self._refuse(self._token.start, "a list of values in parentheses is not supported in a filter")
         self._need(")")
         self._leave()
-        return made
+        return node
 
     def _list(self, close: str) -> tuple[Expr, ...]:
         """Conditions between commas, up to a closing sign that is passed too."""
@@ -364,10 +364,10 @@ class Reader:
         return tuple(values)
 
     def _number(self, token: FilterToken, sign: str = "") -> Literal:
-        made = read_number(sign + token.text)
-        if made is None:
+        number = read_number(sign + token.text)
+        if number is None:
             self._refuse(token.start, f"{sign}{token.text[:80]} is out of range for its type")
-        return made
+        return number
 
     def _string_text(self, token: FilterToken) -> str:
         try:
@@ -396,10 +396,10 @@ class Reader:
             return self._interval(token)
         if after == STRING_KIND and word in TYPED_LITERALS:
             text = self._joined_strings()
-            made = read_typed(word, text, self._time_zone)
-            if made is None:
+            node = read_typed(word, text, self._time_zone)
+            if node is None:
                 self._refuse(token.start, f"{text!r} is no {word}")
-            return made
+            return node
         path = self._path(token)
         if word in _MOMENTS and len(path.path) == 1:
             return _MOMENTS[word]()
@@ -416,11 +416,11 @@ class Reader:
         text, unit = self._joined_strings(), ""
         if self._token.kind == NAME and not _HAS_UNIT.search(text):
             unit = self._next().word.removesuffix("S")
-        made = read_interval(text, unit) if unit in INTERVAL_UNITS or not unit else None
-        if made is None:
+        interval = read_interval(text, unit) if unit in INTERVAL_UNITS or not unit else None
+        if interval is None:
             units, got = ", ".join(INTERVAL_UNITS), self._text_from(token.start)
             self._refuse(token.start, f"INTERVAL takes a number of one of {units}, which a filter can hold, got {got}")
-        return made
+        return interval
 
     def _path(self, first: FilterToken) -> nodes.Column:
         names = [self._name(first)]
@@ -491,22 +491,22 @@ class Reader:
                 condition = nodes.Comparison(ComparisonOp.EQ, subject, condition)
             self._need_word("THEN")
             branches.append((condition, self._condition()))
-        made = self._condition() if self._take_word("ELSE") else NULL
+        node = self._condition() if self._take_word("ELSE") else NULL
         self._need_word("END")
         self._cases -= 1
         self._leave()
         for condition, value in reversed(branches):
-            made = nodes.Function(FunctionName.IF, (condition, value, made))
-        return made
+            node = nodes.Function(FunctionName.IF, (condition, value, node))
+        return node
 
     def _cast(self, word: str) -> Expr:
         self._enter()
         value = self._condition()
         self._need_word("AS")
-        made = nodes.Cast(value, self._type(), is_try=word == "TRY_CAST")
+        node = nodes.Cast(value, self._type(), is_try=word == "TRY_CAST")
         self._need(")")
         self._leave()
-        return made
+        return node
 
     def _type(self) -> pa.DataType:
         token = self._next()

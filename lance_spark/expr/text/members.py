@@ -51,9 +51,9 @@ def to_list(schema: pa.Schema, path: tuple[str, ...]) -> tuple[str, ...]:
     """A path up to its first list; the path itself if it ends there, or has none."""
     for length in range(1, len(path)):
         try:
-            found = field_at(schema, path[:length])
+            field = field_at(schema, path[:length])
         except LanceError:
             return path  # The check of the filter says what is wrong with it.
-        if is_list(found.type):
+        if is_list(field.type):
             return path[:length]
     return path

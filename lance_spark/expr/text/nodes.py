@@ -46,8 +46,8 @@ class TextOptions:
         """
         unknown = sorted(given.keys() - set(TEXT_OPTIONS))
         if unknown:
-            known = f"{', '.join(TEXT_OPTIONS[:-1])} and {TEXT_OPTIONS[-1]}"
-            raise InvalidInputError(f"{function} has no option {unknown[0]!r}; the options are {known}")
+            names = f"{', '.join(TEXT_OPTIONS[:-1])} and {TEXT_OPTIONS[-1]}"
+            raise InvalidInputError(f"{function} has no option {unknown[0]!r}; the options are {names}")
         operator = given.get("operator", "OR").upper()
         if operator not in ("OR", "AND"):
             raise InvalidInputError(f"operator {operator!r} of {function} is not OR or AND")

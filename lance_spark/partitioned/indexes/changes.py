@@ -70,10 +70,10 @@ def create_partition_indexes(
         recorded = recorded_definitions(current)
         existing = [
             *known_definitions(recorded.values()),
-            *(known for item in opened for known in known_indexes(item.manifest)),
+            *(definition for item in opened for definition in known_indexes(item.manifest)),
         ]
         defined = define_beside(existing, current.lance_schema, column, kind, name, own)
-        if not replace and any(known.name == defined.name for known in existing):
+        if not replace and any(definition.name == defined.name for definition in existing):
             raise AlreadyExistsError(f"{current.root} has an index {defined.name!r}; replace it or choose another name")
         properties = properties_of([defined])
         if not opened:
@@ -114,18 +114,24 @@ def optimize_partition_indexes(
     def attempt(current: PartitionedTable) -> PartitionedTable:
         opened = _opened(current)
         in_use = _definitions(opened)
-        known = {**recorded_definitions(current), **in_use}
-        missing = sorted(set(optimize.names or ()) - {index.name for index in _all_indexes(opened)} - known.keys())
+        definitions = {**recorded_definitions(current), **in_use}
+        missing = sorted(
+            set(optimize.names or ()) - {index.name for index in _all_indexes(opened)} - definitions.keys()
+        )
         if missing:
             raise NotFoundError(
-                f"{current.root} has no index {missing[0]!r}; known: {', '.join(sorted(known)) or 'none'}"
+                f"{current.root} has no index {missing[0]!r}; known: {', '.join(sorted(definitions)) or 'none'}"
             )
-        wanted = {name: found for name, found in known.items() if optimize.names is None or name in optimize.names}
+        chosen = {
+            name: definition
+            for name, definition in definitions.items()
+            if optimize.names is None or name in optimize.names
+        }
 
         def step(location: TableLocation, base: Manifest) -> Manifest:
-            return _optimized(location, optimize, wanted, _inner(options))
+            return _optimized(location, optimize, chosen, _inner(options))
 
-        changing = [item for item in opened if _needs(item, optimize, wanted)]
+        changing = [item for item in opened if _needs(item, optimize, chosen)]
         if not changing:
             return current
         new = properties_of(item for name, item in in_use.items() if index_key(name) not in current.properties)
@@ -197,29 +203,31 @@ def commit_optimized_partitions(
     Raises: as `commit_optimized`.
     """
     changes = []
-    for object_id, (made, replaced) in optimized.items():
+    for object_id, (segments, replaced) in optimized.items():
         opened = table.open(table.index.by_id[object_id])
-        changes.append(ChangeTable(opened.partition, opened.manifest, _optimized_step(made, replaced, _inner(options))))
+        changes.append(
+            ChangeTable(opened.partition, opened.manifest, _optimized_step(segments, replaced, _inner(options)))
+        )
     return commit_changes(table, changes, with_operation_name(options, "optimize_indices"))
 
 
 def list_partition_indexes(table: PartitionedTable) -> list[dict[str, Any]]:
     """The segments of all partitions as `list_indices` gives them, each with the object id as `partition`."""
-    found = [
+    entries = [
         {**index, "partition": item.partition.object_id}
         for item in _opened(table)
         for index in list_indices(item.manifest, item.table.bases(item.manifest))
     ]
-    return sorted(found, key=lambda index: (str(index["name"]), str(index["partition"])))
+    return sorted(entries, key=lambda index: (str(index["name"]), str(index["partition"])))
 
 
 def partition_index_columns(table: PartitionedTable) -> dict[str, list[str]]:
     """The columns of each index by its name, also of those that no partition has yet."""
-    found = {}
+    columns = {}
     for name, definition in recorded_definitions(table).items():
         along = field_path(table.lance_schema, definition.field.id)
-        found[name] = [dotted([field.name for field in along])]
-    return {**found, **{str(index["name"]): index["fields"] for index in list_partition_indexes(table)}}
+        columns[name] = [dotted([field.name for field in along])]
+    return {**columns, **{str(index["name"]): index["fields"] for index in list_partition_indexes(table)}}
 
 
 def partition_index_statistics(table: PartitionedTable, name: str) -> dict[str, Any]:
@@ -305,10 +313,10 @@ def _needs(item: PartitionVersion, optimize: OptimizeOptions, wanted: Mapping[st
 
 def _definitions(opened: Sequence[PartitionVersion]) -> dict[str, IndexDefinition]:
     """Definitions of the indexes that this release can build, by name, from the first partition that has each."""
-    found: dict[str, IndexDefinition] = {}
+    definitions: dict[str, IndexDefinition] = {}
     for item in opened:
-        found |= _definitions_of(item, [index for index in _indexes(item) if index.name not in found])
-    return found
+        definitions |= _definitions_of(item, [index for index in _indexes(item) if index.name not in definitions])
+    return definitions
 
 
 def _definitions_of(item: PartitionVersion, segments: Sequence[IndexMetadata]) -> dict[str, IndexDefinition]:
@@ -317,8 +325,8 @@ def _definitions_of(item: PartitionVersion, segments: Sequence[IndexMetadata]) -
     for index in segments:
         by_name.setdefault(index.name, []).append(index)
     bases = item.table.bases(item.manifest)
-    found = {name: definition_of(item.manifest.schema, own, bases) for name, own in by_name.items()}
-    return {name: definition for name, definition in found.items() if definition is not None}
+    definitions = {name: definition_of(item.manifest.schema, own, bases) for name, own in by_name.items()}
+    return {name: definition for name, definition in definitions.items() if definition is not None}
 
 
 def _opened(table: PartitionedTable) -> list[PartitionVersion]:
@@ -351,10 +359,10 @@ def _inner(options: CommitOptions | None) -> CommitOptions:
 
 def _retried(table: PartitionedTable, attempt: Any, options: CommitOptions | None) -> PartitionedTable:
     policy = options.policy if options else None
-    made: PartitionedTable = retry_on_conflict(
+    committed: PartitionedTable = retry_on_conflict(
         attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS
     )
-    return made
+    return committed
 
 
 def index_key(name: str) -> str:
@@ -374,13 +382,13 @@ def properties_of(definitions: Iterable[IndexDefinition]) -> dict[str, str | Non
 
 def recorded_definitions(table: PartitionedTable) -> dict[str, IndexDefinition]:
     """The definitions that a table has, by the name of the index, of columns that it still has."""
-    found = {}
+    definitions = {}
     for key, text in table.properties.items():
         if key.startswith(INDEX_PREFIX):
             definition = _decoded(table, key[len(INDEX_PREFIX) :], text)
             if definition is not None:
-                found[definition.name] = definition
-    return found
+                definitions[definition.name] = definition
+    return definitions
 
 
 def _encoded(definition: IndexDefinition) -> str | None:

@@ -25,8 +25,8 @@ class PartitionedIndexVerbs(IndexVerbs, PartitionedTable):
     def _create_index(
         self, column: str, kind: str, name: str | None, replace: bool, parameters: Mapping[str, Any]
     ) -> Self:
-        made = indexes.create_partition_indexes(self, column, kind, name, replace=replace, parameters=parameters)
-        return self._verbs_of(made)
+        indexed = indexes.create_partition_indexes(self, column, kind, name, replace=replace, parameters=parameters)
+        return self._verbs_of(indexed)
 
     def _optimize_indices(self, options: OptimizeOptions) -> Self:
         return self._verbs_of(indexes.optimize_partition_indexes(self, options))
@@ -49,10 +49,10 @@ class PartitionedIndexVerbs(IndexVerbs, PartitionedTable):
         Raises:
             InvalidInputError: no such partition, and as there.
         """
-        found = self.index.by_id.get(partition)
-        if found is None:
+        chosen = self.index.by_id.get(partition)
+        if chosen is None:
             raise InvalidInputError(f"{self.root} has no partition {partition!r}")
-        opened = self.open(found)
+        opened = self.open(chosen)
         definition = define(opened.manifest, column, kind, name, parameters)
         return build_segment(opened.table, opened.manifest, definition, fragment_ids)
 

@@ -93,8 +93,8 @@ def plan_partition_compaction(
         plan.log_kept(opened.table.uri)
         return [PartitionTask(opened.partition.object_id, task) for task in plan.tasks]
 
-    found = overlapped(tasks, table.open_all(table.partitions(filter)), NUM_THREADS)
-    return [task for part in found for task in part]
+    planned = overlapped(tasks, table.open_all(table.partitions(filter)), NUM_THREADS)
+    return [task for part in planned for task in part]
 
 
 def estimate_partition_compaction(
@@ -156,11 +156,11 @@ def commit_partition_compaction(
             _remove(opened[object_id].table, own, None)
 
     with cleanup_on_failure(remove):
-        made = commit_changes(table, changes, with_operation_name(options, "rewrite"))
+        committed = commit_changes(table, changes, with_operation_name(options, "rewrite"))
     for object_id, own in by_id.items():
-        partition = made.index.find(opened[object_id].partition.key)
-        _remove(opened[object_id].table, own, None if partition is None else made.open(partition).manifest)
-    return made
+        partition = committed.index.find(opened[object_id].partition.key)
+        _remove(opened[object_id].table, own, None if partition is None else committed.open(partition).manifest)
+    return committed
 
 
 def compact(

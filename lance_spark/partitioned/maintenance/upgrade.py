@@ -69,12 +69,12 @@ def _require_newer(table: PartitionedTable, version: FileVersion) -> None:
 
 
 def _by_uri(table: PartitionedTable, results: Sequence[PartitionResult]) -> dict[str, _Written]:
-    known = {opened.partition.object_id: opened for opened in _partitions(table)} if results else {}
-    found: dict[str, _Written] = {}
+    partitions = {opened.partition.object_id: opened for opened in _partitions(table)} if results else {}
+    by_uri: dict[str, _Written] = {}
     for item in results:
-        opened = known[item.object_id]
-        found.setdefault(opened.table.uri, (opened.manifest, []))[1].append(item.result)
-    return found
+        opened = partitions[item.object_id]
+        by_uri.setdefault(opened.table.uri, (opened.manifest, []))[1].append(item.result)
+    return by_uri
 
 
 def _partitions(table: PartitionedTable) -> list[PartitionVersion]:

@@ -151,11 +151,11 @@ class _Vacuum:
     def run(self, keep_from: int | None) -> VacuumStats:
         """Removes files, or counts them in a dry run. Versions before `keep_from` are removed; None: none are."""
         catalog, deleted = self._orphans_of_catalog() if keep_from is None else self._remove_versions(keep_from)
-        kept = self._kept(catalog.versions if self._policy.dry_run else ())
-        inside = [location for location in sorted(kept) if not is_external(location)]
-        found = overlapped(lambda location: self._clean(location, kept, deleted), inside, NUM_THREADS)
-        cleaned = {place: stats for place, stats in zip(inside, found, strict=True) if stats != CleanupStats()}
-        dropped = [location for location in sorted(self._directories(deleted)) if location not in kept]
+        named = self._kept(catalog.versions if self._policy.dry_run else ())
+        inside = [location for location in sorted(named) if not is_external(location)]
+        results = overlapped(lambda location: self._clean(location, named, deleted), inside, NUM_THREADS)
+        cleaned = {place: stats for place, stats in zip(inside, results, strict=True) if stats != CleanupStats()}
+        dropped = [location for location in sorted(self._directories(deleted)) if location not in named]
         removed = overlapped(lambda location: self._drop(location, location in deleted), dropped, NUM_THREADS)
         directories = {location: files for location, files in zip(dropped, removed, strict=True) if files}
         files = [file for of_directory in directories.values() for file in of_directory]
@@ -195,7 +195,7 @@ class _Vacuum:
     def _kept(self, without: Sequence[int]) -> _Named:
         """Step 2, as far as `__manifest` says."""
         location = self._catalog.table
-        kept: _Named = {}
+        named: _Named = {}
         for branch in (location, *other_branches(location)):
             for number in [entry.version for entry in branch.history.locations()]:
                 if branch is location and number in without:
@@ -204,8 +204,8 @@ class _Vacuum:
                     manifest = branch.history.load(number).manifest
                 except NotFoundError:
                     continue  # Another clean-up has removed it.
-                _add(kept, self._named_by(manifest))
-        return kept
+                _add(named, self._named_by(manifest))
+        return named
 
     def _named_by(self, manifest: Manifest) -> _Named:
         """Versions of partitions that a version of `__manifest` names, by location."""
@@ -231,8 +231,8 @@ class _Vacuum:
 
     def _directories(self, deleted: _Named) -> set[str]:
         """The places of partitions below the root, and those that versions named which went."""
-        found = {path.rstrip("/").rpartition("/")[2] for path in self._store.list_folders("")}
-        listed = {name for name in found if _DIRECTORY.fullmatch(name)}
+        directories = {path.rstrip("/").rpartition("/")[2] for path in self._store.list_folders("")}
+        listed = {name for name in directories if _DIRECTORY.fullmatch(name)}
         return listed | {location for location in deleted if not is_external(location)}
 
     def _drop(self, location: str, was_named: bool) -> list[ObjectInfo]:
@@ -279,8 +279,8 @@ class _PartitionRun(CleanupRun):
         self._before = before
 
     def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
-        found = sorted(self._history.locations(), key=lambda location: location.version)
-        return [location for location in found[:-1] if self._may_go(location)]
+        locations = sorted(self._history.locations(), key=lambda location: location.version)
+        return [location for location in locations[:-1] if self._may_go(location)]
 
     def _may_go(self, location: ManifestLocation) -> bool:
         if location.version in self._kept_versions:

@@ -73,8 +73,8 @@ class Bucket(Transform):
         keys = space.points(source.values, MAX_POINTS)
         if keys is None:
             return None
-        known = space.array([key for key in keys if key is not None])
-        return is_in_array(partition, self.apply(known))
+        points = space.array([key for key in keys if key is not None])
+        return is_in_array(partition, self.apply(points))
 
     def reducer(self, other: Transform) -> Reducer | None:
         return bucket_reducer(self.num_buckets, other.num_buckets) if isinstance(other, Bucket) else None

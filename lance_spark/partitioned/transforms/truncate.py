@@ -113,8 +113,8 @@ def _integers(values: pa.Array, width: int) -> pa.Array:
     # zero, as it would after widening.
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     highest = np.iinfo(numbers.dtype).max
-    kept = numbers - np.fmod(numbers, numbers.dtype.type(width)) if width <= highest else _beyond(numbers, width)
-    return pa.array(kept, values.type, mask=_nulls(values))
+    truncated = numbers - np.fmod(numbers, numbers.dtype.type(width)) if width <= highest else _beyond(numbers, width)
+    return pa.array(truncated, values.type, mask=_nulls(values))
 
 
 def _beyond(numbers: Any, width: int) -> Any:
@@ -126,8 +126,8 @@ def _beyond(numbers: Any, width: int) -> Any:
 def _floats(values: pa.Array, width: int) -> pa.Array:
     numbers = values.fill_null(0.0).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):
-        kept = numbers - np.fmod(numbers, numbers.dtype.type(width))
-    return one_zero_one_nan(pa.array(kept, values.type, mask=_nulls(values)))
+        truncated = numbers - np.fmod(numbers, numbers.dtype.type(width))
+    return one_zero_one_nan(pa.array(truncated, values.type, mask=_nulls(values)))
 
 
 def _decimals(values: pa.Array, width: int) -> pa.Array:
@@ -141,17 +141,17 @@ def _decimals(values: pa.Array, width: int) -> pa.Array:
     words = np.frombuffer(data, np.int64, len(values) * limbs, values.offset * type_.byte_width)
     words = np.where(_known(values)[:, None], words.reshape(len(values), limbs), 0)
     is_small = (words[:, 1:] == (words[:, :1] >> 63)).all(axis=1)
-    kept = np.zeros_like(words)
+    truncated = np.zeros_like(words)
     if step < 2**63:
         low = words[:, 0]
-        kept[:, 0] = low - np.fmod(low, step)
-        kept[:, 1:] = kept[:, :1] >> 63
+        truncated[:, 0] = low - np.fmod(low, step)
+        truncated[:, 1:] = truncated[:, :1] >> 63
     for row in np.flatnonzero(~is_small):
         number = int.from_bytes(words[row].tobytes(), "little", signed=True)
         number -= int(math.copysign(1, number)) * (abs(number) % step)
-        kept[row] = np.frombuffer(number.to_bytes(type_.byte_width, "little", signed=True), np.int64)
+        truncated[row] = np.frombuffer(number.to_bytes(type_.byte_width, "little", signed=True), np.int64)
     validity = pa.array(_known(values)).buffers()[1] if values.null_count else None
-    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(kept)])
+    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(truncated)])
 
 
 def _known(values: pa.Array) -> Any:

@@ -50,8 +50,8 @@ def is_in(column: Expr, values: Sequence[object]) -> Expr:
 def is_in_array(column: Expr, values: pa.Array) -> Expr | None:
     """`column` is one of the distinct values of an array, where NULL equals NULL."""
     distinct = values.unique()
-    known = [value for value in distinct if value.is_valid]
-    return any_of([is_in(column, known), IsNull(column) if distinct.null_count else FALSE])
+    present = [value for value in distinct if value.is_valid]
+    return any_of([is_in(column, present), IsNull(column) if distinct.null_count else FALSE])
 
 
 def with_null(condition: Expr | None, has_null: bool, column: Expr) -> Expr | None:

@@ -88,14 +88,14 @@ def murmur3_multi(columns: Sequence[pa.Array]) -> pa.Int32Array:
     if len({len(column) for column in columns}) != 1:
         raise InvalidInputError(f"murmur3 takes columns of one length, got {[len(column) for column in columns]}")
     num_rows = len(columns[0])
-    known = [plain(column) for column in columns]
-    known = [column for column in known if not pa.types.is_null(column.type)]
-    if not known:
+    plain_columns = [plain(column) for column in columns]
+    plain_columns = [column for column in plain_columns if not pa.types.is_null(column.type)]
+    if not plain_columns:
         return pa.nulls(num_rows, pa.int32())
-    forms = [_byte_form(column) for column in known]
-    words = np.array([form.words(column) for form, column in zip(forms, known, strict=True)], np.int64)
+    forms = [_byte_form(column) for column in plain_columns]
+    words = np.array([form.words(column) for form, column in zip(forms, plain_columns, strict=True)], np.int64)
     hashes, valid = np.empty(num_rows, np.int32), np.empty(num_rows, np.uint8)
-    hash_rows(address_of(words), len(known), num_rows, address_of(hashes), address_of(valid))
+    hash_rows(address_of(words), len(plain_columns), num_rows, address_of(hashes), address_of(valid))
     return pa.array(hashes, mask=valid == 0)
 
 

@@ -84,10 +84,10 @@ class KeySpace(ABC):
         """The keys of the set, None for NULL; None if there are more than `limit`."""
         keys: list[Key | None] = [None] if values.has_null else []
         for low, high in values.intervals:
-            found = self._interval_points(low, high, limit - len(keys))
-            if found is None:
+            points = self._interval_points(low, high, limit - len(keys))
+            if points is None:
                 return None
-            keys += found
+            keys += points
         return keys
 
     def _interval_points(self, low: Any, high: Any, limit: int) -> list[Any] | None:

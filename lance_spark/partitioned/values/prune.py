@@ -162,23 +162,23 @@ class _Projection:
         ]
         self._types = {
             path: type_
-            for known in self._fields
-            for path, type_ in zip(known.paths, known.types, strict=True)
+            for projected in self._fields
+            for path, type_ in zip(projected.paths, projected.types, strict=True)
             if path is not None
         }
-        self._partition_schema = pa.schema([known.field.arrow_field for known in self._fields])
+        self._partition_schema = pa.schema([projected.field.arrow_field for projected in self._fields])
         self._same_values = self._find_same_values()
 
     def _find_same_values(self) -> dict[Expr, Column]:
         """Expressions in filters that equal a partition field."""
-        found: dict[Expr, Column] = {}
-        for known in self._fields:
-            columns = [Column(path) for path in known.paths if path is not None]
-            if known.field.transform is not None and len(columns) == len(known.paths):
-                value = known.field.transform.filter_expression(columns, known.types, self._time_zone)
+        same: dict[Expr, Column] = {}
+        for field in self._fields:
+            columns = [Column(path) for path in field.paths if path is not None]
+            if field.field.transform is not None and len(columns) == len(field.paths):
+                value = field.field.transform.filter_expression(columns, field.types, self._time_zone)
                 if value is not None:
-                    found.setdefault(value, known.field.column)
-        return found
+                    same.setdefault(value, field.field.column)
+        return same
 
     def resolved(self, expr: Expr) -> Expr:
         """The filter with columns spelled as in the schema."""
@@ -205,12 +205,12 @@ class _Projection:
         box: dict[Path, ValueSet] = {}
         others: list[Expr | None] = []
         for expr, wanted in _conjuncts(terms):
-            known = self._truth(expr)
-            if known is not None:
-                box[known.path] = intersection([box.get(known.path, EVERYTHING), wanted.values(known)])
+            truth = self._truth(expr)
+            if truth is not None:
+                box[truth.path] = intersection([box.get(truth.path, EVERYTHING), wanted.values(truth)])
             if isinstance(expr, (And, Or, Literal)):
-                others.append(None if known is not None else self.project(expr, wanted))
-            elif known is None or not known.is_exact:
+                others.append(None if truth is not None else self.project(expr, wanted))
+            elif truth is None or not truth.is_exact:
                 others.append(self._substituted(expr, wanted))
         return all_of([*self._boxed(box), *others])
 
@@ -218,9 +218,9 @@ class _Projection:
         sets: dict[Path, list[ValueSet]] = {}
         others: list[Expr | None] = []
         for expr in terms:
-            known = self._truth(expr)
-            if known is not None and known.is_exact:
-                sets.setdefault(known.path, []).append(wanted.values(known))
+            truth = self._truth(expr)
+            if truth is not None and truth.is_exact:
+                sets.setdefault(truth.path, []).append(wanted.values(truth))
             else:
                 others.append(self.project(expr, wanted))
         return any_of([*(all_of(self._boxed({path: union(values)})) for path, values in sets.items()), *others])
@@ -257,9 +257,9 @@ class _Projection:
         return wanted.condition(on_values)
 
     def _on_values(self, expr: Expr) -> Expr | None:
-        known = self._same_values.get(expr)
-        if known is not None or isinstance(expr, Column):
-            return known
+        column = self._same_values.get(expr)
+        if column is not None or isinstance(expr, Column):
+            return column
         children = [self._on_values(child) for child in expr.children()]
         table = [child for child in children if child is not None]
         return _rebuilt(expr, table) if len(table) == len(children) else None
@@ -270,16 +270,16 @@ class _Projection:
             return [FALSE]
         conditions: list[Expr | None] = []
         parts: dict[Path, dict[Level, Column]] = {}
-        for known in self._fields:
-            if not any(path in box for path in known.paths):
+        for field in self._fields:
+            if not any(path in box for path in field.paths):
                 continue
-            transform, path = known.field.transform, known.paths[0]
+            transform, path = field.field.transform, field.paths[0]
             if isinstance(transform, DatePart) and path is not None:
-                parts.setdefault(path, {})[transform.level] = known.field.column
+                parts.setdefault(path, {})[transform.level] = field.field.column
             elif transform is not None:
-                conditions.append(transform.project(known.sources(box), known.field.column))
+                conditions.append(transform.project(field.sources(box), field.field.column))
             else:
-                conditions.append(_expression_values(known.field, known.sources(box)))
+                conditions.append(_expression_values(field.field, field.sources(box)))
         for path, columns in parts.items():
             conditions.append(project_fields(columns, Source(self._types[path], box[path])))
         return conditions
@@ -287,7 +287,7 @@ class _Projection:
 
 def _conjuncts(terms: Iterable[tuple[Expr, _Wanted]]) -> list[tuple[Expr, _Wanted]]:
     """The terms with NOT and the connectives that need all of their terms flattened."""
-    found: list[tuple[Expr, _Wanted]] = []
+    result: list[tuple[Expr, _Wanted]] = []
     pending = list(terms)[::-1]
     while pending:
         expr, wanted = pending.pop()
@@ -296,8 +296,8 @@ def _conjuncts(terms: Iterable[tuple[Expr, _Wanted]]) -> list[tuple[Expr, _Wante
         elif isinstance(expr, (And, Or)) and wanted.needs_all(expr):
             pending += [(term, wanted) for term in reversed(expr.terms)]
         else:
-            found.append((expr, wanted))
-    return found
+            result.append((expr, wanted))
+    return result
 
 
 def _expression_values(field: PartitionField, sources: Sequence[Source]) -> Expr | None:

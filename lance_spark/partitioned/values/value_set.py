@@ -85,18 +85,18 @@ def intersection(sets: Sequence[ValueSet]) -> ValueSet:
 
 
 def _overlap(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    found: list[Interval] = []
+    overlap: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):
         low = _later(left[i][0], right[j][0])
         high = _earlier(left[i][1], right[j][1])
         if low is None or high is None or low < high:
-            found.append((low, high))
+            overlap.append((low, high))
         if high == left[i][1]:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(overlap)
 
 
 def _later(left: Any, right: Any) -> Any:

@@ -68,12 +68,12 @@ def copy_all(source: int, target: int, size: int) -> None:
     """
     done = 0
     while done < size:
-        wanted = min(_WRITE_BYTES, size - done)
+        count = min(_WRITE_BYTES, size - done)
         try:
-            copied = os.copy_file_range(source, target, wanted, done)
+            copied = os.copy_file_range(source, target, count, done)
         except (AttributeError, OSError):
             # Not on this system, or not between these two file systems; a failure of the disk comes again.
-            copied = write_all(target, os.pread(source, wanted, done))
+            copied = write_all(target, os.pread(source, count, done))
         if copied == 0:
             raise OSError(errno.EIO, "the file that is copied has become shorter")
         done += copied

@@ -127,19 +127,19 @@ class LocalStore:
 
     def read_ranges(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         start = time.perf_counter()
-        num_bytes = sum([wanted.length for wanted in byte_ranges])
+        num_bytes = sum([piece.length for piece in byte_ranges])
         whole = self._still_mapped(path)
         if whole is not None:
             require_inside(path, byte_ranges, whole.size)
-            found = [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
+            pieces = [whole.slice(piece.start, piece.length) for piece in byte_ranges]
             READS.add(len(byte_ranges), num_bytes, time.perf_counter() - start)
-            return found
+            return pieces
         with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
             whole = self._mapped(path, descriptor, status)
             if whole is not None:
-                return [whole.slice(wanted.start, wanted.length) for wanted in byte_ranges]
-            return [_copy(descriptor, path, wanted) for wanted in byte_ranges]
+                return [whole.slice(piece.start, piece.length) for piece in byte_ranges]
+            return [_copy(descriptor, path, piece) for piece in byte_ranges]
 
     def mapped_file(self, path: str, size: int, requests: int, num_bytes: int) -> pa.Buffer | None:
         """See `storage.base.mapped_file`."""
@@ -166,10 +166,10 @@ class LocalStore:
 
     def read_copies(self, path: str, byte_ranges: Sequence[ByteRange]) -> list[bytes]:
         """See `read_copies` of `storage.base`. Reading costs half of copying from a mapped file, whose pages fault."""
-        num_bytes = sum([wanted.length for wanted in byte_ranges])
+        num_bytes = sum([piece.length for piece in byte_ranges])
         with READS.reading(len(byte_ranges), num_bytes), self._opened(path) as (descriptor, status):
             require_inside(path, byte_ranges, status.st_size)
-            return [_bytes(descriptor, path, wanted) for wanted in byte_ranges]
+            return [_bytes(descriptor, path, piece) for piece in byte_ranges]
 
     def size(self, path: str) -> int:
         return self._status(path).st_size
@@ -334,15 +334,15 @@ class LocalStore:
 
     def _still_mapped(self, path: str) -> pa.Buffer | None:
         """A mapped file, if it is still the same one."""
-        kept = self._maps.get(path)
-        if kept is None:
+        mapped = self._maps.get(path)
+        if mapped is None:
             return None
         try:
-            status = os.stat(kept.file)
+            status = os.stat(mapped.file)
         except OSError:
             # The general way explains it.
             return None
-        return kept.data if kept.identity == _identity(status) else None
+        return mapped.data if mapped.identity == _identity(status) else None
 
     def _mapped(self, path: str, descriptor: int, status: os.stat_result) -> pa.Buffer | None:
         """All of an open file, which is kept; None if `in_memory` returns None."""
@@ -361,8 +361,8 @@ class LocalStore:
     def _scan(self, folder: str) -> Sequence[os.DirEntry[str]]:
         """The entries of a folder in lexicographic order of their contents' paths; empty if it does not exist."""
         directory = os.path.join(self._directory, folder)
-        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as found:
-            return sorted(found, key=lambda entry: f"{entry.name}/" if entry.is_dir() else entry.name)
+        with self._reading(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+            return sorted(entries, key=lambda entry: f"{entry.name}/" if entry.is_dir() else entry.name)
         return ()
 
     def _entries(self, folder: str, *, recursive: bool) -> Iterator[tuple[os.DirEntry[str], str]]:

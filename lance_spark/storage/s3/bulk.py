@@ -58,7 +58,7 @@ class S3BulkReader:
             while len(files) > _MAX_FILES:
                 with suppress(KeyError):
                     files.popitem(last=False)
-        return lambda wanted: bytes(file.read_at(wanted.length, wanted.start))
+        return lambda piece: bytes(file.read_at(piece.length, piece.start))
 
     def forget(self, key: str) -> None:
         """Closes the object; it is about to change."""
@@ -69,14 +69,14 @@ class S3BulkReader:
         if place is None:
             return None
         credentials = self._credentials()
-        made = self._made.get()
-        filesystem = made.get(credentials)
+        per_process = self._made.get()
+        filesystem = per_process.get(credentials)
         if filesystem is None:
             filesystem = fs.S3FileSystem(**place, **_as_arguments(credentials))
             # Temporary credentials were renewed: clients with the old ones will soon fail.
-            made.clear()
+            per_process.clear()
             self._files.get().clear()
-            made[credentials] = filesystem
+            per_process[credentials] = filesystem
         return filesystem
 
     def _find_place(self) -> dict[str, Any] | None:
@@ -130,10 +130,10 @@ class S3BulkReader:
 
 async def _frozen_credentials(filesystem: Any) -> _Credentials:
     await filesystem.set_session()
-    found = await filesystem.session.get_credentials()
-    if found is None:
+    credentials = await filesystem.session.get_credentials()
+    if credentials is None:
         return None
-    frozen = await found.get_frozen_credentials()
+    frozen = await credentials.get_frozen_credentials()
     return frozen.access_key, frozen.secret_key, frozen.token
 
 

@@ -89,23 +89,23 @@ class S3Client:
 
     def _make_reading(self) -> Any:
         # One reader at a time within s3fs: otherwise it requests the size before it reads a complete object.
-        given = with_environment(self.arguments)
+        arguments = with_environment(self.arguments)
         # `patience` does the retries, with a timeout per statement.
-        given["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **given.get("config_kwargs", {})}
-        made = _s3fs()(**given, max_concurrency=1, use_listings_cache=False)
-        made.retries = 1
-        return made
+        arguments["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **arguments.get("config_kwargs", {})}
+        filesystem = _s3fs()(**arguments, max_concurrency=1, use_listings_cache=False)
+        filesystem.retries = 1
+        return filesystem
 
     def _make_committing(self) -> tuple[Any, dict[str, Any]]:
         """(botocore client without retries, parameters of every PutObject)."""
-        given = with_environment(self.arguments)
-        endpoint = given.get("client_kwargs", {}).get("endpoint_url") or given.get("endpoint_url")
+        arguments = with_environment(self.arguments)
+        endpoint = arguments.get("client_kwargs", {}).get("endpoint_url") or arguments.get("endpoint_url")
         client = plain_client("s3", self.arguments, endpoint)
-        known = client.meta.service_model.operation_model("PutObject").input_shape.members
-        if "IfNoneMatch" not in known:
+        members = client.meta.service_model.operation_model("PutObject").input_shape.members
+        if "IfNoneMatch" not in members:
             raise StorageError("the installed botocore cannot send If-None-Match; commits need 1.35.20 or later")
-        fixed = {name: value for name, value in given.get("s3_additional_kwargs", {}).items() if name in known}
-        return client, fixed | ({"RequestPayer": "requester"} if given.get("requester_pays") else {})
+        fixed = {name: value for name, value in arguments.get("s3_additional_kwargs", {}).items() if name in members}
+        return client, fixed | ({"RequestPayer": "requester"} if arguments.get("requester_pays") else {})
 
 
 def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | None) -> Any:
@@ -120,20 +120,20 @@ def plain_client(service: str, arguments: Mapping[str, Any], endpoint: str | Non
     from botocore.config import Config
     from botocore.session import Session
 
-    given = with_environment(arguments)
-    config = {"connect_timeout": 5, "read_timeout": 15, **given.get("config_kwargs", {})}
+    environment = with_environment(arguments)
+    config = {"connect_timeout": 5, "read_timeout": 15, **environment.get("config_kwargs", {})}
     config["retries"] = {"total_max_attempts": 1, "mode": "standard"}
     names = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
-    chosen = {names[name]: given[name] for name in names if name in given}
-    if given.get("anon"):
+    chosen = {names[name]: environment[name] for name in names if name in environment}
+    if environment.get("anon"):
         chosen, config["signature_version"] = {}, UNSIGNED
-    if "use_ssl" in given:
-        chosen["use_ssl"] = given["use_ssl"]
-    more = {name: value for name, value in given.get("client_kwargs", {}).items() if name != "endpoint_url"}
+    if "use_ssl" in environment:
+        chosen["use_ssl"] = environment["use_ssl"]
+    more = {name: value for name, value in environment.get("client_kwargs", {}).items() if name != "endpoint_url"}
     if endpoint is not None:
         more["endpoint_url"] = endpoint
     chosen |= more
-    return Session(profile=given.get("profile")).create_client(service, config=Config(**config), **chosen)
+    return Session(profile=environment.get("profile")).create_client(service, config=Config(**config), **chosen)
 
 
 def client_errors() -> tuple[type[BaseException], ...]:
@@ -169,8 +169,8 @@ def _transport_errors() -> tuple[type[BaseException], ...]:
 
 
 def _service_name(arguments: Mapping[str, Any]) -> str:
-    given = with_environment(arguments)
-    return str(given.get("client_kwargs", {}).get("endpoint_url") or given.get("endpoint_url") or "S3")
+    environment = with_environment(arguments)
+    return str(environment.get("client_kwargs", {}).get("endpoint_url") or environment.get("endpoint_url") or "S3")
 
 
 def _judge(error: BaseException) -> PutResult | None:

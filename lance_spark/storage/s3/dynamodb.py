@@ -166,8 +166,8 @@ class DynamoManifestTable:
         """Checks once per process that the table has the key schema on which conditional creation depends."""
         if (self._client, self._table) in _trusted:
             return
-        found = self._read("describe_table").get("Table", {}).get("KeySchema", ())
-        keys = {key["AttributeName"]: key["KeyType"] for key in found}
+        attributes = self._read("describe_table").get("Table", {}).get("KeySchema", ())
+        keys = {key["AttributeName"]: key["KeyType"] for key in attributes}
         if keys != {"base_uri": "HASH", "version": "RANGE"}:
             raise StorageError(
                 f"the DynamoDB table {self._table!r} has the keys {keys}; manifests need a partition key base_uri "

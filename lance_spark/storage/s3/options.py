@@ -131,7 +131,7 @@ def with_environment(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if region and "region_name" not in client:
         completed["client_kwargs"] = client | {"region_name": region}
     endpoint = os.environ.get("AWS_ENDPOINT")
-    known = {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} & os.environ.keys()
-    if endpoint and not known and "endpoint_url" not in completed and "endpoint_url" not in client:
+    variables = {"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"} & os.environ.keys()
+    if endpoint and not variables and "endpoint_url" not in completed and "endpoint_url" not in client:
         completed["endpoint_url"] = endpoint
     return completed

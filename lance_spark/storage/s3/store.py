@@ -112,13 +112,13 @@ class S3Store(RemoteStore):
 
     def _entries(self, folder: str, *, recursive: bool) -> Iterator[Listed]:
         pages = self._pages(folder, "Contents", "" if recursive else "/")
-        found = (
+        entries = (
             Listed(entry["Key"], int(entry["Size"]), entry.get("LastModified"), entry.get("ETag")) for entry in pages
         )
         if self._bucket.endswith("--x-s3"):
             # Directory buckets list without a defined order.
-            return iter(sorted(found, key=lambda entry: entry.key))
-        return found
+            return iter(sorted(entries, key=lambda entry: entry.key))
+        return entries
 
     def _subfolders(self, folder: str) -> Iterator[str]:
         for entry in self._pages(folder, "CommonPrefixes", "/"):

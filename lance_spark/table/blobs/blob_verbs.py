@@ -66,8 +66,8 @@ class BlobVerbs(ReadVerbs, ABC):
                 a reference that is not allowed.
             NotFoundError: there is no such column or row.
         """
-        _, found, parts = self._blob_rows(blob_column, ids, addresses, indices)
-        locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
+        _, rows, parts = self._blob_rows(blob_column, ids, addresses, indices)
+        locations = blob_reader(parts, allow_external=allow_external_blobs).locations(rows)
         return [None if location is None else BlobFile(location, buffer_size) for location in locations]
 
     def read_blobs(
@@ -83,8 +83,8 @@ class BlobVerbs(ReadVerbs, ABC):
 
         Values of one file are read together. Arguments and errors as `take_blobs`.
         """
-        places, found, parts = self._blob_rows(blob_column, ids, addresses, indices)
-        locations = blob_reader(parts, allow_external=allow_external_blobs).locations(found)
+        places, rows, parts = self._blob_rows(blob_column, ids, addresses, indices)
+        locations = blob_reader(parts, allow_external=allow_external_blobs).locations(rows)
         return list(zip(places, read_values(locations), strict=True))
 
     def blob_reader(self, *, allow_external_blobs: bool = False) -> BlobReader:
@@ -141,10 +141,10 @@ class DatasetBlobVerbs(BlobVerbs, ABC):
         return self._located(scan, addresses or (), locate, "row address")
 
     def _located(self, scan: Scan, numbers: Sequence[int], locate: RowLocator, kind: str) -> pa.Table:
-        wanted = _numbers(numbers, kind)
-        addresses, exists = locate(wanted)
+        positions = _numbers(numbers, kind)
+        addresses, exists = locate(positions)
         if not exists.all():
-            raise NotFoundError(f"the table has no {kind} {int(wanted[np.flatnonzero(~exists)[0]])}")
+            raise NotFoundError(f"the table has no {kind} {int(positions[np.flatnonzero(~exists)[0]])}")
         distinct, order = np.unique(addresses, return_inverse=True)
         fragments = {fragment.id: fragment for fragment in self.manifest.fragments}
         batches = [
@@ -159,12 +159,12 @@ class DatasetBlobVerbs(BlobVerbs, ABC):
 
 def _numbers(numbers: Any, kind: str) -> NDArray[np.uint64]:
     try:
-        found = np.asarray(numbers)
-        if found.size and found.dtype.kind not in "iu":
+        array = np.asarray(numbers)
+        if array.size and array.dtype.kind not in "iu":
             raise InvalidInputError(f"a {kind} is a whole number")
-        unsigned = found.astype(np.uint64)
+        unsigned = array.astype(np.uint64)
     except (OverflowError, ValueError, TypeError) as error:
         raise InvalidInputError(f"a {kind} is a whole number: {error}") from error
-    if found.size and int(found.min()) < 0:
-        raise NotFoundError(f"the table has no {kind} {int(found.min())}")
+    if array.size and int(array.min()) < 0:
+        raise NotFoundError(f"the table has no {kind} {int(array.min())}")
     return unsigned

@@ -220,17 +220,17 @@ class _Planner:
         numbers = range(first, last + 1)
         self._look_at(numbers)
         end = self._manifest(max(last, 1))
-        known = self._known or FeedColumns.of(_shown(end))
-        wanted = {last: known.stored}
-        schema = self._schema(known.shown, end)
+        columns = self._known or FeedColumns.of(_shown(end))
+        stored = {last: columns.stored}
+        schema = self._schema(columns.shown, end)
         same_ids: dict[int, bool] = {}
         for number in reversed(numbers):
-            wanted[number - 1], same_ids[number] = self._one_back(wanted[number], number)
+            stored[number - 1], same_ids[number] = self._one_back(stored[number], number)
         tasks: list[ChangeTask] = []
         for number in numbers:
             before, after = self._before(number), self._manifest(number)
             step = VersionStep(self._table, before, after, self._kinds[number], same_ids[number])
-            tasks += step.tasks(FeedView(schema, self._columns, wanted[number - 1], wanted[number]))
+            tasks += step.tasks(FeedView(schema, self._columns, stored[number - 1], stored[number]))
             self._kept.pop(number - 1, None)
         return ChangeFeed(schema, tuple(tasks))
 
@@ -448,26 +448,26 @@ def _table(scan: Scan, fragment: DataFragment, offsets: Int64Array) -> pa.Table:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+    array = column.combine_chunks()
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 
 
 def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Converts a batch of a scan to a batch of the feed."""
     num_rows = batch.num_rows
     arrays = []
-    for place, wanted in enumerate(list(schema)[: -len(CHANGE_FIELDS)]):
+    for place, target in enumerate(list(schema)[: -len(CHANGE_FIELDS)]):
         array = batch.column(place)
         try:
-            arrays.append(array if array.type == wanted.type else array.cast(wanted.type))
+            arrays.append(array if array.type == target.type else array.cast(target.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InvalidInputError(
-                f"column {wanted.name!r} is {array.type} in rows that version {commit.version} changed, and "
-                f"{wanted.type} in the last version of the range: {error}. Leave the column out, or ask for the ranges "
+                f"column {target.name!r} is {array.type} in rows that version {commit.version} changed, and "
+                f"{target.type} in the last version of the range: {error}. Leave the column out, or ask for the ranges "
                 "on both sides of the change of type"
             ) from error
     micros = commit.timestamp_nanos // 1000
     values = (change_type.value, commit.version, micros)
-    for wanted, value in zip(CHANGE_FIELDS, values, strict=True):
-        arrays.append(pa.repeat(pa.scalar(value, wanted.type), num_rows))
+    for target, value in zip(CHANGE_FIELDS, values, strict=True):
+        arrays.append(pa.repeat(pa.scalar(value, target.type), num_rows))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -177,14 +177,14 @@ class _Comparison:
         self._diff = VersionDiff()
 
     def run(self) -> VersionDiff:
-        deleted, new, kept = self._fragments()
+        deleted, new, unchanged = self._fragments()
         if deleted and new and self._kind is OperationKind.UNKNOWN and not self._stable:
             raise UnsupportedFeatureError(
                 f"version {self._after.manifest.version} does not name its operation, and without stable row ids "
                 "it is not known whether it changed rows or only moved them",
                 feature="changes of a version without a transaction",
             )
-        self._compare_kept(kept)
+        self._compare_kept(unchanged)
         self._diff.deleted += [RowSet(fragment) for fragment in deleted]
         self._diff.inserted += [RowSet(fragment) for fragment in new]
         if self._stable and self._diff.deleted and self._diff.inserted:
@@ -195,20 +195,20 @@ class _Comparison:
         """(removed fragments, added ones, pairs of kept ones); pairs with equal fragments and columns are omitted."""
         before, after = self._before.manifest.fragments, self._after.manifest.fragments
         places = {message.id: place for place, message in enumerate(before.messages)}
-        new, kept, replaced = [], [], []
+        new, unchanged, replaced = [], [], []
         for place, message in enumerate(after.messages):
-            known = places.pop(message.id, None)
-            if known is None:
+            old_place = places.pop(message.id, None)
+            if old_place is None:
                 new.append(after[place])
-            elif before.messages[known] != message or self._fields.has_moved(message):
-                old = before[known]
+            elif before.messages[old_place] != message or self._fields.has_moved(message):
+                old = before[old_place]
                 if self._same_rows(old, after[place]):
-                    kept.append((old, after[place]))
+                    unchanged.append((old, after[place]))
                 else:
                     new.append(after[place])
-                    replaced.append(known)
+                    replaced.append(old_place)
         deleted = [before[place] for place in sorted([*places.values(), *replaced])]
-        return deleted, new, kept
+        return deleted, new, unchanged
 
     def _same_rows(self, before: DataFragment, after: DataFragment) -> bool:
         """False if the two fragments only share the id; old releases assigned ids twice."""

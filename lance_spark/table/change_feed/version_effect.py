@@ -102,18 +102,18 @@ def _replaced(name: str, before: Manifest, after: Manifest) -> VersionEffect:
 
 
 def _compared(name: str, before: Manifest, after: Manifest) -> VersionEffect:
-    known = {message.id: place for place, message in enumerate(before.fragments.messages)}
+    places = {message.id: place for place, message in enumerate(before.fragments.messages)}
     columns = {field.id for field in before.schema.walk()} & {field.id for field in after.schema.walk()}
     new, deletes, changes = [], False, False
     for place, message in enumerate(after.fragments.messages):
-        old = known.pop(message.id, None)
+        old = places.pop(message.id, None)
         if old is None:
             new.append(after.fragments[place])
         elif before.fragments.messages[old] != message:
             one, other = before.fragments[old], after.fragments[place]
             deletes = deletes or one.deletion_file != other.deletion_file
             changes = changes or _holders(one, columns) != _holders(other, columns)
-    deletes = deletes or bool(known)
+    deletes = deletes or bool(places)
     if not deletes and not changes:
         return _of_rows(name, tuple(new))
     return VersionEffect(Effect.CHANGES if changes or new else Effect.DELETES, name)

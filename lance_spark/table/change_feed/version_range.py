@@ -58,14 +58,14 @@ def _number(value: object) -> int:
 def _first_after(table: TableLocation, moment: Moment, inclusive: bool) -> int:
     """The first version committed after `moment`, or at it; the number of the next version if there is none."""
     try:
-        found = table.as_of(moment).manifest
+        manifest = table.as_of(moment).manifest
     except NotFoundError:
         return min((location.version for location in table.history.locations()), default=1)
-    at_it = found.timestamp == in_utc(moment)
-    return found.version if at_it and inclusive else found.version + 1
+    at_it = manifest.timestamp == in_utc(moment)
+    return manifest.version if at_it and inclusive else manifest.version + 1
 
 
 def _last_before(table: TableLocation, moment: Moment, inclusive: bool) -> int:
-    found = table.as_of(moment).manifest
-    at_it = found.timestamp == in_utc(moment)
-    return found.version - 1 if at_it and not inclusive else found.version
+    manifest = table.as_of(moment).manifest
+    at_it = manifest.timestamp == in_utc(moment)
+    return manifest.version - 1 if at_it and not inclusive else manifest.version

@@ -245,12 +245,12 @@ class CleanupRun:
 
     def _candidates(self, newest: Manifest, keep_from: int | None) -> list[ManifestLocation]:
         """The versions that may go if they are old enough, oldest first."""
-        found = sorted(self._history.locations(), key=lambda location: location.version)
+        locations = sorted(self._history.locations(), key=lambda location: location.version)
         limits = (newest.version, keep_from, held_from(self._table.refs, self._table.branch))
         last = min(number for number in limits if number is not None)
         if self._policy.keep_versions is not None:
-            found = found[: -self._policy.keep_versions]
-        return [location for location in found if location.version < last]
+            locations = locations[: -self._policy.keep_versions]
+        return [location for location in locations if location.version < last]
 
     def _is_old(self, manifest: Manifest) -> bool:
         return self._horizon is None or manifest.timestamp < self._horizon
@@ -324,11 +324,11 @@ class CleanupRun:
         self._keep_new_versions()
         before = None if window is None else ago(self._now, window)
         store = self._history.store
-        found = list(find_orphan_files(store, self._kept, self._deleted, before))
+        orphans = list(find_orphan_files(store, self._kept, self._deleted, before))
         stats = CleanupStats(tuple(self._removed), bytes_removed=sum(self._removed.values()))
         if self._policy.dry_run:
-            return stats.with_files(found)
-        stats = stats.with_files(remove_orphan_files(store, found, self._kept, self._keep_new_versions))
+            return stats.with_files(orphans)
+        stats = stats.with_files(remove_orphan_files(store, orphans, self._kept, self._keep_new_versions))
         staged = remove_staging(store, 0 if window is None else window.total_seconds())
         return replace(stats, staged_files=stats.staged_files + staged)
 

@@ -68,10 +68,10 @@ class NamedFiles:
             return elsewhere if has_base else in_own_root
 
         # Versions differ in few fragments from those before them, and comparing is cheaper than looking.
-        known = self._last_fragments if self._last_places == (in_own_root, elsewhere) else {}
+        previous = self._last_fragments if self._last_places == (in_own_root, elsewhere) else {}
         messages = manifest.fragments.messages
         for message in messages:  # Old releases gave one id to several fragments.
-            if known.get(message.id) != message:
+            if previous.get(message.id) != message:
                 self._add_fragment(message, counts)
         self._last_places = (in_own_root, elsewhere)
         self._last_fragments = {message.id: message for message in messages}

@@ -119,9 +119,9 @@ class ColumnsToAdd:
             return KeyedColumns.of(self.columns[0], self.columns[1], known)
         if isinstance(self.columns, Mapping):
             return SqlColumns.of(self.columns, known)
-        given = tuple(names) if self.read_columns is None else self.read_columns
-        fields = self.schema if self.schema is not None else _first_result(self.columns, given, batches(given))
-        return FunctionColumns({field.name: field for field in fields}, given, self.columns, given)
+        paths = tuple(names) if self.read_columns is None else self.read_columns
+        fields = self.schema if self.schema is not None else _first_result(self.columns, paths, batches(paths))
+        return FunctionColumns({field.name: field for field in fields}, paths, self.columns, paths)
 
 
 ReadColumns = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
@@ -255,8 +255,8 @@ class AddedColumns:
             InvalidInputError: a column exists, or values cannot be assigned to rows at its place.
         """
         addition = with_added(schema, arrow_fields(schema, source.fields), first_id)
-        wanted = None if source.read_columns is None else [*source.read_columns, *around(schema, addition.added)]
-        return cls(addition.schema, addition.added, source, wanted, batch_size)
+        paths = None if source.read_columns is None else [*source.read_columns, *around(schema, addition.added)]
+        return cls(addition.schema, addition.added, source, paths, batch_size)
 
     def evolution(self, base: Manifest, recomputed: Recomputed = Recomputed.ALWAYS) -> Evolution:
         """Schema evolution that adds the columns to a version of the table, or of a partition's table."""

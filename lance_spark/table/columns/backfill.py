@@ -266,11 +266,11 @@ def commit_backfill(
         transaction = Transaction.new(base.version, change.on_version(base), options_of(options).all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
         policy = options_of(options).policy
-        made = Commit(table.history, base, transaction, new_table, policy, change.on_version).run()
+        committed = Commit(table.history, base, transaction, new_table, policy, change.on_version).run()
     if not keeps_files:
-        kept = {message.id for message in made.fragments.messages}
-        remove_backfill(table.store, [item for item in written if item.fragment_id not in kept])
-    return made
+        fragment_ids = {message.id for message in committed.fragments.messages}
+        remove_backfill(table.store, [item for item in written if item.fragment_id not in fragment_ids])
+    return committed
 
 
 def remove_backfill(store: ObjectStore, written: Iterable[BackfilledFragment]) -> None:

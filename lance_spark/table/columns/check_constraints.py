@@ -41,19 +41,19 @@ def add_check(
 
 def drop_check(table: TableLocation, base: Manifest, name: str, options: CommitOptions | None = None) -> Manifest:
     """The version without the CHECK constraint `name`; see `ColumnVerbs.drop_check`."""
-    found = name_of_check(base.schema, name)
-    return update_schema_metadata(table, base, {CHECK_PREFIX + found: None}, options.policy if options else None)
+    existing = name_of_check(base.schema, name)
+    return update_schema_metadata(table, base, {CHECK_PREFIX + existing: None}, options.policy if options else None)
 
 
 def schema_with_check(schema: LanceSchema, name: str, condition: str) -> LanceSchema:
     """The schema with a new constraint. Raises as `add_check`, except for rows."""
     if not name.strip():
         raise InvalidInputError("a CHECK constraint needs a name")
-    if any(known.lower() == name.lower() for known in checks_of(schema)):
+    if any(existing.lower() == name.lower() for existing in checks_of(schema)):
         raise AlreadyExistsError(f"there is a CHECK constraint {name!r} already; drop it first, or choose another name")
-    made = with_check(schema, name, " ".join(condition.split()) if "'" not in condition else condition.strip())
-    require_columns_of_checks(made)
-    return made
+    checked = with_check(schema, name, " ".join(condition.split()) if "'" not in condition else condition.strip())
+    require_columns_of_checks(checked)
+    return checked
 
 
 def name_of_check(schema: LanceSchema, name: str) -> str:
@@ -62,9 +62,9 @@ def name_of_check(schema: LanceSchema, name: str) -> str:
     Raises:
         NotFoundError: there is no such constraint.
     """
-    for known in checks_of(schema):
-        if known.lower() == name.lower():
-            return known
+    for existing in checks_of(schema):
+        if existing.lower() == name.lower():
+            return existing
     raise NotFoundError(
         f"there is no CHECK constraint {name!r}; the table has {', '.join(checks_of(schema)) or 'none'}"
     )

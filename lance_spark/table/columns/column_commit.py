@@ -71,21 +71,21 @@ def commit_evolution(
             new_files=frozenset() if files is None else files.paths,
         )
 
-    made: Manifest | None = None
+    committed: Manifest | None = None
     unknown = False
     try:
         transaction = Transaction.new(base.version, on_version(base), options_of(options).all_properties())
         new_table = NewTable(data_format(base) or DEFAULT_FILE_VERSION)
         policy = options_of(options).policy
-        made = Commit(table.history, base, transaction, new_table, policy, on_version).run()
+        committed = Commit(table.history, base, transaction, new_table, policy, on_version).run()
     except CommitStateUnknownError:
         unknown = True
         raise
     finally:
         # Values can come from user code, so any error can occur.
         if files is not None and not unknown:
-            files.remove(but_those_of=made)
-    return made
+            files.remove(but_those_of=committed)
+    return committed
 
 
 def options_of(options: CommitOptions | None) -> CommitOptions:
@@ -100,15 +100,15 @@ def column_file_version(base: Manifest, columns: LanceSchema) -> FileVersion:
     Raises:
         UnsupportedFeatureError: the table is a legacy one.
     """
-    known = data_format(base)
-    if known is FileVersion.V0_1:
+    version = data_format(base)
+    if version is FileVersion.V0_1:
         raise UnsupportedFeatureError(
             "a table of the legacy file version 0.1 cannot get columns with values; "
             "convert it with upgrade_files first",
             feature="file version",
-            version=known.value,
+            version=version.value,
         )
     has_structs = any(node.logical_type == "struct" for field in columns.fields for node in field.walk())
-    if known not in WRITABLE_VERSIONS or (known is FileVersion.V2_0 and has_structs):
+    if version not in WRITABLE_VERSIONS or (version is FileVersion.V2_0 and has_structs):
         return DEFAULT_FILE_VERSION
-    return known
+    return version

@@ -92,18 +92,18 @@ class ColumnVerbs(ABC):
             CommitStateUnknownError: it is unknown whether the version was committed.
             UnsupportedFeatureError: this release cannot write to the table.
         """
-        wanted = _texts(columns)
-        return self._change_columns(lambda schema: evolution.without(schema, wanted))
+        paths = _texts(columns)
+        return self._change_columns(lambda schema: evolution.without(schema, paths))
 
     def rename_columns(self, names: Mapping[str, str]) -> Self:
         """The table with columns renamed, ``{"old": "new", "s.x": "y"}``. Raises as `drop_columns`."""
-        wanted = dict(names)
-        return self._change_columns(lambda schema: evolution.renamed(schema, wanted))
+        pairs = dict(names)
+        return self._change_columns(lambda schema: evolution.renamed(schema, pairs))
 
     def reorder_columns(self, order: Sequence[str]) -> Self:
         """The table with these columns first, followed by the others in their order. Raises as `drop_columns`."""
-        wanted = _texts(order)
-        return self._change_columns(lambda schema: evolution.reordered(schema, wanted))
+        paths = _texts(order)
+        return self._change_columns(lambda schema: evolution.reordered(schema, paths))
 
     def alter_column(
         self,

@@ -97,8 +97,8 @@ def _computed_field(path: str, value: pa.Field) -> pa.Field:
     """The new field for values of this one."""
     if pt.is_null(value.type):
         raise InvalidInputError(f"{path!r} has no type; write CAST(NULL AS ...), or add a field without values")
-    kept = {key: text for key, text in (value.metadata or {}).items() if key in EXTENSION_KEYS}
-    field = pa.field(path, value.type, metadata=kept or None)
+    metadata = {key: text for key, text in (value.metadata or {}).items() if key in EXTENSION_KEYS}
+    field = pa.field(path, value.type, metadata=metadata or None)
     if BLOB_KEY.encode() in (value.metadata or {}) or is_blob_type(field):
         raise InvalidInputError(
             f"{path!r} would copy the descriptions of blobs; give a function that returns the bytes"
@@ -189,15 +189,15 @@ class KeyedColumns:
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Mapping[str, pa.Array]]]:
         numbers = self.index.find([batch.column(key.name) for key in self.keys])
-        found = np.full(len(numbers), self.rows.num_rows, np.int64)
-        found[numbers >= 0] = self.places[numbers[numbers >= 0]]
+        places = np.full(len(numbers), self.rows.num_rows, np.int64)
+        places[numbers >= 0] = self.places[numbers[numbers >= 0]]
         columns = {
             name: pa.chunked_array([*column.chunks, pa.nulls(1, column.type)], column.type)
             for name, column in zip(self.rows.column_names, self.rows.columns, strict=True)
         }
         # Values can be much wider than keys.
-        for start in range(0, len(found), DEFAULT_BATCH_ROWS):
-            part = found[start : start + DEFAULT_BATCH_ROWS]
+        for start in range(0, len(places), DEFAULT_BATCH_ROWS):
+            part = places[start : start + DEFAULT_BATCH_ROWS]
             yield (
                 batch.slice(start, len(part)),
                 {name: _one(take_chunked(column, part)) for name, column in columns.items()},
@@ -224,17 +224,17 @@ def around(schema: LanceSchema, added: LanceSchema) -> list[str]:
     Raises:
         InvalidInputError: a new field is inside a list, where values cannot be assigned to rows.
     """
-    known = {node.id: node for node in schema.walk()}
+    by_id = {node.id: node for node in schema.walk()}
     paths = []
 
     def visit(field: Field, names: tuple[str, ...]) -> None:
-        if field.id not in known:
+        if field.id not in by_id:
             return
         if field.logical_type != "struct":
             raise InvalidInputError(
                 f"{dotted(names)!r} is a {field.logical_type}: what is in it can be added as null only"
             )
-        paths.append(_first_leaf(known[field.id], names))
+        paths.append(_first_leaf(by_id[field.id], names))
         for child in field.children:
             visit(child, (*names, child.name))
 
@@ -269,11 +269,11 @@ class Assembler:
         Raises:
             InvalidInputError: a value does not match its column.
         """
-        given = {parse_path(path): array for path, array in values.items()}
+        by_path = {parse_path(path): array for path, array in values.items()}
         arrays = []
         for field in self._added.fields:
             there = batch.column(field.name) if field.id in self._known else None
-            arrays.append(self._array(field, (field.name,), there, given))
+            arrays.append(self._array(field, (field.name,), there, by_path))
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
 
     def _array(

@@ -45,8 +45,8 @@ class PlaceholderColumns:
         needed = {leaf.id for field in self._fields for leaf in _lost(field, self._known, held)}
         needed.update(leaf for field in self._fields for leaf in incomplete_maps(field, held))
         if not needed and not any(_holds(field, held) for field in self._fields):
-            known = next(field for field in self._fields if field.id in self._tops)
-            needed = {_first_leaf(known).id}
+            top = next(field for field in self._fields if field.id in self._tops)
+            needed = {_first_leaf(top).id}
         return prune(self._fields, needed) if needed else ()
 
     def __call__(self, fragment: DataFragment, bases: Bases) -> NewColumns | None:

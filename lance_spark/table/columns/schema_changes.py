@@ -56,8 +56,8 @@ def project(table: TableLocation, base: Manifest, change: Change, options: Commi
         if schema == version.schema:
             return version
         check_nulls(table, version, schema)
-        kept = {field.id for field in schema.walk()}
-        if any(field.id not in kept for field in version.schema.walk()):
+        field_ids = {field.id for field in schema.walk()}
+        if any(field.id not in field_ids for field in version.schema.walk()):
             placeholders = PlaceholderColumns(version.schema, schema)
             if any(placeholders.columns_of(message) for message in version.fragments.messages):
                 return commit_evolution(table, version, Evolution(schema, placeholders), options)
@@ -156,10 +156,10 @@ def edit_schema(table: TableLocation, base: Manifest, edit: Edit, options: Commi
         if schema == version.schema:
             return version
         check_nulls(table, version, schema)
-        known = {field.id for field in version.schema.walk()}
+        field_ids = {field.id for field in version.schema.walk()}
         placeholders = PlaceholderColumns(version.schema, schema)
         needs_files = any(placeholders.columns_of(message) for message in version.fragments.messages)
-        if not needs_files and all(field.id in known for field in schema.walk()):
+        if not needs_files and all(field.id in field_ids for field in schema.walk()):
             return project_once(table, version, schema, options)
         preserves = not forbids_more_nulls(version.schema, schema)
         evolution = Evolution(schema, placeholders if needs_files else None, preserves_nullability=preserves)

@@ -145,7 +145,7 @@ class Commit:
         if with_file:
             self._store.put(path, self._transaction_bytes())
         try:
-            made = self._commit(self._transaction.file_name if with_file else "")
+            committed = self._commit(self._transaction.file_name if with_file else "")
         except CommitStateUnknownError:
             raise
         except LanceError as error:
@@ -157,8 +157,8 @@ class Commit:
                 error.table = self._store.uri
             raise
         if self._history.after_commit is not None:
-            self._history.after_commit(made, self._operation.kind)
-        return made
+            self._history.after_commit(committed, self._operation.kind)
+        return committed
 
     def _transaction_bytes(self) -> bytes:
         """The serialized transaction, which is written twice: as a file, and into the manifest."""

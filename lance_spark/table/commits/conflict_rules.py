@@ -100,13 +100,13 @@ def same_columns(context: ConflictContext) -> None:
     written = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
     for field_id, (parents, old) in before.items():
-        found = after.get(field_id)
+        field = after.get(field_id)
         written_here = field_id in written or any(child.id in written for child in old.walk())
-        if found is None:
+        if field is None:
             if written_here:
                 retryable(context)
             continue
-        if meaning(found) != meaning((parents, old)) or (old.nullable and not found[1].nullable):
+        if meaning(field) != meaning((parents, old)) or (old.nullable and not field[1].nullable):
             retryable(context)
     for field_id, (_, new) in after.items():
         if field_id not in before and not new.nullable:
@@ -145,8 +145,8 @@ def same_data_files(context: ConflictContext) -> None:
     for message in context.fragments_before.messages:
         if message.id not in touched:
             continue
-        found = after.get(message.id)
-        if found is None or not all(file in message.files for file in found.files):
+        current = after.get(message.id)
+        if current is None or not all(file in message.files for file in current.files):
             retryable(context)
 
 
@@ -293,11 +293,11 @@ def indexed_values_stay(context: ConflictContext) -> None:
         for fragment_id in index.fragment_ids():
             if fragment_id not in before:
                 continue
-            found = after.get(fragment_id)
-            if found is None:
+            current = after.get(fragment_id)
+            if current is None:
                 if context.committed.kind not in _TAKES_ROWS:
                     retryable(context)
-            elif _holders(before[fragment_id], index) != _holders(found, index):
+            elif _holders(before[fragment_id], index) != _holders(current, index):
                 retryable(context)
 
 

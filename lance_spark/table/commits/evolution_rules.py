@@ -35,8 +35,8 @@ def same_fields_and_nulls(context: ConflictContext) -> None:
         return
     before = {message.id: message for message in context.fragments_before.messages}
     for message in context.fragments_after.messages:
-        known = before.get(message.id)
-        if known is None or not all(file in known.files for file in message.files):
+        old = before.get(message.id)
+        if old is None or not all(file in old.files for file in message.files):
             retryable(context)
 
 
@@ -82,10 +82,10 @@ def rewritten_columns_stay(context: ConflictContext) -> None:
     same_data_files(context)
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
     for field_id in context.own.fields_modified:
-        found, known = after.get(field_id), before.get(field_id)
-        if found is None or known is None or meaning(known) != meaning(found):
+        new, old = after.get(field_id), before.get(field_id)
+        if new is None or old is None or meaning(old) != meaning(new):
             retryable(context)
-        if known is not None and found is not None and known[1].nullable > found[1].nullable:
+        if old is not None and new is not None and old[1].nullable > new[1].nullable:
             retryable(context)
 
 
@@ -109,10 +109,12 @@ def replaced_values_stay(context: ConflictContext) -> None:
     assert isinstance(context.own, DataReplacement)
     before, after = dict(fields_by_id(context.before)), dict(fields_by_id(context.after))
     for field_id in context.own.field_ids:
-        found, known = after.get(FieldId(field_id)), before.get(FieldId(field_id))
-        if found is None:
+        field_after, field_before = after.get(FieldId(field_id)), before.get(FieldId(field_id))
+        if field_after is None:
             incompatible(context)
-        elif known is not None and (meaning(known) != meaning(found) or known[1].nullable > found[1].nullable):
+        elif field_before is not None and (
+            meaning(field_before) != meaning(field_after) or field_before[1].nullable > field_after[1].nullable
+        ):
             retryable(context)
     old, new = _by_id(context.fragments_before), _by_id(context.fragments_after)
     for fragment_id in context.own.touched_fragment_ids & old.keys():

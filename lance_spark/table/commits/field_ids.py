@@ -25,13 +25,13 @@ def next_field_id(history: History, base: Manifest) -> int:
     Raises:
         UnsupportedFeatureError: all ids of 32 bits have been assigned.
     """
-    found = _id_after_all(history, base)
-    if found > MAX_FIELD_ID:
+    first_free = _id_after_all(history, base)
+    if first_free > MAX_FIELD_ID:
         raise UnsupportedFeatureError(
             "the table has no field ids left for a new column; write its rows to a new table",
             feature="field ids beyond 31 bits",
         )
-    return found
+    return first_free
 
 
 def _id_after_all(history: History, base: Manifest) -> int:

@@ -139,12 +139,12 @@ def _segments(manifest: Manifest, column: str) -> list[IndexMetadata]:
     """The segments of the first ZONEMAP over a column."""
     field = find_column(manifest.schema, column)[-1]
     url = ZoneMapBuilder.index_type.type_url.lower()
-    found = [
+    segments = [
         index
         for index in parse_indices(manifest.index_section)
         if list(index.message.fields) == [field.id] and index.message.index_details.type_url.lower() == url
     ]
-    return [index for index in found if index.name == found[0].name]
+    return [index for index in segments if index.name == segments[0].name]
 
 
 def _uncovered(manifest: Manifest, bases: Bases, column: str) -> set[int]:

@@ -65,12 +65,12 @@ def chosen_fragments(manifest: Manifest, fragment_ids: Collection[int] | None) -
     """
     if fragment_ids is None:
         return list(manifest.fragments)
-    wanted = set(fragment_ids)
-    found = [fragment for fragment in manifest.fragments if fragment.id in wanted]
-    if len(found) < len(wanted):
-        missing = sorted(wanted - {fragment.id for fragment in found})
+    ids = set(fragment_ids)
+    fragments = [fragment for fragment in manifest.fragments if fragment.id in ids]
+    if len(fragments) < len(ids):
+        missing = sorted(ids - {fragment.id for fragment in fragments})
         raise InvalidInputError(f"version {manifest.version} has no fragments {missing} that could be indexed")
-    return found
+    return fragments
 
 
 def write_segment(
@@ -123,8 +123,8 @@ def set_details(message: table_pb2.IndexMetadata, builder: IndexBuilder) -> None
 
 def index_file_version(manifest: Manifest) -> FileVersion:
     """The version of index files: that of the table's data files, if it can be written."""
-    known = data_format(manifest)
-    return known if known in _WRITABLE else DEFAULT_FILE_VERSION
+    version = data_format(manifest)
+    return version if version in _WRITABLE else DEFAULT_FILE_VERSION
 
 
 def remove_files(store: ObjectStore, segment_uuid: str, names: Collection[str]) -> None:

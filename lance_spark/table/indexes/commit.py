@@ -63,8 +63,8 @@ def replace_segments(
     """
     # Without the moves that it records, an index that others commit meanwhile could not be read.
     trims = any(index.is_fragment_reuse for index in removed)
-    known = frozenset(index.uuid for index in parse_indices(base.index_section)) if trims else None
-    return _commit(table, base, CreateIndex(tuple(new), tuple(removed), known), options)
+    uuids = frozenset(index.uuid for index in parse_indices(base.index_section)) if trims else None
+    return _commit(table, base, CreateIndex(tuple(new), tuple(removed), uuids), options)
 
 
 def drop_index(table: TableLocation, name: str, options: CommitOptions | None = None) -> Manifest:

@@ -31,13 +31,13 @@ class Coverage:
     """
 
     def __init__(self, manifest: Manifest, bases: Bases) -> None:
-        found = fragment_reuse_index(manifest)
-        self.has_moves = found is not None
+        index = fragment_reuse_index(manifest)
+        self.has_moves = index is not None
         self._moves: FragmentReuse | None = None
-        if found is not None and found.message.index_version == 0 and not manifest.has_stable_row_ids:
+        if index is not None and index.message.index_version == 0 and not manifest.has_stable_row_ids:
             # Without it, segments cover nothing that is known, and are built again.
             with suppress(CorruptFileError):
-                self._moves = fragment_reuse(found, bases)
+                self._moves = fragment_reuse(index, bases)
         self._covered = covered_fragments(parse_indices(manifest.index_section), bases)
 
     def fragment_ids(self, segment: IndexMetadata) -> pyroaring.BitMap:
@@ -80,8 +80,8 @@ class Coverage:
 
         def moved(ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
             is_kept, now = moves.moved_ids(ids)
-            kept, after = mapping(now)
-            is_kept[is_kept] = kept
+            keep, after = mapping(now)
+            is_kept[is_kept] = keep
             return is_kept, after
 
         return OldSegment(files, moved, {**moves.sources(rows), **rows})

@@ -167,11 +167,13 @@ def trained(manifest: Manifest, bases: Bases, definition: IndexDefinition) -> In
     """
     scan = index_scan(manifest, bases, definition)
     num_rows = sum(scan.counts(manifest.fragments))
-    wanted = definition.builder.sample_rows(num_rows)
-    if not wanted:
+    sample_size = definition.builder.sample_rows(num_rows)
+    if not sample_size:
         return definition
     # Some rows more than asked for: those without a vector are no use.
-    places = np.random.default_rng(_SEED).choice(num_rows, min(num_rows, wanted + wanted // 4 + 16), replace=False)
+    places = np.random.default_rng(_SEED).choice(
+        num_rows, min(num_rows, sample_size + sample_size // 4 + 16), replace=False
+    )
     sample = Take(scan, [(scan, manifest.fragments)]).rows(np.sort(places).tolist())
     rows = indexed_rows(sample.to_batches(), manifest, definition)
     return replace(definition, builder=definition.builder.trained(rows, num_rows))

@@ -68,8 +68,8 @@ def trimmed_reuse(
 
     Raises: as `extended_reuse`.
     """
-    found = fragment_reuse_index(base)
-    if found is None or found.message.index_version > 0:
+    index = fragment_reuse_index(base)
+    if index is None or index.message.index_version > 0:
         return [], []
     content = _content(base, table.bases(base))
     moves = FragmentReuse.of_content(content.SerializeToString(deterministic=True))
@@ -78,27 +78,27 @@ def trimmed_reuse(
     if not num_settled:
         return [], []
     del content.versions[:num_settled]
-    return [_written(table, base, content)] if content.versions else [], [found]
+    return [_written(table, base, content)] if content.versions else [], [index]
 
 
 def _content(base: Manifest, bases: Bases) -> table_pb2.FragmentReuseIndexDetails.InlineContent:
-    found = fragment_reuse_index(base)
-    if found is None:
+    index = fragment_reuse_index(base)
+    if index is None:
         return _Content()
-    data = fragment_reuse_content(found, bases)
+    data = fragment_reuse_content(index, bases)
     FragmentReuse.of_content(data)  # Checks it: nothing is appended to what nobody can follow.
     return _Content.FromString(data)
 
 
 def _group(group: RewriteGroup, bases: Bases) -> table_pb2.FragmentReuseIndexDetails.Group:
-    kept = pyroaring.BitMap64()
+    live = pyroaring.BitMap64()
     old = []
     for fragment in group.old_fragments:
         digest, rows = _kept_rows(fragment, bases)
         old.append(digest)
-        kept |= rows
+        live |= rows
     new = [_Digest(id=fragment.id, physical_rows=fragment.physical_rows or 0) for fragment in group.new_fragments]
-    return _Group(changed_row_addrs=kept.serialize(), old_fragments=old, new_fragments=new)
+    return _Group(changed_row_addrs=live.serialize(), old_fragments=old, new_fragments=new)
 
 
 def _kept_rows(

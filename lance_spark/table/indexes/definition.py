@@ -158,11 +158,11 @@ def _free_name(name: str, builder_type: type[IndexBuilder], field: Field, existi
         for index in existing
         if index.type_url.lower() != builder_type.index_type.type_url.lower() or index.field_ids != (field.id,)
     }
-    number, found = 1, name
-    while found in taken:
+    number, candidate = 1, name
+    while candidate in taken:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        candidate = f"{name}_{number}"
+    return candidate
 
 
 def _check_name(name: str, field: Field, existing: Sequence[KnownIndex]) -> None:

@@ -110,9 +110,9 @@ def kind_name(url: str, details: bytes) -> str:
         return vector_kind
     if url.lower() == JSON_URL.lower():
         return "Json"
-    known = index_type_of(url)
-    if known is not None:
-        return _SHORT_NAMES[known.type_name]
+    index_type = index_type_of(url)
+    if index_type is not None:
+        return _SHORT_NAMES[index_type.type_name]
     return url.rsplit(".", 1)[-1].removesuffix("IndexDetails") or "Unknown"
 
 
@@ -135,8 +135,8 @@ def index_statistics(manifest: Manifest, bases: Bases, name: str) -> dict[str, A
     """
     segments = [index for index in parse_indices(manifest.index_section) if index.name == name]
     if not segments:
-        known = sorted({index.name for index in parse_indices(manifest.index_section) if not index.is_system})
-        raise NotFoundError(f"there is no index {name!r}; known: {', '.join(known) or 'none'}")
+        names = sorted({index.name for index in parse_indices(manifest.index_section) if not index.is_system})
+        raise NotFoundError(f"there is no index {name!r}; known: {', '.join(names) or 'none'}")
     coverage = _Coverage.of(manifest, bases, segments)
     covered = [coverage.fragments[segment.uuid] for segment in segments]
     indexed, unindexed = coverage.of_index(segments)

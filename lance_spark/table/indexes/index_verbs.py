@@ -123,8 +123,8 @@ class IndexVerbs(ABC):
             "num_sub_vectors": num_sub_vectors,
         }
         _refuse_other_ways(parameters)
-        given = {**parameters, **{key: value for key, value in named.items() if value is not None}}
-        return self._create_index(_only_column(column), index_type, name, replace, given)
+        options = {**parameters, **{key: value for key, value in named.items() if value is not None}}
+        return self._create_index(_only_column(column), index_type, name, replace, options)
 
     def optimize_indices(
         self,
@@ -238,8 +238,8 @@ class DatasetIndexVerbs(IndexVerbs):
     def _create_index(
         self, column: str, kind: str, name: str | None, replace: bool, parameters: Mapping[str, Any]
     ) -> Self:
-        made = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
-        return type(self)(self.location, made)
+        committed = create_index(self.location, column, kind, name, replace=replace, parameters=parameters)
+        return type(self)(self.location, committed)
 
     def _optimize_indices(self, options: OptimizeOptions) -> Self:
         return type(self)(self.location, optimize_indices(self.location, options))

@@ -101,16 +101,16 @@ def optimize_indices(
     table.history.check_commits()
 
     def attempt(base: Manifest) -> Manifest:
-        made: list[IndexMetadata] = []
+        built: list[IndexMetadata] = []
         replaced: set[str] = set()
-        with again_if_removed(table, base), removing_on_failure(table, made):
+        with again_if_removed(table, base), removing_on_failure(table, built):
             for definition, segments in _chosen(table, base, optimize.names):
                 plan = _planned(table, base, definition, segments, optimize)
                 if plan is not None:
                     with optimize.passing_unfit(definition.name):
-                        made.append(_written(table, base, definition, segments, plan))
+                        built.append(_written(table, base, definition, segments, plan))
                         replaced.update(plan.replaced)
-            return commit_optimized(table, base, made, replaced, options)
+            return commit_optimized(table, base, built, replaced, options)
 
     policy = options.policy if options else None
     return retry_on_conflict(attempt, table.newest(), table.newest, policy, max_attempts=_MAX_ATTEMPTS)
@@ -151,10 +151,10 @@ def commit_optimized(
 
     Raises: as `commit_indices`.
     """
-    known = parse_indices(base.index_section)
-    removed = [index for index in known if index.uuid in replaced]
-    kept = [index for index in known if index.uuid not in replaced]
-    reuse, trimmed = trimmed_reuse(table, base, [*kept, *made])
+    indexes = parse_indices(base.index_section)
+    removed = [index for index in indexes if index.uuid in replaced]
+    remaining = [index for index in indexes if index.uuid not in replaced]
+    reuse, trimmed = trimmed_reuse(table, base, [*remaining, *made])
     if not made and not trimmed:
         return base
     return replace_segments(table, base, [*made, *reuse], [*removed, *trimmed], options)
@@ -225,17 +225,17 @@ def _chosen(
     if missing:
         raise NotFoundError(f"{table.uri} has no index {missing[0]!r}; it has: {', '.join(sorted(by_name)) or 'none'}")
     bases = table.bases(base)
-    found = []
+    chosen = []
     for name, segments in by_name.items():
         if names is not None and name not in names:
             continue
         definition = definition_of(base.schema, segments, bases)
         if definition is not None:
-            found.append((definition, segments))
+            chosen.append((definition, segments))
         elif names is not None:
             url = segments[-1].message.index_details.type_url
             raise InvalidInputError(f"this release cannot build index {name!r}, which is of the kind {url!r}")
-    return found
+    return chosen
 
 
 def _planned(
@@ -309,9 +309,9 @@ def merged_segment(
         can_merge = definition.builder.can_merge and is_usable(base, definition, segment)
         if can_merge and coverage.can_follow(definition, segment):
             rows = {int(fragment.id): FragmentReader(fragment, bases).num_rows for fragment in covered}
-            kept = kept_row_ids if holds_row_ids(definition, base) else kept_addresses
+            select = kept_row_ids if holds_row_ids(definition, base) else kept_addresses
             with bases.reading():
-                rows_kept = kept(covered, bases)
+                rows_kept = select(covered, bases)
             old.append(coverage.old_segment(segment, index_files(segment, bases), rows_kept, rows))
             sources.append(segment)
         else:

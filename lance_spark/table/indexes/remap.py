@@ -102,20 +102,20 @@ def remap_indices(
     if not chosen:
         return Remapped(tuple(groups))
     numbered, _ = _with_ids(table, base, groups, options)
-    made: list[IndexMetadata] = []
+    remapped: list[IndexMetadata] = []
     indices: list[RewrittenIndex] = []
     done = False
     try:
         for definition, segment in chosen:
             new = _remapped(table, base, definition, segment, numbered)
             if new is not None:
-                made.append(new)
+                remapped.append(new)
                 indices.append(_rewritten(segment, new))
         done = True
     finally:
         if not done:
-            remove_segments(table, made)
-    return Remapped(tuple(numbered), tuple(indices), segments=tuple(made))
+            remove_segments(table, remapped)
+    return Remapped(tuple(numbered), tuple(indices), segments=tuple(remapped))
 
 
 def is_deferred(base: Manifest, *, requested: bool) -> bool:
@@ -128,14 +128,14 @@ def _remappable(
     bases: Bases, base: Manifest, groups: Sequence[RewriteGroup]
 ) -> list[tuple[IndexDefinition, IndexMetadata]]:
     """The segments that hold addresses and cover all old fragments of a group."""
-    found = []
+    result = []
     for segment in parse_indices(base.index_section):
         if segment.is_system or not any(group.old_ids <= set(segment.fragment_ids()) for group in groups):
             continue
         definition = definition_of(base.schema, [segment], bases)
         if definition is not None and _has_addresses(base, definition, segment):
-            found.append((definition, segment))
-    return found
+            result.append((definition, segment))
+    return result
 
 
 def _has_addresses(base: Manifest, definition: IndexDefinition, segment: IndexMetadata) -> bool:
@@ -287,18 +287,18 @@ class MovedRows:
         fragments, offsets = split_addresses(ids)
         order = np.argsort(fragments, kind="stable")
         breaks = np.flatnonzero(np.diff(fragments[order], prepend=-1))
-        kept = np.zeros(len(ids), np.bool_)
+        keep = np.zeros(len(ids), np.bool_)
         moved = ids.copy()
         for start, stop in pairwise([*breaks.tolist(), len(ids)]):
             rows = order[start:stop]
             fragment_id = int(fragments[rows[0]])
             if fragment_id in self._unmoved:
-                kept[rows] = True
+                keep[rows] = True
             elif fragment_id in self._places:
                 live, addresses = self._places[fragment_id].addresses(offsets[rows])
-                kept[rows] = live
+                keep[rows] = live
                 moved[rows[live]] = addresses
-        return kept, moved[kept]
+        return keep, moved[keep]
 
 
 def _deletions(fragment: DataFragment, bases: Bases) -> tuple[Int64Array, int]:

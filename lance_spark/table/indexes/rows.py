@@ -77,19 +77,19 @@ def values_of_rows(
     stable = holds_row_ids(definition, manifest)
 
     def read(ids: UInt64Array) -> IndexedRows:
-        wanted = distinct(ids)
+        rows = distinct(ids)
         places = []
-        for fragment in fragments if len(wanted) else ():
-            own = np.flatnonzero(_among(_live_ids(fragment, bases, stable=stable), wanted))
+        for fragment in fragments if len(rows) else ():
+            own = np.flatnonzero(_among(_live_ids(fragment, bases, stable=stable), rows))
             if len(own):
                 places.append((fragment, own))
         scan = index_scan(manifest, bases, definition)
         batches = list(scan.read(scan.version.live_rows(places))) if places else []
-        found = indexed_rows(batches, manifest, definition)
-        if not np.array_equal(np.sort(found.ids), wanted):
-            message = f"{len(wanted)} rows of index {definition.name!r} are {len(found.ids)} rows of the table"
+        values = indexed_rows(batches, manifest, definition)
+        if not np.array_equal(np.sort(values.ids), rows):
+            message = f"{len(rows)} rows of index {definition.name!r} are {len(values.ids)} rows of the table"
             raise CorruptFileError(message)
-        return found
+        return values
 
     return read
 
@@ -127,13 +127,13 @@ def live_row_ids(fragments: Collection[DataFragment], bases: Bases) -> UInt64Arr
 
     Those of deleted rows are left out: an updated row has its id in another fragment too.
     """
-    found = [_live_ids(fragment, bases, stable=True) for fragment in fragments]
-    return np.sort(np.concatenate([np.empty(0, np.uint64), *found]))
+    ids = [_live_ids(fragment, bases, stable=True) for fragment in fragments]
+    return np.sort(np.concatenate([np.empty(0, np.uint64), *ids]))
 
 
 def kept_addresses(fragments: Collection[DataFragment], bases: Bases) -> IdMapping:
     """Keeps the addresses of rows of some fragments that are not deleted, as they are."""
-    wanted = np.array([fragment.id for fragment in fragments], np.uint64)
+    fragment_ids = np.array([fragment.id for fragment in fragments], np.uint64)
     deleted = np.concatenate(
         [
             np.empty(0, np.uint64),
@@ -146,21 +146,21 @@ def kept_addresses(fragments: Collection[DataFragment], bases: Bases) -> IdMappi
     )
 
     def mapping(ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
-        kept = np.isin(ids >> np.uint64(32), wanted)
+        keep = np.isin(ids >> np.uint64(32), fragment_ids)
         if len(deleted):
-            kept &= ~np.isin(ids, deleted)
-        return kept, ids if kept.all() else ids[kept]
+            keep &= ~np.isin(ids, deleted)
+        return keep, ids if keep.all() else ids[keep]
 
     return mapping
 
 
 def kept_row_ids(fragments: Collection[DataFragment], bases: Bases) -> IdMapping:
     """Keeps the stable ids of rows that are in some fragments and are not deleted."""
-    wanted = live_row_ids(fragments, bases)
+    live = live_row_ids(fragments, bases)
 
     def mapping(ids: UInt64Array) -> tuple[npt.NDArray[np.bool_], UInt64Array]:
-        kept = _among(ids, wanted)
-        return kept, ids if kept.all() else ids[kept]
+        keep = _among(ids, live)
+        return keep, ids if keep.all() else ids[keep]
 
     return mapping
 
@@ -176,8 +176,8 @@ def _among(ids: UInt64Array, wanted: UInt64Array) -> npt.NDArray[np.bool_]:
     """bool[n]: which `ids` are in `wanted`, which ascend."""
     if not len(wanted):
         return np.zeros(len(ids), np.bool_)
-    found: npt.NDArray[np.bool_] = wanted[np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)] == ids
-    return found
+    is_among: npt.NDArray[np.bool_] = wanted[np.minimum(np.searchsorted(wanted, ids), len(wanted) - 1)] == ids
+    return is_among
 
 
 def _numbers(batches: Sequence[pa.RecordBatch], name: str) -> UInt64Array:

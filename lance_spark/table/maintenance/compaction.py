@@ -197,7 +197,7 @@ def commit_compaction(
         return newest, fitting
 
     with nullcontext() if keeps_files else cleanup_on_failure(lambda: remove_unused_files(table, results)):
-        made, fitting = retry_on_conflict(
+        committed, fitting = retry_on_conflict(
             attempt,
             (base, _movable(table, base, groups, deferred=deferred)),
             newest_fitting,
@@ -206,7 +206,7 @@ def commit_compaction(
         )
     if fitting and len(fitting) < len(groups) and not keeps_files:
         remove_unused_files(table, results)
-    return made
+    return committed
 
 
 def _run_all(table: TableLocation, base: Manifest, plan: CompactionPlan) -> list[RewriteResult]:
@@ -354,9 +354,9 @@ def _unused(table: TableLocation, results: Sequence[RewriteResult]) -> list[Data
     newest = table.history.latest_location()
     if not new or newest is None:
         return []
-    wanted = set(_paths(iter(new)))
+    needed = set(_paths(iter(new)))
     used: set[str] = set()
     for version in range(min(result.read_version for result in results) + 1, newest.version + 1):
         messages = table.history.load(version).manifest.fragments.messages
-        used.update(file.path for message in messages for file in message.files if file.path in wanted)
+        used.update(file.path for message in messages for file in message.files if file.path in needed)
     return [fragment for fragment in new if used.isdisjoint(file.path for file in fragment.files)]

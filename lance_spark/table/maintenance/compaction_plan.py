@@ -192,12 +192,12 @@ def plan_compaction(table: TableLocation, base: Manifest, options: CompactionOpt
     sizes, coverage = fragment_sizes(table, base), _coverage(table, base)
     places = bins(sizes, options, coverage)
     unknown = _unknown(table, base, options) if places else UnknownIndexes.none()
-    kept = frozenset(place for group in places for place in group if ids[place] in unknown.covered)
-    if kept:
-        places = bins(sizes, options, coverage, kept)
+    excluded = frozenset(place for group in places for place in group if ids[place] in unknown.covered)
+    if excluded:
+        places = bins(sizes, options, coverage, excluded)
     tasks = [CompactionTask(base.version, tuple(ids[place] for place in group), options) for group in places]
-    reason = unknown.reason(can_defer=not base.has_stable_row_ids) if kept else ""
-    return CompactionPlan(base.version, tuple(tasks), tuple(ids[place] for place in sorted(kept)), reason)
+    reason = unknown.reason(can_defer=not base.has_stable_row_ids) if excluded else ""
+    return CompactionPlan(base.version, tuple(tasks), tuple(ids[place] for place in sorted(excluded)), reason)
 
 
 def _unknown(table: TableLocation, base: Manifest, options: CompactionOptions) -> UnknownIndexes:
@@ -209,8 +209,8 @@ def _unknown(table: TableLocation, base: Manifest, options: CompactionOptions) -
 
 def new_file_version(base: Manifest, options: CompactionOptions) -> FileVersion:
     """The version of the files that a compaction of `base` writes."""
-    asked = options.file_format_version
-    return FileVersion.parse(asked) if asked is not None else data_format(base) or FileVersion.V2_2
+    requested = options.file_format_version
+    return FileVersion.parse(requested) if requested is not None else data_format(base) or FileVersion.V2_2
 
 
 def bins(
@@ -277,13 +277,13 @@ def _sheds_rows(size: Size, options: CompactionOptions) -> bool:
 
 def _coverage(table: TableLocation, base: Manifest) -> list[frozenset[str]]:
     """The UUIDs of the index segments that cover each fragment."""
-    found: dict[int, set[str]] = {}
+    coverage: dict[int, set[str]] = {}
     indexes = parse_indices(base.index_section)
     covered = covered_fragments(indexes, table.bases(base))
     for index in indexes:
         for fragment_id in covered(index) if not index.is_system else ():
-            found.setdefault(fragment_id, set()).add(index.uuid)
-    return [frozenset(found.get(message.id, ())) for message in base.fragments.messages]
+            coverage.setdefault(fragment_id, set()).add(index.uuid)
+    return [frozenset(coverage.get(message.id, ())) for message in base.fragments.messages]
 
 
 def fragment_sizes(table: TableLocation, base: Manifest) -> list[Size]:
@@ -301,8 +301,8 @@ def fragment_sizes(table: TableLocation, base: Manifest) -> list[Size]:
         if live_rows is None:
             reader = FragmentReader(base.fragments[place], bases)
             physical_rows, live_rows = reader.num_rows, reader.num_live_rows()
-        known = [file.file_size_bytes for file in message.files]
-        sizes.append(Size(physical_rows, live_rows, sum(known) if all(known) else 0))
+        file_sizes = [file.file_size_bytes for file in message.files]
+        sizes.append(Size(physical_rows, live_rows, sum(file_sizes) if all(file_sizes) else 0))
     return sizes
 
 
@@ -343,15 +343,15 @@ def check_can_rewrite(
 
 def _check_fragment_reuse(table: TableLocation, base: Manifest) -> None:
     """Checks that the record of earlier deferred compactions, if there is one, can be extended."""
-    found = next((index for index in parse_indices(base.index_section) if index.is_fragment_reuse), None)
-    if found is None:
+    reuse = next((index for index in parse_indices(base.index_section) if index.is_fragment_reuse), None)
+    if reuse is None:
         return
     reason = ""
-    if found.message.index_version > 0 or base.has_stable_row_ids:
+    if reuse.message.index_version > 0 or base.has_stable_row_ids:
         reason = "is of a newer version"
     else:
         try:
-            fragment_reuse(found, table.bases(base))
+            fragment_reuse(reuse, table.bases(base))
         except CorruptFileError as error:
             reason = f"is broken ({error})"
     if reason:

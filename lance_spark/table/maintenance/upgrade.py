@@ -50,7 +50,7 @@ def upgrade_version(name: str) -> FileVersion:
     """
     version = FileVersion.parse(name)
     if version not in WRITABLE_VERSIONS:
-        written = ", ".join(known.value for known in WRITABLE_VERSIONS)
+        written = ", ".join(supported.value for supported in WRITABLE_VERSIONS)
         raise InvalidInputError(f"tables cannot be upgraded to file version {version.value}; choose one of {written}")
     return version
 
@@ -63,9 +63,9 @@ def plan_upgrade(table: TableLocation, base: Manifest, version: FileVersion) -> 
         UnsupportedFeatureError: `version` cannot hold a column, this release cannot rewrite the rows, or an index of an
             unknown kind would lose them.
     """
-    known = data_format(base)
-    if known is not None and known > version:
-        raise InvalidInputError(f"{table.uri} is of file version {known.value}, which is newer than {version.value}")
+    current = data_format(base)
+    if current is not None and current > version:
+        raise InvalidInputError(f"{table.uri} is of file version {current.value}, which is newer than {version.value}")
     check_can_rewrite(table, base, version, in_file_version(base.schema, version))
     options = _options(version)
     ids = [FragmentId(message.id) for message in base.fragments.messages if _is_older(message, version)]
@@ -105,11 +105,11 @@ def commit_upgrade(
     upgrade = _Upgrade(table, version, options, progress)
     upgrade.add(base, results)
     with cleanup_on_failure(upgrade.remove_unused):
-        made = retry_on_conflict(
+        upgraded = retry_on_conflict(
             upgrade.attempt, newest or base, table.newest, options.policy, max_attempts=_MAX_ATTEMPTS
         )
     upgrade.remove_unused()
-    return made
+    return upgraded
 
 
 class _Upgrade:

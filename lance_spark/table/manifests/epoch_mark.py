@@ -77,10 +77,10 @@ class EpochMark:
         Raises:
             InvalidInputError: the entry of the query is not one that this library writes.
         """
-        known = committed_epoch(config, self.app)
-        if known is None or self.epoch > known.epoch:
+        committed = committed_epoch(config, self.app)
+        if committed is None or self.epoch > committed.epoch:
             return Verdict.GO
-        is_done = self.ignores_older or (self.epoch == known.epoch and self._may_have_rows_of(known))
+        is_done = self.ignores_older or (self.epoch == committed.epoch and self._may_have_rows_of(committed))
         return Verdict.DONE if is_done else Verdict.BEHIND
 
     def _may_have_rows_of(self, known: CommittedEpoch) -> bool:
@@ -98,14 +98,14 @@ class EpochMark:
         if verdict is Verdict.DONE:
             raise EpochCommittedError(f"{uri} has epoch {self.epoch} of the query {self.app} already")
         if verdict is Verdict.BEHIND:
-            known = committed_epoch(config, self.app)
-            assert known is not None, "the query is behind its mark"
-            another = "another " if self.epoch == known.epoch else ""
+            committed = committed_epoch(config, self.app)
+            assert committed is not None, "the query is behind its mark"
+            another = "another " if self.epoch == committed.epoch else ""
             raise StreamBehindError(
-                f"{uri} has epoch {known.epoch} of the query {self.app}, and the query offers {another}epoch "
+                f"{uri} has epoch {committed.epoch} of the query {self.app}, and the query offers {another}epoch "
                 f"{self.epoch}: its checkpoint was deleted, copied or put back. To write its rows again, give it "
                 "another name by the option txnAppId",
-                committed=known.epoch,
+                committed=committed.epoch,
                 offered=self.epoch,
             )
 

@@ -54,11 +54,11 @@ def covered_fragments(indexes: Sequence[IndexMetadata], bases: Bases) -> Callabl
     Raises:
         StorageError: the store failed.
     """
-    found = next((index for index in indexes if index.is_fragment_reuse), None)
-    if found is None:
+    reuse = next((index for index in indexes if index.is_fragment_reuse), None)
+    if reuse is None:
         return IndexMetadata.fragment_ids
     try:
-        moves = fragment_reuse(found, bases)
+        moves = fragment_reuse(reuse, bases)
     except CorruptFileError:
         return lambda index: pyroaring.BitMap()
     return lambda index: moves.current(index.fragment_ids())

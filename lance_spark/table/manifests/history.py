@@ -94,14 +94,14 @@ class History:
             return True
         try:
             if newest.version > known.version:
-                found = self.summary(known.version)
+                summary = self.summary(known.version)
             elif known.transaction_file and self._names(known.transaction_file, newest):
                 return False
             else:
-                found = self.summary_at(newest)
+                summary = self.summary_at(newest)
         except NotFoundError:
             return False
-        return (found.transaction_file, found.timestamp_nanos) != (known.transaction_file, known.timestamp_nanos)
+        return (summary.transaction_file, summary.timestamp_nanos) != (known.transaction_file, known.timestamp_nanos)
 
     def _names(self, transaction_file: str, location: ManifestLocation) -> bool:
         """Whether the end of a manifest, which is after its fragments, has the name, which no other version has."""
@@ -137,10 +137,10 @@ class History:
         Raises:
             NotFoundError: there is no table.
         """
-        found = self.find_latest()
-        if found is None:
+        newest = self.find_latest()
+        if newest is None:
             raise NotFoundError(f"there is no table at {self.place}")
-        return found
+        return newest
 
     def load(self, version: int) -> ManifestFile:
         """The version `version`, which may be detached.

@@ -82,8 +82,8 @@ def of_schema(section: bytes | None, schema: LanceSchema) -> bytes | None:
     Raises:
         CorruptFileError: not a serialized section.
     """
-    known = {node.id for field in schema.fields for node in field.walk()}
-    return _changed(section, lambda index: index if index.fields <= known else None)
+    field_ids = {node.id for field in schema.fields for node in field.walk()}
+    return _changed(section, lambda index: index if index.fields <= field_ids else None)
 
 
 def rewritten(
@@ -142,8 +142,8 @@ def with_indices(section: bytes | None, new: Iterable[IndexMetadata], removed: C
     added = tuple(new)
     deleted = {*removed, *(index.uuid for index in added)}
     message = _parse(section)
-    kept = [index for index in message.indices if IndexMetadata.from_proto(index).uuid not in deleted]
-    return _serialized(message, [*kept, *(index.message for index in added)])
+    remaining = [index for index in message.indices if IndexMetadata.from_proto(index).uuid not in deleted]
+    return _serialized(message, [*remaining, *(index.message for index in added)])
 
 
 def with_fragment_reuse(section: bytes | None, reuse: IndexMetadata) -> bytes | None:
@@ -161,10 +161,10 @@ def with_fragment_reuse(section: bytes | None, reuse: IndexMetadata) -> bytes | 
 
 def _current_fragments(section: bytes | None) -> Callable[[IndexMetadata], pyroaring.BitMap]:
     """Returns a function from an index of a section to the fragments that it covers now."""
-    found = [index for index in parse_indices(section) if index.name == FRAGMENT_REUSE]
-    if not found:
+    reuse = [index for index in parse_indices(section) if index.name == FRAGMENT_REUSE]
+    if not reuse:
         return IndexMetadata.fragment_ids
-    moves = inline_fragment_reuse(found[0])
+    moves = inline_fragment_reuse(reuse[0])
     return lambda index: pyroaring.BitMap() if moves is None else moves.current(index.fragment_ids())
 
 

@@ -55,8 +55,8 @@ class ManifestFile:
 
     @classmethod
     def _decode(cls, data: memoryview, path: str) -> ManifestFile:
-        position, found = manifest_content(data)
-        content = bytes(found)
+        position, section = manifest_content(data)
+        content = bytes(section)
         try:
             message = table_pb2.Manifest.FromString(content)
         except DecodeError as error:

@@ -136,18 +136,18 @@ class ObjectManifests:
         return self._newest(self._first_names())
 
     def newest_locations(self, count: int) -> list[ManifestLocation]:
-        found = self._first(max(count, _ENOUGH_NAMES))
-        return sorted(found, key=lambda location: location.version, reverse=True)[:count]
+        locations = self._first(max(count, _ENOUGH_NAMES))
+        return sorted(locations, key=lambda location: location.version, reverse=True)[:count]
 
     def newest_to_follow(self) -> ManifestLocation | None:
-        found = self._first_names()
+        names = self._first_names()
         # Only a listing tells folders with such names from manifests.
-        if _is_mixed(found) and _is_mixed(self._first()):
+        if _is_mixed(names) and _is_mixed(self._first()):
             raise UnsupportedFeatureError(
                 f"{self._store.uri} has manifests of both naming schemes; finish the migration before writing to it",
                 feature="mixed manifest names",
             )
-        return self._newest(found)
+        return self._newest(names)
 
     def locations(self) -> Iterator[ManifestLocation]:
         for entry in self._store.list(VERSIONS):

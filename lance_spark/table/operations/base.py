@@ -129,13 +129,13 @@ def with_live_files(message: table_pb2.DataFragment, field_ids: Collection[int])
     Ids below the tombstone belong to hidden columns, whose files are kept. At least one file is always kept: other
     readers treat a fragment without files as one without rows.
     """
-    kept = [file for file in message.files if _is_live(file, field_ids)]
-    if len(kept) == len(message.files):
+    live = [file for file in message.files if _is_live(file, field_ids)]
+    if len(live) == len(message.files):
         return message
     copy = table_pb2.DataFragment()
     copy.CopyFrom(message)
     del copy.files[:]
-    copy.files.extend(kept or [min(message.files, key=lambda file: file.file_size_bytes)])
+    copy.files.extend(live or [min(message.files, key=lambda file: file.file_size_bytes)])
     return copy
 
 

@@ -102,10 +102,10 @@ def free_base_id(used: Iterable[int], first: int = 0) -> BaseId:
         InvalidInputError: all 2**32 ids are used.
     """
     taken = set(used)
-    found = next(number for number in range(first, first + len(taken) + 1) if number not in taken)
-    if found > _MAX_BASE_ID:
+    free = next(number for number in range(first, first + len(taken) + 1) if number not in taken)
+    if free > _MAX_BASE_ID:
         raise InvalidInputError("the table has no base ids left")
-    return BaseId(found)
+    return BaseId(free)
 
 
 def _below_base(message: table_pb2.DataFragment, base_id: BaseId) -> table_pb2.DataFragment:

@@ -74,10 +74,10 @@ class CreateIndex(CommittableOperation):
         return with_flags(manifest, previous, previous.has_stable_row_ids)
 
     def _check(self, previous: Manifest) -> None:
-        known = {node.id for field in previous.schema.fields for node in field.walk()}
+        field_ids = {node.id for field in previous.schema.fields for node in field.walk()}
         present = {index.uuid for index in parse_indices(previous.index_section)}
         for index in self.new_indices:
-            missing = sorted(index.fields - known)
+            missing = sorted(index.fields - field_ids)
             if missing:
                 raise InvalidInputError(f"index {index.name!r} is over fields {missing}, which the table does not have")
         if self.known_indices is not None and not present <= self.known_indices:

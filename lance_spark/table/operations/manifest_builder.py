@@ -154,8 +154,8 @@ def _allocated(manifest: Manifest, previous: Manifest | None, writer: FeatureFla
     """The largest field id that was ever assigned, in a table that records it."""
     if not writer & FeatureFlag.NON_REUSABLE_FIELD_IDS:
         return None
-    known = (manifest.max_allocated_field_id, None if previous is None else previous.max_allocated_field_id)
-    return max(manifest.schema.max_field_id, *(-1 if number is None else number for number in known))
+    recorded = (manifest.max_allocated_field_id, None if previous is None else previous.max_allocated_field_id)
+    return max(manifest.schema.max_field_id, *(-1 if number is None else number for number in recorded))
 
 
 def has_mixed_versions(messages: Sequence[table_pb2.DataFragment], expected: FileVersion | None) -> bool:

@@ -118,10 +118,10 @@ class Merge(CommittableOperation):
         """The message lists all fragments, so one from an older version would bring back or lose rows."""
         own = {message.id: message for message in self.fragments.messages}
         for message in previous.fragments.messages:
-            found = own.pop(message.id, None)
+            before = own.pop(message.id, None)
             if FragmentId(message.id) in self.losing:
                 continue
-            if found is None or not _same_rows(message, found):
+            if before is None or not _same_rows(message, before):
                 raise RetryableConflictError(
                     f"fragment {message.id} has other rows by now. Read the new version and run the operation again",
                     own=self.kind.value,
@@ -153,8 +153,10 @@ class Merge(CommittableOperation):
     def _next_row_id(self, previous: Manifest) -> int:
         if not previous.has_stable_row_ids:
             return previous.next_row_id
-        known = {message.id for message in previous.fragments.messages}
-        new = [DataFragment.from_proto(message) for message in self.fragments.messages if message.id not in known]
+        fragment_ids = {message.id for message in previous.fragments.messages}
+        new = [
+            DataFragment.from_proto(message) for message in self.fragments.messages if message.id not in fragment_ids
+        ]
         if any(fragment.row_ids is None for fragment in new):
             raise InvalidInputError("the table has stable row ids, a fragment to add has none")
         sequences = [RowIdSequence.from_bytes(fragment.row_ids or b"") for fragment in new]

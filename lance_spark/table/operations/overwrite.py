@@ -94,12 +94,12 @@ class Overwrite(CommittableOperation):
 
 def _with_table_state(manifest: Manifest, previous: Manifest) -> Manifest:
     """`manifest` with the state of `previous` that belongs to the table rather than to its rows."""
-    known = {base.id for base in previous.base_paths}
+    base_ids = {base.id for base in previous.base_paths}
     return replace(
         manifest,
         config=MappingProxyType({**previous.config, **manifest.config}),
         table_metadata=previous.table_metadata,
-        base_paths=previous.base_paths + tuple(base for base in manifest.base_paths if base.id not in known),
+        base_paths=previous.base_paths + tuple(base for base in manifest.base_paths if base.id not in base_ids),
         branch=previous.branch,
         max_allocated_field_id=previous.max_allocated_field_id,
     )

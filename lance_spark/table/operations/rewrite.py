@@ -305,7 +305,7 @@ def _replaced(
     deleted: frozenset[FragmentId],
     groups: Mapping[FragmentId, Sequence[DataFragment]],
 ) -> list[table_pb2.DataFragment]:
-    kept = [message for message in messages if FragmentId(message.id) not in deleted]
+    remaining = [message for message in messages if FragmentId(message.id) not in deleted]
     new = [fragment.to_proto() for fragments in groups.values() for fragment in fragments]
     # The reference library sorts fragments in every commit, and treats a version with unsorted ones as corrupt.
-    return sorted([*kept, *new], key=lambda message: message.id)
+    return sorted([*remaining, *new], key=lambda message: message.id)

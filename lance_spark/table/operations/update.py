@@ -79,8 +79,8 @@ def _rewritten(
     live_field_ids: Collection[int],
     version: int,
 ) -> table_pb2.DataFragment:
-    known = {file.path for file in message.files}
-    new = [file for file in updated.files if file.path not in known]
+    paths = {file.path for file in message.files}
+    new = [file for file in updated.files if file.path not in paths]
     if not new:
         raise InvalidInputError(f"the update has no new file for fragment {updated.id}, whose columns it rewrites")
     changed = without_columns(message, {field_id for file in new for field_id in file.columns()})
@@ -204,14 +204,14 @@ class Update(CommittableOperation):
         next_row_id = previous.next_row_id
         if previous.has_stable_row_ids:
             new, next_row_id = completed_lineage(new, checked_row_id(previous), settings.version)
-        kept = FragmentList(
+        remaining = FragmentList(
             with_deletions(message, updated.get(FragmentId(message.id)))
             for message in previous.fragments.messages
             if message.id not in deleted
         )
         manifest = replace(
             previous,
-            fragments=kept.appended(new),
+            fragments=remaining.appended(new),
             version=settings.version,
             timestamp_nanos=settings.timestamp_nanos,
             file_version=data_format(previous) or settings.file_version,
@@ -264,12 +264,12 @@ def completed_lineage(
     fragments: tuple[DataFragment, ...], next_row_id: int, version: int
 ) -> tuple[tuple[DataFragment, ...], int]:
     """New fragments with ids and versions for all of their rows; and the next free row id."""
-    known = [
+    versions = [
         RowIdSequence(()) if item.row_ids is None else RowIdSequence.from_bytes(item.row_ids) for item in fragments
     ]
-    next_row_id = max([next_row_id, *(sequence.largest + 1 for sequence in known)])
+    next_row_id = max([next_row_id, *(sequence.largest + 1 for sequence in versions)])
     result = []
-    for fragment, sequence in zip(fragments, known, strict=True):
+    for fragment, sequence in zip(fragments, versions, strict=True):
         num_rows = fragment.physical_rows
         if num_rows is None or sequence.num_rows > num_rows:
             raise InvalidInputError(f"a new fragment of {num_rows} rows comes with {sequence.num_rows} row ids")

@@ -61,7 +61,7 @@ def create_branch(
     parent = None if table.branch is None else table.refs.branch(table.branch)
     payload = _description(table, parent, version)
     try:
-        made = shallow_clone(table, version, target, policy)
+        clone = shallow_clone(table, version, target, policy)
     except CommitConflictError:
         raise _half_made(table, name) from None
     try:
@@ -76,9 +76,9 @@ def create_branch(
     except (InvalidInputError, NotFoundError):
         # The clone is ours; the description, if there is one, is another writer's.
         target.history.manifests.withdraw(ManifestLocation(version, ManifestNaming.V2))
-        target.store.delete(f"{TRANSACTIONS}/{made.transaction_file}")
+        target.store.delete(f"{TRANSACTIONS}/{clone.transaction_file}")
         raise
-    return target, made
+    return target, clone
 
 
 def delete_branch(table: TableLocation, name: str, *, force: bool = False) -> None:

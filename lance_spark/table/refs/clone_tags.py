@@ -98,20 +98,20 @@ def root_of_clone_tag(path: str) -> str | None:
     >>> root_of_clone_tag("a/_refs/tags/kept.json") is None
     True
     """
-    root, found, _ = f"/{path}".rpartition(f"/{TAGS}/{CLONE_PREFIX}")
-    return root.removeprefix("/") if found else None
+    root, separator, _ = f"/{path}".rpartition(f"/{TAGS}/{CLONE_PREFIX}")
+    return root.removeprefix("/") if separator else None
 
 
 def tags_for_clone(clone: TableLocation) -> list[tuple[TableLocation, str]]:
     """The tags that other tables have for a table; none that cannot be read, and none if it is no clone."""
-    found: list[tuple[TableLocation, str]] = []
+    tags: list[tuple[TableLocation, str]] = []
     with suppress(LanceError):
         newest, root = clone.latest(), base_path_of(clone.uri)
         for base in () if newest is None else newest.base_paths:
             with suppress(LanceError):
                 table = TableLocation(resolved(base.path, clone.uri), options_of(clone.storage_options, base.id))
-                found += [(table, name) for name in table.refs.tags() if _clone_of(table.refs, name) == root]
-    return found
+                tags += [(table, name) for name in table.refs.tags() if _clone_of(table.refs, name) == root]
+    return tags
 
 
 def _tag(table: TableLocation, name: str, version: int, clone: str) -> bool:

@@ -103,13 +103,13 @@ class Refs:
         return self._all(map(unquote, self._names(BRANCHES)), self.branch)
 
     def _all(self, names: Iterable[str], read: Callable[[str], RefT]) -> dict[str, RefT]:
-        found = {}
+        refs = {}
         for name in names:
             try:
-                found[name] = read(name)
+                refs[name] = read(name)
             except NotFoundError:
                 continue  # Removed since the listing.
-        return found
+        return refs
 
     def _names(self, folder: str) -> list[str]:
         names = (entry.path.rpartition("/")[2] for entry in self._store.list(folder))
@@ -187,10 +187,10 @@ def _moment(content: Mapping[str, object], key: str) -> datetime | None:
     value = content.get(key)
     if value is None:
         return None
-    found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise CorruptFileError(f"{key!r} is {value!r}, which is not a time")
-    second, fraction, zone = found.groups()
+    second, fraction, zone = match.groups()
     try:
         moment = datetime.fromisoformat(f"{second}.{(fraction or '0')[:6]:0<6}{'+00:00' if zone == 'Z' else zone}")
         return moment.astimezone(timezone.utc)

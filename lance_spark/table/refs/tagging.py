@@ -171,15 +171,15 @@ def hold_versions(table: TableLocation, name: str, version: int) -> int:
     available = [item.version for item in table.history.locations() if item.version >= version]
     if not available:
         raise NotFoundError(f"{table.uri} has no version {version} or later to keep for a stream")
-    kept = min(available)
+    oldest = min(available)
     try:
         tag = table.refs.tag(name)
     except NotFoundError:
-        create_tag(table, name, kept)
-        return kept
-    if (tag.version, tag.branch) != (kept, table.branch):
-        update_tag(table, name, kept)
-    return kept
+        create_tag(table, name, oldest)
+        return oldest
+    if (tag.version, tag.branch) != (oldest, table.branch):
+        update_tag(table, name, oldest)
+    return oldest
 
 
 def release_versions(table: TableLocation, query: str) -> list[str]:

@@ -133,9 +133,11 @@ class DeletionVector:
         """
         if len(self.offsets) == 0:
             return positions
-        positions, found = np.ascontiguousarray(positions), np.empty(len(positions), np.int64)
-        live_rows(address_of(self.offsets), len(self.offsets), address_of(positions), len(positions), address_of(found))
-        return found
+        positions, offsets = np.ascontiguousarray(positions), np.empty(len(positions), np.int64)
+        live_rows(
+            address_of(self.offsets), len(self.offsets), address_of(positions), len(positions), address_of(offsets)
+        )
+        return offsets
 
 
 _EMPTY = DeletionVector(np.empty(0, np.int64))

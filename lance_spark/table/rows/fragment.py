@@ -248,8 +248,8 @@ class DataFragment:
     def size_bytes(self) -> int | None:
         """Size of all data files; None if the manifest does not record the size of one of them."""
         sizes = [file.size_bytes for file in self.files]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        recorded = [size for size in sizes if size is not None]
+        return sum(recorded) if len(recorded) == len(sizes) else None
 
     @property
     def num_rows(self) -> int | None:
@@ -415,10 +415,10 @@ class FragmentList(Sequence[DataFragment]):
             CorruptFileError: a fragment has more deleted rows than rows.
         """
         if self._ends is None:
-            known = [rows for rows in self.row_counts() if rows is not None]
-            if len(known) < len(self):
+            counts = [rows for rows in self.row_counts() if rows is not None]
+            if len(counts) < len(self):
                 return None
-            self._ends = np.cumsum(known, dtype=np.int64)
+            self._ends = np.cumsum(counts, dtype=np.int64)
         return self._ends
 
     @property

@@ -51,13 +51,13 @@ class FragmentSizes:
             CorruptFileError: a data file has an unknown version.
         """
         places, sizes, kinds = [], [], []
-        known: dict[tuple[tuple[int, ...], int, int], int] = {}
+        by_layout: dict[tuple[tuple[int, ...], int, int], int] = {}
         for place, message in enumerate(messages):
             for file in message.files:
                 places.append(place)
                 sizes.append(file.file_size_bytes)
                 kind = (tuple(file.fields), file.file_major_version, file.file_minor_version)
-                kinds.append(known.setdefault(kind, len(known)))
+                kinds.append(by_layout.setdefault(kind, len(by_layout)))
         size_bytes = np.array(sizes, np.float64)
         size_bytes[size_bytes == 0] = np.nan
         return cls(
@@ -67,7 +67,7 @@ class FragmentSizes:
             np.array(kinds, np.int64),
             tuple(
                 FileKind(cast("tuple[FieldId, ...]", fields), FileVersion.from_numbers(major, minor))
-                for fields, major, minor in known
+                for fields, major, minor in by_layout
             ),
         )
 

@@ -57,5 +57,5 @@ def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
         return values
     ascending = np.sort(values)
     is_first = np.concatenate([np.ones(min(len(values), 1), np.bool_), ascending[1:] != ascending[:-1]])
-    found: npt.NDArray[_Number] = ascending[is_first]
-    return found
+    result: npt.NDArray[_Number] = ascending[is_first]
+    return result

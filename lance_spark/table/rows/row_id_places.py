@@ -28,8 +28,8 @@ def row_ids_of(message: table_pb2.DataFragment) -> RowIdSequence:
 
     def parse() -> tuple[RowIdSequence, int]:
         data = message.inline_row_ids
-        found = RowIdSequence.from_bytes(data, message.physical_rows)
-        return found, _EXPANSION * len(data) + _BYTES_PER_SEGMENT * len(found.segments)
+        sequence = RowIdSequence.from_bytes(data, message.physical_rows)
+        return sequence, _EXPANSION * len(data) + _BYTES_PER_SEGMENT * len(sequence.segments)
 
     return cached_part(message, "row ids", parse)
 
@@ -58,16 +58,16 @@ class RowIdPlaces:
         Raises:
             CorruptFileError: as `row_ids_of`.
         """
-        found: list[tuple[U64Segment, int, int, int, int]] = []
+        places: list[tuple[U64Segment, int, int, int, int]] = []
         for message in fragments:
             if not message.HasField("inline_row_ids") or not message.physical_rows:
                 return None
             first = 0
             for segment in row_ids_of(message).segments:
                 if segment.num_values:
-                    found.append((segment, *segment.bounds, message.id, first))
+                    places.append((segment, *segment.bounds, message.id, first))
                 first += segment.num_values
-        segments, lows, highs, ids, firsts = zip(*found, strict=True) if found else ((), (), (), (), ())
+        segments, lows, highs, ids, firsts = zip(*places, strict=True) if places else ((), (), (), (), ())
         return cls(
             segments,
             np.array(lows, np.uint64),
@@ -84,11 +84,11 @@ class RowIdPlaces:
     def rows(self, row_ids: UInt64Array) -> dict[int, pyroaring.BitMap]:
         """Maps fragment ids to the offsets of rows, also deleted ones, with `row_ids` (uint64[n], ascending)."""
         starts, stops = np.searchsorted(row_ids, self.lows, "left"), np.searchsorted(row_ids, self.highs, "right")
-        found: dict[int, pyroaring.BitMap] = {}
+        bitmaps: dict[int, pyroaring.BitMap] = {}
         for place in np.flatnonzero(starts < stops).tolist():
             ranks = self.segments[place].ranks_of(row_ids[starts[place] : stops[place]])
             if len(ranks):
                 offsets = pyroaring.BitMap((ranks + self.first_rows[place]).astype(np.uint32))
                 id_ = int(self.fragment_ids[place])
-                found[id_] = found[id_] | offsets if id_ in found else offsets
-        return found
+                bitmaps[id_] = bitmaps[id_] | offsets if id_ in bitmaps else offsets
+        return bitmaps

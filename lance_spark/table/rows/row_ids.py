@@ -302,15 +302,15 @@ class RowIdSequence:
 
     def offsets_of(self, ids: RowSet) -> pyroaring.BitMap:
         """The rows of the fragment whose ids are in a set."""
-        found = [np.empty(0, np.int64)]
+        parts = [np.empty(0, np.int64)]
         first = 0
         for segment in self.segments:
             if segment.num_values:
                 lowest, highest = segment.bounds
-                wanted = _numbers_between(ids, lowest, highest + 1)
-                found.append(segment.ranks_of(wanted) + first if len(wanted) else wanted.astype(np.int64))
+                candidates = _numbers_between(ids, lowest, highest + 1)
+                parts.append(segment.ranks_of(candidates) + first if len(candidates) else candidates.astype(np.int64))
             first += segment.num_values
-        return pyroaring.BitMap(np.concatenate(found).astype(np.uint32))
+        return pyroaring.BitMap(np.concatenate(parts).astype(np.uint32))
 
 
 def _numbers_between(ids: RowSet, start: int, end: int) -> UInt64Array:

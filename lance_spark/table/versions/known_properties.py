@@ -134,14 +134,14 @@ def check_known(entries: Mapping[str, str | None], present: Container[str] = ())
             IsolationLevel.of({name: value})
         if not name.lower().startswith(PREFIX):
             continue
-        known = KNOWN_PROPERTIES.get(name)
-        if known is None and name not in present and not is_mark(name):
+        property_ = KNOWN_PROPERTIES.get(name)
+        if property_ is None and name not in present and not is_mark(name):
             raise unknown_property(name, nearest_known(name))
-        if known is not None:
+        if property_ is not None:
             try:
-                known.check(value)
+                property_.check(value)
             except InvalidInputError as error:
-                raise InvalidInputError(f"property {name} takes {known.values}; {error}") from None
+                raise InvalidInputError(f"property {name} takes {property_.values}; {error}") from None
 
 
 def unknown_property(name: str, near: str) -> InvalidInputError:

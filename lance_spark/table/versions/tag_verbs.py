@@ -75,10 +75,10 @@ class Tags(NamedRefs[Tag]):
         Raises:
             NotFoundError: there is no such tag.
         """
-        found = self._read().get(tag)
-        if found is None:
+        named = self._read().get(tag)
+        if named is None:
             raise NotFoundError(f"there is no tag {tag!r}")
-        return found.version
+        return named.version
 
     def create(self, tag: str, reference: int | None = None) -> None:
         """Creates a tag for a version of this branch, None for this dataset's. Raises as `Dataset.create_tag`."""

@@ -110,12 +110,12 @@ def version_summaries(history: History, limit: int | None = None) -> list[TableV
     newest = history.locations() if limit is None else history.newest_locations(limit + 1)
     locations = sorted({location.version: location for location in newest}.values(), key=lambda item: item.version)
     steps = list(zip([None, *locations], locations, strict=False))
-    asked = steps if limit is None else steps[-limit:]
-    kept = {step[1].version: _kept(history, step) for step in asked}
-    reading = [step for step in asked if kept[step[1].version] is None]
-    made = _read(history, reading)
-    found = [kept[step[1].version] or made.get(step[1].version) for step in asked]
-    return [entry for entry in found if entry is not None]
+    chosen = steps if limit is None else steps[-limit:]
+    cached = {step[1].version: _kept(history, step) for step in chosen}
+    reading = [step for step in chosen if cached[step[1].version] is None]
+    computed = _read(history, reading)
+    summaries = [cached[step[1].version] or computed.get(step[1].version) for step in chosen]
+    return [entry for entry in summaries if entry is not None]
 
 
 _Step = tuple[ManifestLocation | None, ManifestLocation]
@@ -124,7 +124,7 @@ _Step = tuple[ManifestLocation | None, ManifestLocation]
 
 def _read(history: History, steps: Sequence[_Step]) -> dict[int, TableVersion]:
     """The versions of some steps, in order, without those that a clean-up has removed since the listing."""
-    found: dict[int, TableVersion] = {}
+    by_version: dict[int, TableVersion] = {}
     last: tuple[ManifestSummary, Measured] | None = None
     for start in range(0, len(steps), _BATCH):
         batch = steps[start : start + _BATCH]
@@ -134,13 +134,13 @@ def _read(history: History, steps: Sequence[_Step]) -> dict[int, TableVersion]:
             now = summaries.get(step[1].version)
             if now is None:
                 continue
-            known = last[1] if last is not None and last[0] is before else None
-            if known is None and before is not None:
-                known = Measured.of(before.fragments)
-            last = now, Measured.of(now.fragments, known)
-            found[now.version] = entry = _entry(history, now, last[1], _before(before, known, now))
+            previous = last[1] if last is not None and last[0] is before else None
+            if previous is None and before is not None:
+                previous = Measured.of(before.fragments)
+            last = now, Measured.of(now.fragments, previous)
+            by_version[now.version] = entry = _entry(history, now, last[1], _before(before, previous, now))
             _keep(history, step, entry)
-    return found
+    return by_version
 
 
 def _before(before: ManifestSummary | None, measured: Measured | None, now: ManifestSummary) -> Measured | None:
@@ -151,9 +151,9 @@ def _before(before: ManifestSummary | None, measured: Measured | None, now: Mani
 
 
 def _summaries(history: History, steps: Sequence[_Step], known: ManifestSummary | None) -> dict[int, ManifestSummary]:
-    wanted = {location.version: location for step in steps for location in step if location is not None}
-    found = {} if known is None else {known.version: known}
-    missing = [location for version, location in wanted.items() if version not in found]
+    locations = {location.version: location for step in steps for location in step if location is not None}
+    by_version = {} if known is None else {known.version: known}
+    missing = [location for version, location in locations.items() if version not in by_version]
 
     def load(location: ManifestLocation) -> ManifestSummary | None:
         try:
@@ -162,7 +162,7 @@ def _summaries(history: History, steps: Sequence[_Step], known: ManifestSummary 
             return None  # Cleaned up since the listing.
 
     summaries = overlapped(load, missing, _AT_ONCE)
-    return found | {summary.version: summary for summary in summaries if summary is not None}
+    return by_version | {summary.version: summary for summary in summaries if summary is not None}
 
 
 def _entry(history: History, summary: ManifestSummary, now: Measured, before: Measured | None) -> TableVersion:
@@ -299,8 +299,8 @@ def _differing(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[Fragmen
     shorter = min(len(before), len(after))
     head = next((place for place, same in enumerate(map(eq, before, after)) if not same), shorter)
     old, new = before[head:], after[head:]
-    known = set(old).intersection(new)
-    return _parsed(item for item in old if item not in known), _parsed(item for item in new if item not in known)
+    common = set(old).intersection(new)
+    return _parsed(item for item in old if item not in common), _parsed(item for item in new if item not in common)
 
 
 def _parsed(fragments: Iterable[bytes]) -> FragmentList:
@@ -339,5 +339,5 @@ def _grown(was: int | None, now: int | None) -> int | None:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    recorded = [count for count in counts if count is not None]
+    return sum(recorded) if len(recorded) == len(counts) else None
