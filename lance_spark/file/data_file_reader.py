@@ -26,14 +26,12 @@ from lance_spark.layouts.base import (
     Located,
     RowRanges,
 )
-from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.read_spans import spanned
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.storage.base import ByteRange, ObjectStore
 from lance_spark.storage.cache import cached_by_path, has_free_etags
 from lance_spark.storage.mapped import mapped_file
-from lance_spark.storage.meter import READS
 
 TAIL_BYTES = 64 * 1024
 """About how many bytes at the end of a file are read first."""
@@ -148,26 +146,7 @@ class DataFileReader(ABC):
             raise InvalidInputError(f"rows up to {int(wanted.stops[-1])} of a file of {self.num_rows} rows")
         with self._errors:
             reader = self.prepared(fields, column_indices)
-            found = self._read_in_memory(reader, wanted) if isinstance(reader, InMemoryFields) else None
-            return self._run(reader(wanted)) if found is None else found
-
-    def _read_in_memory(self, reader: InMemoryFields, rows: RowRanges) -> list[pa.ChunkedArray] | None:
-        """The fields of `reader`, if the file is in memory and some of them can be read from there."""
-        is_tail = self.is_in_memory
-        whole = self.in_memory()
-        columns = None if whole is None else reader.in_memory
-        if columns is None:
-            return None
-        found = [None if column is None else column.read(whole, rows) for column in columns]
-        num_read = sum([each[1] for each in found if each is not None])
-        if not is_tail and num_read:
-            # Nobody waits for memory.
-            READS.add(len(found), num_read, 0.0)
-        others = tuple([place for place, each in enumerate(found) if each is None])
-        if len(others) == len(found):
-            return None
-        rest = iter(self._run(reader.only(others)(rows)) if others else ())
-        return [next(rest) if each is None else pa.chunked_array(each[0]) for each in found]
+            return self._run(reader(wanted))
 
     def in_memory(self) -> pa.Buffer | None:
         """All of the file; None if it is not in memory."""

@@ -31,7 +31,7 @@ from lance_spark.schema.remembered import Remembered
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns, output_names
-from lance_spark.table.reading.decoding.few_rows import copied_rows, copies_to_check
+from lance_spark.table.reading.decoding.few_rows import picked_rows
 from lance_spark.table.reading.decoding.fragment_rows import (
     FragmentRows,
     SliceForm,
@@ -275,15 +275,16 @@ class Scan:
 
     @cached_property
     def single_rows(self) -> SingleRowColumns:
-        """Copies the output columns of a few rows, the filter left aside, where files are in memory."""
+        """Reads the output columns of a few rows, the filter left aside, where files are mapped."""
+        if self.filter is not None:
+            return self.without_filter.single_rows
         return SingleRowColumns.of(self._columns, self.bases, self._reader, stable_row_ids=self.stable_row_ids)
 
     @cached_property
-    def _copies(self) -> SingleRowColumns:
-        """`single_rows`, with the columns of the filter."""
-        if self.filter is None:
-            return self.single_rows
-        return copies_to_check(self._columns, self.bases, self.without_filter._reader)
+    def _filtered_columns(self) -> SingleRowColumns:
+        """Reads the columns of the filter of a few rows."""
+        fields = self._columns.filter_fields
+        return SingleRowColumns.of_fields(fields, self.bases, self._reader, stable_row_ids=False)
 
     def _reader(self, fragment: DataFragment) -> FragmentReader:
         """A fragment, open for reading. Those that were read last stay open, for files never change."""
@@ -309,7 +310,7 @@ class Scan:
                 return
             if offsets is not None:
                 inside = offsets_within(offsets, start, end)
-                copied = self._copied([(fragment, inside)])
+                copied = self._picked([(fragment, inside)])
                 if copied is not None:
                     yield from [copied] if copied.num_rows else []
                     return
@@ -336,20 +337,21 @@ class Scan:
     def few_rows_at_once(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
         """`read_offsets`, without a filter also in any order, if files in memory have the rows; None if they do not."""
         try:
-            return self._copied(wanted)
+            return self._picked(wanted)
         except _OF_ONE_FRAGMENT:
             # Read one by one, the error comes after the rows before it.
             return None
 
-    def _copied(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
-        """The rows at offsets of fragments that the filter keeps, if they can be copied from files in memory."""
+    def _picked(self, wanted: Sequence[tuple[DataFragment, Int64Array]]) -> pa.RecordBatch | None:
+        """The rows at offsets of fragments that the filter keeps, if they can be picked from mapped files."""
         num_rows = sum([len(offsets) for _, offsets in wanted])
-        if self.batch_bytes is not None or not self._copies.can_read(num_rows, len(wanted)):
+        if self.batch_bytes is not None or not self.single_rows.can_read(num_rows, len(wanted)):
             return None
         size_of = self._columns.decoded_bytes
         if num_rows > _FEW_ROWS and sum([size_of(part, len(rows)) for part, rows in wanted]) > self.window_bytes:
             return None
-        return copied_rows(self._columns, self._copies, self.single_rows, wanted, self.batch_rows, self.time_zone)
+        columns = self._columns, self._filtered_columns, self.single_rows
+        return picked_rows(*columns, wanted, self.batch_rows, self.time_zone)
 
     def _windows(
         self, reader: FragmentReader, window: Window, start: int, end: int, offsets: Int64Array | None
@@ -449,7 +451,7 @@ class Scan:
         if len(group) > 1:
             try:
                 wanted = None if offsets is None else [(fragment, offsets[fragment.id]) for fragment in group]
-                copied = None if wanted is None else self._copied(wanted)
+                copied = None if wanted is None else self._picked(wanted)
                 decoded = None if copied is not None else self._decode_group(group, offsets)
             except _OF_ONE_FRAGMENT:
                 # One by one, so that the error names the file, and comes after the rows before it.
