@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +20,24 @@ from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Ar
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+class ValueForm(NamedTuple):
+    """The places of single values in a chunk of a mini-block page, or in a slot of a full-zip page.
+
+    Attributes:
+        kind: one of `kernels.layouts.pick_values`.
+        bits: of an item; of strings those of an offset.
+        items: of a fixed-size list, at least 1; 1 of other values.
+        symbol_table: of FSST, if strings are compressed by it.
+        compressed_by: the encoding by which each string is compressed alone.
+    """
+
+    kind: int
+    bits: int
+    items: int = 1
+    symbol_table: bytes | None = None
+    compressed_by: CompressiveEncoding | None = None
 
 
 class CompressiveEncoding(ABC):
@@ -49,6 +67,11 @@ class CompressiveEncoding(ABC):
         """
         return None
 
+    @property
+    def value_form(self) -> ValueForm | None:
+        """The places of single values, for pages of which few rows are wanted; None if they cannot be computed."""
+        return None
+
 
 class MiniBlockEncoding(CompressiveEncoding):
     """Can be the value compression of a mini-block page."""
@@ -68,21 +91,6 @@ class MiniBlockEncoding(CompressiveEncoding):
             CorruptFileError: the bytes are inconsistent with the encoding.
         """
 
-    @property
-    def can_take(self) -> bool:
-        """Whether there is `take_mini_blocks`."""
-        return False
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> Block:
-        """Single values without decoding all of their chunks: number `places[i]` of chunk `chunks[i]` (int64[n]).
-
-        The caller ensures that each chunk has this many values.
-
-        Raises:
-            CorruptFileError: the bytes are inconsistent with the encoding.
-        """
-        raise TypeError(f"{self.wire_name} takes no single values")
-
 
 class BlockEncoding(CompressiveEncoding):
     """Can encode a standalone block: levels, dictionaries."""
@@ -95,10 +103,10 @@ class BlockEncoding(CompressiveEncoding):
             CorruptFileError: the bytes are inconsistent with the encoding.
         """
 
-    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> Block | None:
-        """Single values: number `places[i]` of block `indices[i]` (int64[n]); None if all have to be decoded for them.
-
-        The caller ensures that each block has this many values. Raises as `decode_blocks`.
+    @property
+    def level_bits(self) -> int | None:
+        """Width of levels for `kernels.layouts.pick_levels`, or what stands for it; None if single levels cannot be
+        found in these blocks.
         """
         return None
 

@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark._proto import encodings_v2_1_pb2 as pb
-from lance_spark.encodings.base import CompressiveEncoding, EncodedMiniBlocks, MiniBlockEncoding
+from lance_spark.encodings.base import CompressiveEncoding, EncodedMiniBlocks, MiniBlockEncoding, ValueForm
 from lance_spark.encodings.blocks import (
     ChunkLimits,
     Chunks,
     FixedWidthBlock,
-    Int64Array,
-    check,
     equal_chunks,
     starts_of,
 )
@@ -24,7 +22,7 @@ from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.byte_stream_split import join_bytes, split_bytes
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.takes import take_split
+from lance_spark.kernels.layouts.pick_values import SPLIT
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -86,15 +84,5 @@ class ByteStreamSplit(MiniBlockEncoding):
         return FixedWidthBlock(target, self.bits_per_value, total)
 
     @property
-    def can_take(self) -> bool:
-        return True
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
-        held, count = buffers[0], len(places)
-        target = pa.allocate_buffer(count * self.bits_per_value // 8)
-        tables = [np.ascontiguousarray(table) for table in (held.starts, held.sizes, held.num_values, chunks, places)]
-        addresses = [address_of(table) for table in tables]
-        check(
-            take_split(held.data.address, *addresses, count, self.bits_per_value // 8, target.address), self.wire_name
-        )
-        return FixedWidthBlock(target, self.bits_per_value, count)
+    def value_form(self) -> ValueForm | None:
+        return ValueForm(SPLIT, self.bits_per_value)

@@ -19,6 +19,7 @@ from lance_spark.encodings.base import (
     EncodedValues,
     MiniBlockEncoding,
     PerValueEncoding,
+    ValueForm,
 )
 from lance_spark.encodings.blocks import (
     Block,
@@ -35,6 +36,7 @@ from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.bits import concatenate_bits
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.pick_values import FLAT
 from lance_spark.kernels.slices import gather_rows, scatter_slices
 
 if TYPE_CHECKING:
@@ -130,15 +132,13 @@ class FixedSizeList(MiniBlockEncoding, PerValueEncoding):
         return FixedSizeListBlock(items, self.items_per_value, validity, items.num_values // self.items_per_value)
 
     @property
-    def can_take(self) -> bool:
-        return not self.has_validity and isinstance(self.values, Flat) and self._of_lists(self.values).can_take
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedSizeListBlock:
-        assert isinstance(self.values, Flat), "see can_take"
-        lists = self._of_lists(self.values).take_mini_blocks(buffers, chunks, places)
-        bits = self.values.bits_per_value
-        items = FixedWidthBlock(lists.data, bits, lists.num_values * self.items_per_value)
-        return FixedSizeListBlock(items, self.items_per_value, None, lists.num_values)
+    def value_form(self) -> ValueForm | None:
+        items = None if self.has_validity else self.values.value_form
+        return (
+            None
+            if items is None or items.kind != FLAT or items.items > 1
+            else items._replace(items=self.items_per_value)
+        )
 
     def _of_lists(self, items: Flat) -> Flat:
         """The encoding of the same bytes, as values of the width of a list."""

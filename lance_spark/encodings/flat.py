@@ -20,6 +20,7 @@ from lance_spark.encodings.base import (
     EncodedValues,
     MiniBlockEncoding,
     PerValueEncoding,
+    ValueForm,
 )
 from lance_spark.encodings.blocks import (
     MAX_UNBACKED_BYTES,
@@ -28,7 +29,6 @@ from lance_spark.encodings.blocks import (
     FixedWidthBlock,
     Int64Array,
     VariableWidthBlock,
-    check,
     equal_chunks,
     starts_of,
 )
@@ -37,8 +37,8 @@ from lance_spark.encodings.registry import register
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bits import concatenate_bits, measure_flat, split_bits
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.pick_values import BITS, FLAT
 from lance_spark.kernels.slices import concatenate
-from lance_spark.kernels.takes import take_bits, take_flat
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -91,26 +91,11 @@ class Flat(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         return self.decode_blocks(buffers[0])
 
     @property
-    def can_take(self) -> bool:
+    def value_form(self) -> ValueForm | None:
         bits = self.bits_per_value
-        return bits == 1 or (0 < bits <= _MAX_BITS_PER_VALUE and bits % 8 == 0)
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
-        bits = self.bits_per_value
-        held, count = buffers[0], len(places)
-        target = pa.allocate_buffer((count * bits + 7) // 8)
-        # Copies have to live until the kernel has run.
-        tables = [np.ascontiguousarray(table) for table in (held.starts, held.sizes, held.num_values, chunks, places)]
-        addresses = [address_of(table) for table in tables]
         if bits == 1:
-            status = take_bits(held.data.address, *addresses, count, target.address)
-        else:
-            status = take_flat(held.data.address, *addresses, count, bits // 8, target.address)
-        check(status, self.wire_name)
-        return FixedWidthBlock(target, bits, count)
-
-    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
-        return self.take_mini_blocks([chunks], indices, places) if self.can_take else None
+            return ValueForm(BITS, 1)
+        return ValueForm(FLAT, bits) if bits > 0 and bits % 8 == 0 else None
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         """The values; a view if the slices are adjacent, else a copy."""

@@ -20,14 +20,16 @@ from lance_spark.encodings.base import (
     EncodedValues,
     MiniBlockEncoding,
     PerValueEncoding,
+    ValueForm,
 )
-from lance_spark.encodings.blocks import ChunkLimits, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
+from lance_spark.encodings.blocks import ChunkLimits, Chunks, FixedWidthBlock, VariableWidthBlock
 from lance_spark.encodings.fsst_symbols import Matcher, Sample
 from lance_spark.encodings.registry import parse, register
 from lance_spark.encodings.variable import Variable
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.compression.fsst import BATCH_CODES, MAX_SYMBOL_BYTES, SLACK_BYTES, decode_symbols
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.pick_values import STRINGS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -91,11 +93,8 @@ class Fsst(MiniBlockEncoding, PerValueEncoding):
         return self._decoded(self.values.decode_mini_blocks(buffers))
 
     @property
-    def can_take(self) -> bool:
-        return True
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> VariableWidthBlock:
-        return self._decoded(self.values.take_mini_blocks(buffers, chunks, places))
+    def value_form(self) -> ValueForm | None:
+        return ValueForm(STRINGS, self.values.bits_per_offset, symbol_table=self.symbol_table)
 
     def decode_values(self, block: FixedWidthBlock | VariableWidthBlock) -> VariableWidthBlock:
         return self._decoded(self.values.decode_values(block))

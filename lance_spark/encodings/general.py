@@ -21,11 +21,13 @@ from lance_spark.encodings.base import (
     EncodedValues,
     MiniBlockEncoding,
     PerValueEncoding,
+    ValueForm,
 )
 from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array, VariableWidthBlock
 from lance_spark.encodings.buffer_compression import BufferCompression
 from lance_spark.encodings.registry import RoleT, parse, register
 from lance_spark.errors import CorruptFileError, InvalidInputError
+from lance_spark.kernels.layouts.pick_values import STRINGS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,12 +95,10 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         return values.decode_mini_blocks([first, *buffers[1:]])
 
     @property
-    def can_take(self) -> bool:
-        return isinstance(self.values, MiniBlockEncoding) and self.values.can_take
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> Block:
-        first = self.compression.decompress(buffers[0], self._limits(buffers[0]))
-        return self._values_as(MiniBlockEncoding).take_mini_blocks([first, *buffers[1:]], chunks, places)
+    def value_form(self) -> ValueForm | None:
+        """Of strings, each of which is compressed alone; the chunks of mini-block pages are compressed completely."""
+        inner = self.values.value_form
+        return None if inner is None or inner.kind != STRINGS else inner._replace(compressed_by=self)
 
     def decode_blocks(self, chunks: Chunks) -> Block:
         values = self._values_as(BlockEncoding)

@@ -19,6 +19,7 @@ from lance_spark.encodings.base import (
     EncodedBlock,
     EncodedMiniBlocks,
     MiniBlockEncoding,
+    ValueForm,
 )
 from lance_spark.encodings.blocks import Chunks, FixedWidthBlock, Int64Array, check, equal_chunks, starts_of, total_of
 from lance_spark.encodings.buffer_compression import refuse_buffer_compression
@@ -26,7 +27,8 @@ from lance_spark.encodings.registry import register
 from lance_spark.errors import CorruptFileError, InvalidInputError
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, block_widths, pack_inline, unpack_inline
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.takes import take_inline
+from lance_spark.kernels.layouts.pick_levels import LEVEL_BITS, PACKED_LEVELS
+from lance_spark.kernels.layouts.pick_values import PACKED
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -99,28 +101,12 @@ class InlineBitpacking(MiniBlockEncoding, BlockEncoding):
         return self.decode_blocks(buffers[0])
 
     @property
-    def can_take(self) -> bool:
-        return True
+    def value_form(self) -> ValueForm | None:
+        return ValueForm(PACKED, self.uncompressed_bits_per_value)
 
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
-        word_bits = self.uncompressed_bits_per_value
-        starts, sizes = np.ascontiguousarray(buffers[0].starts), np.ascontiguousarray(buffers[0].sizes)
-        target = pa.allocate_buffer(len(places) * word_bits // 8)
-        status = take_inline(
-            buffers[0].data.address,
-            address_of(starts),
-            address_of(sizes),
-            address_of(chunks),
-            address_of(places),
-            len(places),
-            word_bits,
-            target.address,
-        )
-        check(status, self.wire_name)
-        return FixedWidthBlock(target, word_bits, len(places))
-
-    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock | None:
-        return self.take_mini_blocks([chunks], indices, places) if self.can_take else None
+    @property
+    def level_bits(self) -> int | None:
+        return PACKED_LEVELS if self.uncompressed_bits_per_value == LEVEL_BITS else None
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value

@@ -29,7 +29,7 @@ from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, pack_out_of_line, unpack_out_of_line
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.takes import take_out_of_line
+from lance_spark.kernels.layouts.pick_levels import LEVEL_BITS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -86,23 +86,9 @@ class OutOfLineBitpacking(BlockEncoding):
         )
         return EncodedBlocks(cls(block.bits_per_value, bit_width), Chunks(target, starts_of(sizes), sizes, counts))
 
-    def take_blocks(self, chunks: Chunks, indices: Int64Array, places: Int64Array) -> FixedWidthBlock:
-        word_bits = self.uncompressed_bits_per_value
-        # Copies have to live until the kernel has run.
-        tables = [
-            np.ascontiguousarray(table) for table in (chunks.starts, chunks.sizes, chunks.num_values, indices, places)
-        ]
-        target = pa.allocate_buffer(len(places) * word_bits // 8)
-        status = take_out_of_line(
-            chunks.data.address,
-            *[address_of(table) for table in tables],
-            len(places),
-            word_bits,
-            self.bit_width,
-            target.address,
-        )
-        check(status, self.wire_name)
-        return FixedWidthBlock(target, word_bits, len(places))
+    @property
+    def level_bits(self) -> int | None:
+        return self.bit_width if self.uncompressed_bits_per_value == LEVEL_BITS else None
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         word_bits = self.uncompressed_bits_per_value

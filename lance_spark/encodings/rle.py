@@ -19,6 +19,7 @@ from lance_spark.encodings.base import (
     EncodedBlocks,
     EncodedMiniBlocks,
     MiniBlockEncoding,
+    ValueForm,
 )
 from lance_spark.encodings.blocks import (
     ChunkLimits,
@@ -35,7 +36,9 @@ from lance_spark.encodings.inline_bitpacking import WORD_BITS
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
-from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, bound_runs, decode_runs, encode_runs, take_runs
+from lance_spark.kernels.layouts.pick_levels import LEVEL_BITS, RUN_LEVELS
+from lance_spark.kernels.layouts.pick_values import RUNS
+from lance_spark.kernels.rle import MAX_RUN, SLACK_BYTES, bound_runs, decode_runs, encode_runs
 from lance_spark.kernels.slices import scatter_slices
 
 if TYPE_CHECKING:
@@ -158,27 +161,12 @@ class Rle(MiniBlockEncoding, BlockEncoding):
         return FixedWidthBlock(target.slice(0, total * word_bytes), self.bits_per_value, total)
 
     @property
-    def can_take(self) -> bool:
-        return True
+    def value_form(self) -> ValueForm | None:
+        return ValueForm(RUNS, self.bits_per_value)
 
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> FixedWidthBlock:
-        values, lengths = buffers
-        tables = [np.ascontiguousarray(table) for table in (values.starts, values.sizes, lengths.starts, lengths.sizes)]
-        of_values, of_lengths = tables[:2], tables[2:]
-        target = pa.allocate_buffer(len(places) * self.bits_per_value // 8)
-        status = take_runs(
-            values.data.address,
-            *map(address_of, of_values),
-            lengths.data.address,
-            *map(address_of, of_lengths),
-            address_of(chunks),
-            address_of(places),
-            len(places),
-            self.bits_per_value // 8,
-            target.address,
-        )
-        check(status, self.wire_name)
-        return FixedWidthBlock(target, self.bits_per_value, len(places))
+    @property
+    def level_bits(self) -> int | None:
+        return RUN_LEVELS if self.bits_per_value == LEVEL_BITS else None
 
     def decode_blocks(self, chunks: Chunks) -> FixedWidthBlock:
         filled = chunks.num_values > 0

@@ -23,6 +23,7 @@ from lance_spark.encodings.base import (
     EncodedValues,
     MiniBlockEncoding,
     PerValueEncoding,
+    ValueForm,
 )
 from lance_spark.encodings.blocks import (
     ChunkLimits,
@@ -39,9 +40,8 @@ from lance_spark.encodings.flat import Flat
 from lance_spark.encodings.registry import parse, register
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
+from lance_spark.kernels.layouts.pick_values import STRINGS
 from lance_spark.kernels.offsets import concatenate_variable, plan_variable_chunks, write_variable_chunks
-from lance_spark.kernels.slices import concatenate
-from lance_spark.kernels.takes import locate_variable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -125,28 +125,8 @@ class Variable(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
         return self._joined(chunks, chunks.starts, chunks.starts, chunks.sizes)
 
     @property
-    def can_take(self) -> bool:
-        return True
-
-    def take_mini_blocks(self, buffers: list[Chunks], chunks: Int64Array, places: Int64Array) -> VariableWidthBlock:
-        held, count = buffers[0], len(places)
-        tables = [np.ascontiguousarray(held.starts), np.ascontiguousarray(held.sizes), chunks, places]
-        starts, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
-        offsets = np.empty(count + 1, np.int64)
-        num_bytes = locate_variable(
-            held.data.address,
-            *map(address_of, tables),
-            count,
-            self.bits_per_offset // 8,
-            address_of(starts),
-            address_of(lengths),
-            address_of(offsets),
-        )
-        check(num_bytes, self.wire_name)
-        data = pa.allocate_buffer(num_bytes)
-        concatenate(held.data.address, address_of(starts), address_of(lengths), count, data.address)
-        bits = 32 if self.bits_per_offset == 32 and data.size <= _MAX_INT32_BYTES else 64
-        return VariableWidthBlock(pa.py_buffer(offsets.astype(np.int32) if bits == 32 else offsets), data, bits, count)
+    def value_form(self) -> ValueForm | None:
+        return ValueForm(STRINGS, self.bits_per_offset)
 
     def decode_blocks(self, chunks: Chunks) -> VariableWidthBlock:
         headers = [

@@ -27,7 +27,6 @@ from lance_spark.layouts.base import (
     Located,
     RowRanges,
 )
-from lance_spark.layouts.in_memory.columns import InMemoryFields
 from lance_spark.layouts.read_spans import spanned
 from lance_spark.schema.blob import is_blob_v1, stored
 from lance_spark.schema.columns import is_blob
@@ -35,7 +34,6 @@ from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.projection import project
 from lance_spark.storage.base import ByteRange, ObjectStore, mapped_file
 from lance_spark.storage.cache import cached_by_path, has_free_etags
-from lance_spark.storage.meter import READS
 
 TAIL_BYTES = 64 * 1024
 """About how many bytes at the end of a file are read first."""
@@ -150,26 +148,7 @@ class DataFileReader(ABC):
             raise InvalidInputError(f"rows up to {int(ranges.stops[-1])} of a file of {self.num_rows} rows")
         with self._errors:
             reader = self.prepared(fields, column_indices)
-            arrays = self._read_in_memory(reader, ranges) if isinstance(reader, InMemoryFields) else None
-            return self._run(reader(ranges)) if arrays is None else arrays
-
-    def _read_in_memory(self, reader: InMemoryFields, rows: RowRanges) -> list[pa.ChunkedArray] | None:
-        """The fields of `reader`, if the file is in memory and some of them can be read from there."""
-        is_tail = self.is_in_memory
-        whole = self.in_memory()
-        columns = None if whole is None else reader.in_memory
-        if columns is None:
-            return None
-        arrays = [None if column is None else column.read(whole, rows) for column in columns]
-        num_read = sum([each[1] for each in arrays if each is not None])
-        if not is_tail and num_read:
-            # Nobody waits for memory.
-            READS.add(len(arrays), num_read, 0.0)
-        others = tuple([place for place, each in enumerate(arrays) if each is None])
-        if len(others) == len(arrays):
-            return None
-        rest = iter(self._run(reader.only(others)(rows)) if others else ())
-        return [next(rest) if each is None else pa.chunked_array(each[0]) for each in arrays]
+            return self._run(reader(ranges))
 
     def in_memory(self) -> pa.Buffer | None:
         """All of the file; None if it is not in memory."""

@@ -17,7 +17,8 @@ from lance_spark.file.footer import Footer, OffsetTable
 from lance_spark.file.metadata import parse_column, parse_file_descriptor
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedBuffer, EncodedColumn, FieldsReader
-from lance_spark.layouts.field_readers import field_reader
+from lance_spark.layouts.field_readers import field_reader, prepare_field
+from lance_spark.layouts.prepared.field import PreparedField
 from lance_spark.layouts.v2_0.list_ import holds_lists
 from lance_spark.layouts.v2_0.simple_struct import holds_structs
 from lance_spark.schema.columns import column_fields, has_bytes, is_array_leaf
@@ -45,6 +46,7 @@ class FileReader(DataFileReader):
         self._footer = footer
         self._columns: dict[int, EncodedColumn] = {}
         self._bytes_of_columns = 0
+        self._prepared_fields: dict[tuple[tuple[FieldId, str, int], ...], PreparedField | None] = {}
         places, buffers = self._offset_tables()
         columns, size = footer.num_columns, footer.file_size
         self._column_places = OffsetTable(*places, columns, size, "column metadata")
@@ -119,6 +121,28 @@ class FileReader(DataFileReader):
     def _prepare(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> FieldsReader:
         trees = self.stored_fields(fields)
         return field_reader(self.version)(trees, self._load(trees, column_indices))
+
+    def prepared_field(self, field: Field, column_indices: Mapping[FieldId, int]) -> PreparedField | None:
+        """A top-level field for reads of few rows, prepared once; None if `read` has to read it, or if the file is not
+        in memory.
+
+        Args:
+            field, column_indices: as for `read`, of one field that is not a blob and has a column in the file.
+
+        Raises:
+            CorruptFileError: the metadata of a column contradicts the format.
+        """
+        # Structs can have some of their members.
+        key = tuple([(node.id, node.logical_type, column_indices.get(node.id, -1)) for node in field.walk()])
+        if key not in self._prepared_fields:
+            data = self.in_memory()
+            if data is None:
+                return None
+            with self._errors:
+                columns = self._load([field], column_indices)
+            prepared = self._prepared_fields[key] = prepare_field(self.version, field, columns, data)
+            self._bytes_of_columns += 0 if prepared is None else prepared.num_bytes
+        return self._prepared_fields[key]
 
     def stored_fields(self, fields: Sequence[Field]) -> list[Field]:
         """Fields of the table as the file has them: blobs of 2.2 are descriptions."""

@@ -12,22 +12,18 @@ from lance_spark.file.data_file_reader import TAIL_BYTES, DataFileReader
 from lance_spark.file.open_file import opened_file
 from lance_spark.file.reader import FileReader
 from lance_spark.file_version import FileVersion
-from lance_spark.layouts.base import EncodedColumn, EncodedPage, RowRanges
+from lance_spark.layouts.base import EncodedPage, RowRanges
 from lance_spark.layouts.checked_values import PLAIN
-from lance_spark.layouts.in_memory.row_runs import run_of_rows
-from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
 from lance_spark.layouts.leaf.values import is_variable
+from lance_spark.layouts.prepared.field import PreparedField
 from lance_spark.schema.arrow import to_arrow_type
-from lance_spark.schema.field import Field, FieldId
 from lance_spark.storage.base import ByteRange, ObjectStore, mapped_file, whole_file
 from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts, cached_parts_by_path
 
 Value = TypeVar("Value")
 
-_COPIED_ROWS = 1 << 16
-_SINGLE_ROWS = 1 << 13
-"""Up to this many rows side by side are copied by a call of a kernel for each column; other rows, and those of texts,
-lists, columns with dictionaries, and numbers that can be null, up to the second of these."""
+_FEW_ROWS = 1 << 13
+"""Up to this many rows are picked, where files are mapped."""
 
 
 class IndexFiles:
@@ -123,9 +119,6 @@ class IndexFile:
     def __init__(self, reader: DataFileReader, store: ObjectStore) -> None:
         self._reader = reader
         self.store = store
-        self._encoded: dict[FieldId, EncodedColumn] = {}
-        self._described: set[str] = set()
-        self._single_rows: dict[str, RowsOfField | None] = {}
         self._fields = {field.name: field for field in reader.schema.fields}
         self.metadata = {key: value.decode(errors="replace") for key, value in reader.schema.metadata.items()}
 
@@ -175,13 +168,10 @@ class IndexFile:
     def rows_in_memory(self, types: Mapping[str, pa.DataType]) -> RowsInMemory | None:
         """Some columns for reads of single rows; None if the file is not in memory, or one has another type."""
         reader = self._reader
-        if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
-            return None
-        data = reader.in_memory()
+        data = reader.in_memory() if isinstance(reader, FileReader) else None
         if data is None or any(self.type_of(name) != dtype for name, dtype in types.items()):
             return None
-        encoded = self._leaves(reader, [*types])
-        return RowsInMemory([self._rows_of(self._fields[name], encoded, data) for name in types], data)
+        return RowsInMemory([self._prepared(name) for name in types], data)
 
     def columns(self, types: Mapping[str, pa.DataType], rows: RowRanges | None = None) -> list[pa.Array]:
         """The values of columns, which must have these types, at `rows` (None: all).
@@ -205,7 +195,7 @@ class IndexFile:
         if missing:
             raise CorruptFileError(f"an index file has no column {missing[0]!r}", path=self._reader.path)
         try:
-            columns = self._copied([*types], rows) or self._reader.read_named([*types], rows)
+            columns = self._picked([*types], rows) or self._reader.read_named([*types], rows)
         except UnsupportedFeatureError as error:
             # Damaged descriptions of pages look like encodings of other releases. Either way the file has no answer.
             raise CorruptFileError(str(error), path=self._reader.path) from error
@@ -217,46 +207,25 @@ class IndexFile:
                 _validated(column, self._reader.path)
         return columns
 
-    def _copied(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.Array] | None:
-        """Some columns at few rows, or at rows side by side, from a mapped file; None where the general way reads them.
-
-        Most files are asked for a few columns and rows once: to prepare the general way would take longer.
-        """
-        reader = self._reader
-        if not isinstance(reader, FileReader) or reader.version is FileVersion.V2_0:
-            return None
-        wanted = RowRanges.of(0, reader.num_rows) if rows is None else rows
-        num_rows, is_run = wanted.num_rows, wanted.num_ranges == 1
-        data = reader.in_memory() if 0 < num_rows <= (_COPIED_ROWS if is_run else _SINGLE_ROWS) else None
+    def _picked(self, names: Sequence[str], rows: RowRanges | None) -> list[pa.Array] | None:
+        """Some columns at few rows of a mapped file; None where whole pages have to be decoded."""
+        wanted = RowRanges.of(0, self._reader.num_rows) if rows is None else rows
+        data = self._reader.in_memory() if 0 < wanted.num_rows <= _FEW_ROWS else None
         if data is None:
             return None
-        found = []
-        encoded = self._leaves(reader, names)
+        numbers, arrays = wanted.indices(), []
         for name in names:
-            array, field = None, self._fields[name]
-            if is_run and not field.children:
-                array = run_of_rows(encoded[field.id], to_arrow_type(field), data, int(wanted.starts[0]), num_rows)
-            if array is None and num_rows <= _SINGLE_ROWS:
-                column = self._rows_of(field, encoded, data)
-                array = None if column is None else column.of_rows(data, wanted.indices())
+            column = self._prepared(name)
+            array = None if column is None else column.pick(data, numbers)
             if array is None:
                 return None
-            found.append(array)
-        return found
+            arrays.append(array)
+        return arrays
 
-    def _leaves(self, reader: FileReader, names: Sequence[str]) -> Mapping[FieldId, EncodedColumn]:
-        """The metadata of the columns of some fields, and of others that were asked for before."""
-        missing = [name for name in names if name not in self._described]
-        if missing:
-            self._encoded.update(reader.encoded_leaves([self._fields[name] for name in missing]))
-            self._described.update(missing)
-        return self._encoded
-
-    def _rows_of(self, field: Field, encoded: Mapping[FieldId, EncodedColumn], data: pa.Buffer) -> RowsOfField | None:
-        """A column of the mapped file `data`, which is kept; None if it cannot be copied."""
-        if field.name not in self._single_rows:
-            self._single_rows[field.name] = rows_of_field(field, encoded, data)
-        return self._single_rows[field.name]
+    def _prepared(self, name: str) -> PreparedField | None:
+        """A column for reads of few rows; None if whole pages of it have to be decoded."""
+        reader = self._reader
+        return reader.prepared_field(self._fields[name], reader.columns) if isinstance(reader, FileReader) else None
 
     def kept(self, kind: str, make: Callable[[], tuple[Value, int]]) -> Value:
         """Cached value for this file, see `IndexFiles.kept`, while the file is kept open: without a store request."""
@@ -311,11 +280,11 @@ class RowsInMemory(NamedTuple):
     """Columns of a file in memory.
 
     Attributes:
-        columns: None for those that have to be read in the general way.
+        columns: None for those of which whole pages have to be decoded.
         data: the file.
     """
 
-    columns: Sequence[RowsOfField | None]
+    columns: Sequence[PreparedField | None]
     data: pa.Buffer
 
 

@@ -51,47 +51,6 @@ def _decode_chunk(values, lengths, num_runs, word_bytes, num_values, target):
     return done
 
 
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def take_runs(
-    values,
-    value_starts,
-    value_sizes,
-    lengths,
-    length_starts,
-    length_sizes,
-    chunks,
-    places,
-    num_taken,
-    word_bytes,
-    target,
-):
-    """Copies value places[i] of chunk chunks[i]; ``~i`` for the first whose chunk has no such value."""
-    value_start = pointer_i64(value_starts)
-    value_size = pointer_i64(value_sizes)
-    length_start = pointer_i64(length_starts)
-    num_runs = pointer_i64(length_sizes)
-    chunk = pointer_i64(chunks)
-    place = pointer_i64(places)
-    at = np.int64(-1)
-    run = np.int64(0)
-    first = np.int64(0)
-    for i in range(num_taken):
-        # Places ascend within a chunk, mostly.
-        if chunk[i] != at or place[i] < first:
-            at, run, first = chunk[i], np.int64(0), np.int64(0)
-        if value_size[at] < num_runs[at] * word_bytes:
-            return ~np.int64(i)
-        length = pointer_u8(lengths + length_start[at])
-        while run < num_runs[at] and first + np.int64(length[run]) <= place[i]:
-            first += np.int64(length[run])
-            run += 1
-        if run >= num_runs[at]:
-            return ~np.int64(i)
-        word = read_word(values + value_start[at] + run * word_bytes, word_bytes)
-        write_word(target + i * word_bytes, word_bytes, word)
-    return 0
-
-
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def decode_runs(
     values, value_starts, value_sizes, lengths, length_starts, length_sizes, num_values, num_chunks, word_bytes, target

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from lance_spark.errors import UnsupportedFeatureError
+import pyarrow as pa
+
+from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import EncodedColumn, FieldsReader
 from lance_spark.layouts.leaf.columns import LeafFields
-from lance_spark.layouts.v2_0.field_reader import NodeFields
+from lance_spark.layouts.prepared.bare_pages import bare_field
+from lance_spark.layouts.prepared.field import PreparedField, prepared_field
+from lance_spark.layouts.v2_0.field_reader import NodeFields, checked_node
 from lance_spark.schema.field import Field, FieldId
 
 _Prepare: TypeAlias = Callable[[Sequence[Field], Mapping[FieldId, EncodedColumn]], FieldsReader]
@@ -22,6 +26,32 @@ _FIELD_READERS: dict[FileVersion, _Prepare] = {
     FileVersion.V2_1: LeafFields,
     FileVersion.V2_2: LeafFields,
 }
+
+
+def _bare_field(field: Field, columns: Mapping[FieldId, EncodedColumn], data: pa.Buffer) -> PreparedField | None:
+    try:
+        return bare_field(checked_node(field, columns), data)
+    except (CorruptFileError, UnsupportedFeatureError):
+        return None
+
+
+_PREPARED_FIELDS = {
+    FileVersion.V2_0: _bare_field,
+    FileVersion.V2_1: prepared_field,
+    FileVersion.V2_2: prepared_field,
+}
+
+
+def prepare_field(
+    version: FileVersion, field: Field, columns: Mapping[FieldId, EncodedColumn], data: pa.Buffer
+) -> PreparedField | None:
+    """A top-level field of the file `data` of `version`; None if only the reader of `field_reader` can read it.
+
+    Args:
+        columns: by the fields that own them.
+    """
+    prepare = _PREPARED_FIELDS.get(version)
+    return None if prepare is None else prepare(field, columns, data)
 
 
 def field_reader(version: FileVersion) -> _Prepare:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from lance_spark.encodings.base import BlockEncoding
-from lance_spark.encodings.blocks import Chunks, Int64Array
-from lance_spark.encodings.out_of_line_bitpacking import OutOfLineBitpacking
-from lance_spark.encodings.rle import Rle
+from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import levels as kernels
-from lance_spark.kernels.layouts.picked_levels import LEVEL_BITS, RUN_LEVELS, SCRATCH_LEVELS, pick_levels
 from lance_spark.layouts.arrow_take import filter_array, take
 from lance_spark.layouts.base import RowRanges
 from lance_spark.layouts.leaf.arrays import Leaf, check_count
@@ -128,76 +122,6 @@ class FoundRows:
             return take_ranges(everything, self.values)
 
         return unravel(path, scheme, self.picked(levels), chosen)
-
-
-class PickedRows(NamedTuple):
-    """The levels of some rows of pages with lists, and which of the values of the decoded chunks are theirs."""
-
-    levels: SlotLevels
-    values: RowRanges
-
-    @classmethod
-    def unpacked(
-        cls,
-        scheme: LevelScheme,
-        encodings: Sequence[BlockEncoding],
-        parts: Sequence[Chunks],
-        first_values: Int64Array,
-        chunks: Int64Array,
-        ordinals: Int64Array,
-    ) -> PickedRows | None:
-        """Unpacks only one chunk at a time; None if the levels are not encoded so.
-
-        Args:
-            encodings: those of repetition levels and, if there are any, definition levels.
-            parts: their chunks, in the same buffer.
-
-        Others as of `FoundRows.find`.
-
-        Raises:
-            CorruptFileError: a row is not in its chunk, or a chunk is too short for its levels.
-        """
-        widths = [width for each in encodings if (width := _width_of_levels(each)) is not None]
-        if len(widths) < len(encodings):
-            return None
-        num_slots = parts[0].num_values
-        total = sum(num_slots.tolist())
-        tables = [np.array([part.starts, part.sizes], np.int64) for part in parts]
-        counts, *bounds = [np.ascontiguousarray(table) for table in (num_slots, first_values, chunks, ordinals)]
-        scratch, picked = np.empty((2, SCRATCH_LEVELS), np.uint16), np.empty((len(parts), total), np.uint16)
-        values = np.empty((len(chunks) // 2, 2), np.int64)
-        levels = [number for table, width in zip(tables, widths, strict=True) for number in (address_of(table), width)]
-        first_value, *wanted = map(address_of, bounds)
-        targets = [address_of(scratch), *map(address_of, picked)]
-        if len(parts) == 1:
-            levels += [0, 0]
-            targets.append(0)
-        count = pick_levels(
-            parts[0].data.address, *levels, address_of(counts), first_value, len(num_slots), scheme.max_rep,
-            scheme.max_visible_def, *wanted, len(chunks), *targets, address_of(values),
-        )  # fmt: skip
-        if count < 0:
-            raise CorruptFileError("the repetition index of a page contradicts its levels")
-        repetition, *definition = picked[:, :count]
-        found = SlotLevels(repetition, definition[0] if definition else None, count)
-        return cls(found, RowRanges(values[:, 0], values[:, 1]))
-
-
-def _width_of_levels(encoding: BlockEncoding) -> int | None:
-    """The width of levels for `pick_levels`; None if it does not unpack them."""
-    if isinstance(encoding, OutOfLineBitpacking) and encoding.uncompressed_bits_per_value == LEVEL_BITS:
-        return encoding.bit_width
-    return RUN_LEVELS if isinstance(encoding, Rle) and encoding.bits_per_value == LEVEL_BITS else None
-
-
-def places_of_values(values: RowRanges, first_values: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """(chunk, place in the chunk) of each value; `first_values` as in `FoundRows.find`."""
-    chunks, places = np.empty((2, values.num_rows), np.int64)
-    starts, stops = np.ascontiguousarray(values.starts), np.ascontiguousarray(values.stops)
-    tables = [starts, stops, np.ascontiguousarray(first_values), chunks, places]
-    starts_at, stops_at, *others = map(address_of, tables)
-    kernels.places_of_values(starts_at, stops_at, len(starts), *others)
-    return chunks, places
 
 
 def _pick_levels(levels: LevelArray | None, slots: RowRanges) -> LevelArray | None:

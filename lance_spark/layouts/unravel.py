@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_spark.encodings.base import BlockEncoding
-from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock, Int64Array
+from lance_spark.encodings.blocks import Block, Chunks, FixedWidthBlock
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import levels as kernels
@@ -44,20 +44,6 @@ def decode_levels(encoding: BlockEncoding, chunks: Chunks) -> LevelArray:
         CorruptFileError: the bytes are inconsistent with the encoding, or not levels.
     """
     return _levels_of(encoding.decode_blocks(chunks), chunks.total_values)
-
-
-def take_levels(encoding: BlockEncoding, chunks: Chunks, indices: Int64Array, places: Int64Array) -> LevelArray:
-    """Single levels: number `places[i]` of chunk `indices[i]` (int64[n]), each of which has as many.
-
-    Raises:
-        CorruptFileError: as `decode_levels`.
-    """
-    block = encoding.take_blocks(chunks, indices, places)
-    if block is not None:
-        return _levels_of(block, len(places))
-    first_levels = np.cumsum(chunks.num_values) - chunks.num_values
-    taken: LevelArray = decode_levels(encoding, chunks)[first_levels[indices] + places]
-    return taken
 
 
 def _levels_of(block: Block, num_levels: int) -> LevelArray:

@@ -8,7 +8,6 @@ import pytest
 from lance_spark.kernels.layouts.levels import (
     count_visible,
     find_rows,
-    places_of_values,
     validity_bitmap,
     visible_levels,
 )
@@ -107,15 +106,6 @@ def test_rows_that_are_not_in_their_chunk() -> None:
     assert made.find([0, 1], [count, 0])[0] == ~0
     made.first_values[1] = 5
     assert made.find([0, 0], [0, count])[0] == ~1
-
-
-def test_places_of_values() -> None:
-    arrays = np.array([0, 4, 9], "<i8"), np.array([1, 8, 10], "<i8"), np.array([0, 3, 3, 7, 10], "<i8")
-    starts, stops, first_values = [guarded(array.tobytes()) for array in arrays]
-    chunks, places = allocate_guarded(48), allocate_guarded(48)
-    places_of_values(starts.address, stops.address, 3, first_values.address, chunks.address, places.address)
-    assert np.frombuffer(chunks, "<i8").tolist() == [0, 2, 2, 2, 3, 3]
-    assert np.frombuffer(places, "<i8").tolist() == [0, 1, 2, 3, 0, 2]
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 4095, 4096, 4097, 9000])

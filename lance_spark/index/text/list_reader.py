@@ -13,9 +13,7 @@ from lance_spark.encodings.blocks import FixedWidthBlock, Int64Array, VariableWi
 from lance_spark.index.files import IndexFile, require_no_nulls
 from lance_spark.index.text.stored import BLOBS, StoredList, StoredPositions, blobs_of
 from lance_spark.layouts.base import RowRanges
-from lance_spark.layouts.in_memory.field_rows import FieldRows
-from lance_spark.layouts.in_memory.listed_values import ListedValues
-from lance_spark.layouts.in_memory.zipped_lists import ZippedLists
+from lance_spark.layouts.page_form import ListedValues
 
 _LISTS, _COUNTS, _POSITIONS, _STARTS = "_posting", "_length", "_compressed_position", "_position_block_offset"
 _LIST_COLUMNS = {_LISTS: BLOBS, _COUNTS: pa.uint32()}
@@ -80,10 +78,9 @@ class ListReader:
         held = self._file.rows_in_memory(types)
         if held is not None:
             for name, column in zip(types, held.columns, strict=True):
-                if isinstance(column, (FieldRows, ZippedLists)):
-                    found.add(name, column.listed(held.data, rows))
-                elif column is not None:
-                    found.add(name, column.of_rows(held.data, rows))
+                if column is not None:
+                    is_list = pa.types.is_list(types[name])
+                    found.add(name, column.listed(held.data, rows) if is_list else column.pick(held.data, rows))
         missing = {name: dtype for name, dtype in types.items() if name not in found.lists and name not in found.arrays}
         if missing:
             arrays = self._file.columns(missing, RowRanges(rows, rows + 1))

@@ -24,7 +24,6 @@ from lance_spark.index.vector.aligned import line_aligned
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.chunk_rows import copy_rows
 from lance_spark.layouts.base import EncodedPage, RowRanges
-from lance_spark.layouts.in_memory.single_rows import control_bytes
 from lance_spark.layouts.mini_block.chunks import (
     BufferOfPages,
     ChunkParts,
@@ -33,6 +32,7 @@ from lance_spark.layouts.mini_block.chunks import (
     touched_by_values,
 )
 from lance_spark.layouts.mini_block.layout import MiniBlockLayout
+from lance_spark.layouts.prepared.forms import control_bytes
 from lance_spark.layouts.registry import parse_page
 from lance_spark.layouts.repdef import RepDefLayer
 from lance_spark.schema.number_types import numpy_type

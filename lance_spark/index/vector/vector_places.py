@@ -19,7 +19,7 @@ from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.index.vector.metrics import Vectors
 from lance_spark.layouts.base import EncodedPage
-from lance_spark.layouts.in_memory.single_rows import control_bytes
+from lance_spark.layouts.prepared.forms import control_bytes
 from lance_spark.layouts.read_spans import ReadSpans, gathered, spanned
 from lance_spark.storage.base import ByteRange, ObjectStore, whole_file
 from lance_spark.storage.meter import READS

@@ -263,25 +263,3 @@ def find_rows(
         out_slots[i] = slot
         out_values[i] = first_value[chunk] + visible
     return 0
-
-
-@kernel("void(int64, int64, int64, int64, int64, int64)")
-def places_of_values(starts, stops, num_ranges, first_values, chunks, places):
-    """The chunk and the place in it of every value of ascending ranges (int64[values] each).
-
-    `first_values` (int64) are the values before each chunk, and before the end, where the last range ends or earlier.
-    """
-    start = pointer_i64(starts)
-    stop = pointer_i64(stops)
-    first_value = pointer_i64(first_values)
-    out_chunks = pointer_i64(chunks)
-    out_places = pointer_i64(places)
-    chunk = np.int64(0)
-    at = np.int64(0)
-    for i in range(num_ranges):
-        for value in range(start[i], stop[i]):
-            while value >= first_value[chunk + 1]:
-                chunk += 1
-            out_chunks[at] = chunk
-            out_places[at] = value - first_value[chunk]
-            at += 1

@@ -58,61 +58,19 @@ def chunk_of_word(word_at, word_bytes, left, is_last):
     return ((word >> 4) + 1) << 3, left if is_last else np.int64(1) << (word & 15)
 
 
-@kernel("int64(int64, int64, int64, int64, int64)")
-def parse_words(pages, num_pages, word_bytes, table, num_chunks):
-    """Parses the chunk words of pages.
+@kernel("int64(int64, int64, int64, int64)")
+def list_chunks(pages, num_pages, table, num_chunks):
+    """Lists the chunks of pages by their chunk words.
 
     Args:
-        pages: ``int64[4, num_pages]``: of each page the address of its words, their number, the bytes of its chunks and
-            the number of its values. The words are `num_chunks` together.
-        table: ``int64[5, num_chunks]``: of each chunk the index of its page, its start and size in the chunks of the
-            page, its number of values, and the number of values up to its end, those of earlier pages included.
+        pages: ``int64[6, num_pages]``: of each page the bytes of a chunk word, 0 for a page that is one chunk; address
+            and bytes of its words; start and bytes of its chunks; the number of its values.
+        table: ``int64[5, num_chunks]``: of each chunk the index of its page, its start and size, its number of values,
+            and the number of values up to its end, those of earlier pages included.
 
     Returns:
-        0, or ``~i`` for the first page whose chunks contradict its bytes or values.
-    """
-    of_page = pointer_i64(pages)
-    out = pointer_i64(table)
-    at = np.int64(0)
-    total = np.int64(0)
-    for page in range(num_pages):
-        words = of_page[page]
-        count = of_page[num_pages + page]
-        num_bytes = of_page[2 * num_pages + page]
-        left = of_page[3 * num_pages + page]
-        start = np.int64(0)
-        for i in range(count):
-            size, num_values = chunk_of_word(words + i * word_bytes, word_bytes, left, i == count - 1)
-            if num_values > left or start + size > num_bytes:
-                return ~np.int64(page)
-            left -= num_values
-            total += num_values
-            out[at] = page
-            out[num_chunks + at] = start
-            out[2 * num_chunks + at] = size
-            out[3 * num_chunks + at] = num_values
-            out[4 * num_chunks + at] = total
-            start += size
-            at += 1
-        if left > 0:
-            return ~np.int64(page)
-    return 0
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64)")
-def list_chunks(data, data_size, pages, num_pages, table, num_chunks):
-    """Lists the chunks of pages of a file in memory.
-
-    Args:
-        data, data_size: the file.
-        pages: ``int64[6, num_pages]``: of each page the bytes of a chunk word, 0 for a page that is one chunk; position
-            and bytes of its words; position and bytes of its chunks; the number of its values.
-        table: ``int64[4, num_chunks]``: of each chunk the index of its page, its position in the file, its size, and
-            the number of values up to its end, those of earlier pages included.
-
-    Returns:
-        0, or ``~i`` for the first page that leaves the file, whose chunks contradict its bytes or values, or which has
-        more chunks than are left; ``~num_pages`` if there are fewer.
+        0, or ``~i`` for the first page whose chunks contradict its bytes or values, or which has more chunks than are
+        left; ``~num_pages`` if there are fewer.
     """
     of_page = pointer_i64(pages)
     out = pointer_i64(table)
@@ -125,16 +83,13 @@ def list_chunks(data, data_size, pages, num_pages, table, num_chunks):
         start = of_page[3 * num_pages + page]
         end = start + of_page[4 * num_pages + page]
         left = of_page[5 * num_pages + page]
-        if words < 0 or word_size < 0 or words > data_size - word_size or start < 0 or end < start or end > data_size:
-            return ~np.int64(page)
         count = word_size // word_bytes if word_bytes else np.int64(1)
-        if word_size != count * word_bytes or left < 0 or count > num_chunks - at:
+        if word_size != count * word_bytes or start < 0 or end < start or left < 0 or count > num_chunks - at:
             return ~np.int64(page)
         for i in range(count):
             size, num_values = end - start, left
             if word_bytes:
-                word_at = data + words + i * word_bytes
-                size, num_values = chunk_of_word(word_at, word_bytes, left, i == count - 1)
+                size, num_values = chunk_of_word(words + i * word_bytes, word_bytes, left, i == count - 1)
             if num_values > left or start + size > end:
                 return ~np.int64(page)
             left -= num_values
@@ -142,87 +97,13 @@ def list_chunks(data, data_size, pages, num_pages, table, num_chunks):
             out[at] = page
             out[num_chunks + at] = start
             out[2 * num_chunks + at] = size
-            out[3 * num_chunks + at] = total
+            out[3 * num_chunks + at] = num_values
+            out[4 * num_chunks + at] = total
             start += size
             at += 1
         if left > 0:
             return ~np.int64(page)
     return 0 if at == num_chunks else ~np.int64(num_pages)
-
-
-@kernel("int64(int64, int64, int64, int64, int64, int64, int64)")
-def locate_values(pages, num_pages, word_bytes, values, num_wanted, max_gap, table):
-    """Finds the chunks of some values, and the spans of bytes around these chunks, from the chunk words.
-
-    Args:
-        pages: as for `parse_words`, with the same checks.
-        values: int64[num_wanted], ascending.
-        max_gap: chunks of a page up to this many bytes apart are in one span.
-        table: ``int64[10 * num_wanted + 3]``: rows of `num_wanted`, then three numbers. Rows 0 and 1: of each value the
-            index of its chunk among the chunks found, and its place in the chunk. Rows 2 to 6: of each chunk its page,
-            its span, its start in the span, its size, and its number of values. Rows 7 to 9: of each span its page, its
-            start in the chunks of the page, its length. The numbers: chunks found, spans, and values of the chunks
-            found.
-
-    Returns:
-        The number of chunks; negative if a page contradicts its bytes or values, or a value is in none.
-    """
-    of_page = pointer_i64(pages)
-    value = pointer_i64(values)
-    out = pointer_i64(table)
-    n = num_wanted
-    at = np.int64(0)
-    before = np.int64(0)
-    num_found = np.int64(0)
-    num_in_found = np.int64(0)
-    span = np.int64(-1)
-    span_page = np.int64(-1)
-    for page in range(num_pages):
-        words = of_page[page]
-        count = of_page[num_pages + page]
-        num_bytes = of_page[2 * num_pages + page]
-        left = of_page[3 * num_pages + page]
-        start = np.int64(0)
-        for i in range(count):
-            size, num_values = chunk_of_word(words + i * word_bytes, word_bytes, left, i == count - 1)
-            if num_values > left or start + size > num_bytes:
-                return -1
-            if at < n and value[at] < before + num_values:
-                if value[at] < before:
-                    return -1
-                last = out[8 * n + span] + out[9 * n + span] if span_page == page else np.int64(0)
-                if span_page != page or start - last > max_gap:
-                    span += 1
-                    span_page = page
-                    out[7 * n + span] = page
-                    out[8 * n + span] = start
-                first = out[8 * n + span]
-                out[9 * n + span] = start + size - first
-                out[2 * n + num_found] = page
-                out[3 * n + num_found] = span
-                out[4 * n + num_found] = start - first
-                out[5 * n + num_found] = size
-                out[6 * n + num_found] = num_values
-                while at < n and value[at] < before + num_values:
-                    if value[at] < before:
-                        return -1
-                    out[at] = num_found
-                    out[n + at] = value[at] - before
-                    at += 1
-                num_found += 1
-                num_in_found += num_values
-            left -= num_values
-            before += num_values
-            start += size
-        if left > 0:
-            return -1
-    if at < n:
-        return -1
-    counts = 10 * n
-    out[counts] = num_found
-    out[counts + 1] = span + 1
-    out[counts + 2] = num_in_found
-    return num_found
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64)")

@@ -32,7 +32,8 @@ from lance_spark._proto import encodings_v2_1_pb2 as pb
 from lance_spark.encodings.base import BlockEncoding
 from lance_spark.encodings.blocks import Chunks
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
+from lance_spark.kernels.layouts.pick import REPEATED
+from lance_spark.layouts.base import EncodedPage, Page, Reads, RowRanges
 from lance_spark.layouts.constant.values import (
     buffer_scalar,
     inline_scalar,
@@ -41,6 +42,7 @@ from lance_spark.layouts.constant.values import (
     repeated_leaf,
 )
 from lance_spark.layouts.leaf.arrays import Leaf
+from lance_spark.layouts.page_form import PageForm, PickableLayout
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.row_selection import pick_rows, take_ranges
@@ -49,7 +51,7 @@ from lance_spark.layouts.unravel import LevelArray, SlotLevels, decode_levels, s
 
 @register
 @dataclass(frozen=True, slots=True)
-class ConstantLayout(PageLayout):
+class ConstantLayout(PickableLayout):
     """The fields of the wire message."""
 
     wire_name: ClassVar[str] = "constant_layout"
@@ -70,6 +72,13 @@ class ConstantLayout(PageLayout):
             bounded_count(message.num_rep_values),
             bounded_count(message.num_def_values),
         )
+
+    def form(self, page: EncodedPage) -> PageForm | None:
+        if page.buffers or len(self.layers) != 1 or self.layers[0].is_list:
+            return None
+        if self.inline_value is None and self.layers[0] is not RepDefLayer.NULLABLE_ITEM:
+            return None
+        return PageForm(REPEATED, self.layers, None, page.num_rows, constant=self.inline_value)
 
     def to_proto(self) -> Any:
         message = pb.ConstantLayout(

@@ -31,8 +31,11 @@ from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import full_zip as kernels
-from lance_spark.layouts.base import Page, PageLayout, Reads, RowRanges
+from lance_spark.kernels.layouts.pick import ZIPPED
+from lance_spark.kernels.layouts.pick_values import STRINGS
+from lance_spark.layouts.base import EncodedPage, Page, Reads, RowRanges
 from lance_spark.layouts.leaf.arrays import Leaf, block_leaf
+from lance_spark.layouts.page_form import PageForm, PickableLayout
 from lance_spark.layouts.read_spans import ReadSpans, gathered
 from lance_spark.layouts.registry import register
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
@@ -43,7 +46,7 @@ _MAX_NARROW_OFFSET = 2**31 - 1
 
 @register
 @dataclass(frozen=True, slots=True)
-class FullZipLayout(PageLayout):
+class FullZipLayout(PickableLayout):
     """The fields of the wire message. Exactly one of `bits_per_value` and `bits_per_offset` is set."""
 
     wire_name: ClassVar[str] = "full_zip_layout"
@@ -97,6 +100,31 @@ class FullZipLayout(PageLayout):
         """Bytes of a control word."""
         bits = self.bits_rep + self.bits_def
         return 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
+
+    def form(self, page: EncodedPage) -> PageForm | None:
+        values = self.value_compression.value_form
+        if values is None or (self.bits_rep > 0) != any(layer.is_list for layer in self.layers):
+            return None
+        if self.bits_def and self.layers == (RepDefLayer.ALL_VALID_ITEM,):
+            return None
+        data, *indices = page.buffers or (None,)
+        if data is None or len(indices) > 1 or (self.bits_rep == 0 and self.num_items != page.num_rows):
+            return None
+        form = PageForm(
+            ZIPPED, self.layers, values, page.num_rows, data, self.control_bytes, self.bits_rep, self.bits_def
+        )  # fmt: skip
+        if self.bits_per_value is not None and not indices:
+            stride = self.control_bytes + self.bits_per_value // 8
+            fits = values.bits * values.items == self.bits_per_value and data.size == page.num_rows * stride
+            return form if fits and not form.has_lists else None
+        if self.bits_per_offset is not None:
+            form = form._replace(values=values._replace(bits=self.bits_per_offset))
+        if not indices or (values.kind == STRINGS) != (self.bits_per_offset is not None):
+            return None
+        width = indices[0].size // (page.num_rows + 1)
+        if width not in (1, 2, 4, 8) or width * (page.num_rows + 1) != indices[0].size:
+            return None
+        return form._replace(side_data=indices[0], side_bytes=width)
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
         return read_full_zip(self, page, rows)

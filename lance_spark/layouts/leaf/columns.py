@@ -7,14 +7,9 @@ are read concurrently, each to path arrays, and then merged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
-from lance_spark.cached import cached_property
-from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldsReads, RowRanges
-from lance_spark.layouts.in_memory.columns import MAX_PAGES, InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.merge import merge_columns
-from lance_spark.layouts.mini_block.in_memory import MiniBlockColumn
 from lance_spark.layouts.page_runs import Leaf, Selection, read_leaves
 from lance_spark.layouts.path import LeafPath
 from lance_spark.schema.arrow import to_arrow_type
@@ -22,7 +17,7 @@ from lance_spark.schema.columns import paths
 from lance_spark.schema.field import Field, FieldId
 
 
-class LeafFields(InMemoryFields):
+class LeafFields:
     """See `lance_spark.layouts.base.FieldsReader`.
 
     Args:
@@ -42,26 +37,6 @@ class LeafFields(InMemoryFields):
     def __call__(self, rows: RowRanges) -> FieldsReads:
         return self._merged(rows.num_rows, [Selection(self._leaves, rows)])
 
-    @cached_property
-    def in_memory(self) -> Sequence[InMemoryColumn | None] | None:
-        return columns_or_none(
-            [
-                in_memory_column(leaves[0]) if parts is None else None
-                for leaves, parts in zip(self._leaves_of_fields, self._to_merge, strict=True)
-            ]
-        )
-
-    @cached_property
-    def _leaves_of_fields(self) -> list[list[Leaf]]:
-        leaves = iter(self._leaves)
-        return [list(islice(leaves, 1 if parts is None else parts[1])) for parts in self._to_merge]
-
-    def only(self, places: tuple[int, ...]) -> LeafFields:
-        part = LeafFields([], {})
-        part._leaves = [leaf for place in places for leaf in self._leaves_of_fields[place]]
-        part._to_merge = [self._to_merge[place] for place in places]
-        return part
-
     def of_files(self, files: Sequence[tuple[LeafFields, RowRanges, int]]) -> FieldsReads:
         """The fields of several files that have the same leaves, one file behind the other.
 
@@ -80,16 +55,3 @@ class LeafFields(InMemoryFields):
             else merge_columns(parts[0], [next(arrays) for _ in range(parts[1])], num_rows)
             for parts in self._to_merge
         ]
-
-
-def in_memory_column(leaf: Leaf) -> InMemoryColumn | None:
-    """The column of a leaf, if it can be read from memory."""
-    pages = leaf.column.pages
-    if len(leaf.path.nodes) != 1 or not 1 <= len(pages) <= MAX_PAGES:
-        return None
-    try:
-        layouts = [leaf.layout(number) for number in range(len(pages))]
-    except (CorruptFileError, UnsupportedFeatureError):
-        # Rows of other pages can still be read.
-        return None
-    return MiniBlockColumn.of(leaf.path.data_type, pages, layouts)

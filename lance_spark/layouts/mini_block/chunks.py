@@ -17,8 +17,8 @@ from lance_spark.encodings.blocks import Chunks, Int64Array
 from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts import mini_block as kernels
-from lance_spark.layouts.base import BufferSlices, Located, PageRequest, RowRanges
-from lance_spark.layouts.read_spans import MAX_GAP_BYTES, spanned
+from lance_spark.layouts.base import Located, RowRanges
+from lance_spark.layouts.read_spans import spanned
 
 
 class BufferOfPages(NamedTuple):
@@ -72,16 +72,35 @@ class ChunkTable:
             CorruptFileError: the sizes or values of a page's chunks do not match its data or items.
         """
         width = 4 if large_chunks else 2
-        pages = _page_table(words, data_sizes, num_items, width)
-        num_chunks = sum(pages[1].tolist())
+        if any(size % width for size in words.sizes):
+            raise CorruptFileError(f"mini-block: chunk words of {width} bytes are cut off")
+        if len(words.sizes) > 1 and 0 in words.sizes:
+            raise CorruptFileError("mini-block: a page without chunks")
+        widths, starts = [width] * len(num_items), [0] * len(num_items)
+        pages = np.array([widths, words.addresses, words.sizes, starts, data_sizes, num_items], np.int64)
+        return cls.of_pages(pages, sum(words.sizes) // width)
+
+    @classmethod
+    def of_pages(cls, pages: Int64Array, num_chunks: int) -> ChunkTable:
+        """The chunks of pages as `kernels.list_chunks` takes them.
+
+        Raises:
+            CorruptFileError: the sizes or values of a page's chunks do not match its data or items.
+        """
         table = np.empty((5, num_chunks), np.int64)
-        if kernels.parse_words(address_of(pages), len(words.sizes), width, address_of(table), num_chunks) < 0:
-            raise CorruptFileError(f"mini-block: {num_chunks} chunks contradict {sum(num_items)} values or their bytes")
+        if kernels.list_chunks(address_of(pages), pages.shape[1], address_of(table), num_chunks) < 0:
+            raise CorruptFileError(
+                f"mini-block: {num_chunks} chunks contradict {int(pages[5].sum())} values or their bytes"
+            )
         return cls(*table)
+
+    def at(self, starts: Int64Array) -> ChunkTable:
+        """The same chunks with other starts (int64[n])."""
+        return ChunkTable(*np.array([self.pages, starts, self.sizes, self.num_values, self.ends], np.int64))
 
     @property
     def address(self) -> int:
-        """Address of the tables, which lie one behind the other, as `parse` makes them."""
+        """Address of the tables, which lie one behind the other, as `of_pages` makes them."""
         return address_of(self.pages)
 
     @property
@@ -167,94 +186,6 @@ def moved_ranges(rows: RowRanges, firsts: Int64Array, moves: Int64Array) -> RowR
     moved = np.empty((2, len(rows.starts)), np.int64)
     kernels.move_ranges(firsts_at, moves_at, len(firsts), *ranges, len(rows.starts), address_of(moved))
     return RowRanges(*moved)
-
-
-class ValuesInChunks(NamedTuple):
-    """Single values of some chunks of pages without lists.
-
-    Attributes:
-        chunks: int64[n], index of the chunk of each value among these chunks.
-        places: int64[n], place of each value in its chunk.
-        pages, sizes, num_values: int64[m], of each chunk its page, its bytes and its number of values.
-    """
-
-    chunks: Int64Array
-    places: Int64Array
-    pages: Int64Array
-    sizes: Int64Array
-    num_values: Int64Array
-
-
-class Places(NamedTuple):
-    """Chunks and positions of single values in pages without lists.
-
-    Attributes:
-        total_values: the number of values of the chunks found.
-        chunks: int64[n], index of the chunk of each value among those found.
-        places: int64[n], place of each value in its chunk.
-        pages, spans, starts, sizes, num_values: int64[m], of each chunk found its page, the span of bytes around it,
-            its start in that, its size and number of values.
-        span_pages, span_starts, span_lengths: int64[k], page, start in its chunks, and length of each span.
-    """
-
-    total_values: int
-    chunks: Int64Array
-    places: Int64Array
-    pages: Int64Array
-    spans: Int64Array
-    starts: Int64Array
-    sizes: Int64Array
-    num_values: Int64Array
-    span_pages: Int64Array
-    span_starts: Int64Array
-    span_lengths: Int64Array
-
-    @classmethod
-    def find(
-        cls,
-        words: BufferOfPages,
-        data_sizes: Sequence[int],
-        num_items: Sequence[int],
-        values: Int64Array,
-        *,
-        large_chunks: bool,
-    ) -> Places:
-        """The places of `values` (int64[n], ascending); the other arguments as of `ChunkTable.parse`.
-
-        Raises:
-            CorruptFileError: the chunks contradict their pages, or do not hold all of the values.
-        """
-        width = 4 if large_chunks else 2
-        pages = _page_table(words, data_sizes, num_items, width)
-        values = np.ascontiguousarray(values)
-        count = len(values)
-        found = np.empty(10 * count + 3, np.int64)
-        addresses = address_of(values), count, MAX_GAP_BYTES, address_of(found)
-        if kernels.locate_values(address_of(pages), len(words.sizes), width, *addresses) < 0:
-            raise CorruptFileError("mini-block: the chunks of a page contradict its values or bytes")
-        num_chunks, num_spans, total = found[-3:].tolist()
-        rows = found[:-3].reshape(10, count)
-        of_chunks, of_spans = rows[2:7, :num_chunks], rows[7:, :num_spans]
-        return cls(total, *rows[:2], *of_chunks, *of_spans)
-
-    @property
-    def values_in_chunks(self) -> ValuesInChunks:
-        """The values without the spans."""
-        return ValuesInChunks(self.chunks, self.places, self.pages, self.sizes, self.num_values)
-
-    def slices(self, buffer: int) -> list[PageRequest]:
-        """The request of the spans, in a buffer of their pages."""
-        return [BufferSlices(buffer, self.span_starts, self.span_lengths, self.span_pages)]
-
-
-def _page_table(words: BufferOfPages, data_sizes: Sequence[int], num_items: Sequence[int], width: int) -> Int64Array:
-    """int64[4, n], what the kernels need of each page."""
-    counts = [size // width for size in words.sizes]
-    if any(size % width for size in words.sizes):
-        raise CorruptFileError(f"mini-block: chunk words of {width} bytes are cut off")
-    if len(counts) > 1 and 0 in counts:
-        raise CorruptFileError("mini-block: a page without chunks")
-    return np.array([words.addresses, counts, data_sizes, num_items], np.int64)
 
 
 class ChunkStarts(NamedTuple):

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,18 @@ from lance_spark.encodings.base import BlockEncoding, MiniBlockEncoding
 from lance_spark.encodings.blocks import Block, Int64Array
 from lance_spark.encodings.registry import parse
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
-from lance_spark.layouts.base import BufferSlices, JoinablePageLayout, Located, Page, PageLayout, Reads, RowRanges
+from lance_spark.kernels.layouts.pick import CHUNKS
+from lance_spark.kernels.layouts.pick_levels import NO_LEVELS
+from lance_spark.layouts.arrow_take import take
+from lance_spark.layouts.base import (
+    BufferSlices,
+    EncodedPage,
+    JoinablePageLayout,
+    Page,
+    PageLayout,
+    Reads,
+    RowRanges,
+)
 from lance_spark.layouts.leaf.arrays import Leaf, PageDictionary, block_leaf
 from lance_spark.layouts.mini_block.chunks import (
     BufferOfPages,
@@ -42,25 +53,22 @@ from lance_spark.layouts.mini_block.chunks import (
     ChunksOfRows,
     ChunkStarts,
     ChunkTable,
-    Places,
     RowIndex,
-    ValuesInChunks,
     moved_ranges,
     touched_by_values,
 )
+from lance_spark.layouts.page_form import PageForm, PickableLayout
 from lance_spark.layouts.path import LeafPath
+from lance_spark.layouts.prepared.pick import Picker
 from lance_spark.layouts.read_spans import ReadSpans
 from lance_spark.layouts.registry import bounded_count, optional_block, register, set_optional_block
 from lance_spark.layouts.repdef import LevelScheme, RepDefLayer, layers_from_wire, layers_to_wire
 from lance_spark.layouts.row_selection import (
-    LONG_RANGE,
     FoundRows,
-    PickedRows,
     pick_rows,
-    places_of_values,
     take_ranges,
 )
-from lance_spark.layouts.unravel import SlotLevels, decode_levels, take_levels, unravel, visible_validity
+from lance_spark.layouts.unravel import SlotLevels, decode_levels, unravel, visible_validity
 
 SMALL_BYTES = 64 * 1024
 """Pages up to this size are read completely: selecting chunks would cost a round of requests."""
@@ -69,7 +77,7 @@ _SMALL_PAGE_ITEMS = 4096
 """Up to this many values, and dictionary items, pages with dictionaries are read together."""
 
 FEW_VALUES = 8
-"""Values are taken one by one if at most one value in this many is wanted from the chunks."""
+"""Rows are picked one by one if at most about one row in this many is wanted from the chunks."""
 
 _KEPT_BYTES = 16384
 """Chunk words and the like up to this size are kept with their page: later selections of rows take one round."""
@@ -79,7 +87,7 @@ _WORDS, _DATA = 0, 1
 
 @register
 @dataclass(frozen=True, slots=True)
-class MiniBlockLayout(JoinablePageLayout):
+class MiniBlockLayout(JoinablePageLayout, PickableLayout):
     """The fields of the wire message."""
 
     wire_name: ClassVar[str] = "mini_block_layout"
@@ -94,13 +102,10 @@ class MiniBlockLayout(JoinablePageLayout):
     repetition_index_depth: int = 0
     _key: str = field(default="", init=False, repr=False, compare=False)
     has_lists: bool = field(init=False, repr=False, compare=False)
-    can_take: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         has_lists = any(layer.is_list for layer in self.layers)
         object.__setattr__(self, "has_lists", has_lists)
-        can_take = not has_lists and self.rep_compression is None and self.value_compression.can_take
-        object.__setattr__(self, "can_take", can_take)
 
     @classmethod
     def from_proto(cls, message: Any) -> MiniBlockLayout:
@@ -137,6 +142,49 @@ class MiniBlockLayout(JoinablePageLayout):
         set_optional_block(message, "def_compression", self.def_compression)
         set_optional_block(message, "dictionary", self.dictionary)
         return pb.PageLayout(mini_block_layout=message)
+
+    def form(self, page: EncodedPage) -> PageForm | None:
+        form = self.chunk_form
+        buffers = iter(page.buffers)
+        if self.has_lists and self.repetition_index_depth == 0:
+            return None
+        num_buffers = 2 + (self.dictionary is not None) + self.has_lists
+        if len(page.buffers) != num_buffers or (not self.has_lists and self.num_items != page.num_rows):
+            return None
+        form = form._replace(words=next(buffers), data=next(buffers))
+        if self.dictionary is not None:
+            count = self.num_dictionary_items
+            form = form._replace(
+                dictionary=self.dictionary, num_dictionary_items=count, dictionary_data=next(buffers)
+            )  # fmt: skip
+        return form._replace(side_data=next(buffers)) if self.has_lists else form
+
+    @property
+    def chunk_form(self) -> PageForm:
+        """`form` without places in the file; the dictionary is left aside."""
+        values = self.value_compression.value_form
+        rep_bits, def_bits = (
+            NO_LEVELS if each is None else each.level_bits for each in (self.rep_compression, self.def_compression)
+        )
+        form = PageForm(
+            CHUNKS, self.layers, values, self.num_items, size_bytes=4 if self.has_large_chunk else 2
+        )  # fmt: skip
+        is_odd = self.has_lists != (rep_bits != NO_LEVELS) or (
+            def_bits != NO_LEVELS and self.layers == (RepDefLayer.ALL_VALID_ITEM,)
+        )
+        if is_odd or values is None or values.compressed_by is not None or rep_bits is None or def_bits is None:
+            return form._replace(decoded_by=self)
+        return form._replace(rep_bits=rep_bits, def_bits=def_bits)
+
+    def run(
+        self,
+        path: LeafPath,
+        num_rows: int,
+        table: ChunkTable,
+        index: RowIndex | None,
+        dictionary: PageDictionary | None,
+    ) -> DecodedRun:
+        return DecodedRun(Decoder(self, path, num_rows, table, dictionary, index))
 
     def read(self, page: Page, rows: RowRanges) -> Reads[pa.Array]:
         return read_mini_blocks([self], [page], rows)
@@ -192,24 +240,16 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         sizes = np.array([each.num_dictionary_items for each in layouts], np.int64)
         dictionary = PageDictionary.decode(layout.dictionary, sizes, others[0].located(), others[0].sizes, leaf_type)
     chunk_words = words, [page.size_of(_DATA) for page in pages], [each.num_items for each in layouts]
-    is_scattered = rows.num_rows < LONG_RANGE * len(rows.starts)
-    if layout.can_take and not every_chunk and is_scattered and rows.num_rows * FEW_VALUES < num_rows:
-        found = Places.find(*chunk_words, rows.indices(), large_chunks=layout.has_large_chunk)
-        if rows.num_rows * FEW_VALUES < found.total_values:
-            [pieces] = (yield found.slices(_DATA)) if data is None else [_pieces(data, found)]
-            starts = ChunkStarts(pieces.data, pieces.starts, found.spans, found.starts)
-            return taken_values(layout, path, found.values_in_chunks, dictionary, starts)
     table = ChunkTable.parse(*chunk_words, large_chunks=layout.has_large_chunk)
-    decoder = Decoder(layout, path, num_rows, table, dictionary)
     if every_chunk:
         assert data is not None
+        decoder = Decoder(layout, path, num_rows, table, dictionary)
         decoded = decoder.decode(None, ChunkStarts(*data.located(), table.pages, table.starts))
         return decoded.whole() if is_whole else decoded.pick(rows)
     index = RowIndex.parse(others[-1], table, [page.num_rows for page in pages]) if has_lists else None
-    found_rows = None if index is None else index.chunks_of(rows)
-    chosen = touched_by_values(table.ends, rows) if found_rows is None else found_rows.chosen
-    if len(chosen) == 0 or int(chosen[-1]) >= len(table):
-        raise CorruptFileError(f"mini-block: the chunks do not hold all of {num_rows} rows")
+    decoder = Decoder(layout, path, num_rows, table, dictionary, index)
+    touched = decoder.touched(rows)
+    chosen = touched.chosen
     first_bytes, of_pages = table.starts[chosen], table.pages[chosen]
     if data is None:
         spans = ReadSpans.plan(first_bytes, first_bytes + table.sizes[chosen], of_pages)
@@ -217,41 +257,25 @@ def read_mini_blocks(layouts: Sequence[MiniBlockLayout], pages: Sequence[Page], 
         starts = ChunkStarts(pieces.data, pieces.starts, spans.span_of, spans.offsets)
     else:
         starts = ChunkStarts(*data.located(), of_pages, first_bytes)
-    if found_rows is None:
-        return decoder.decode(chosen, starts).pick_values(rows)
-    return decoder.list_rows(found_rows, starts)
+    picker = _picker(layouts, decoder) if decoder.are_few(rows, chosen) else None
+    if picker is not None:
+        places = np.full(len(table), -1, np.int64)
+        places[chosen] = starts.bases[starts.owners] + starts.offsets
+        array = picker.at(places).pick(starts.data, rows.indices())
+        if array is not None:
+            return array
+    return decoder.rows(rows, touched, starts)
 
 
-def _pieces(data: BufferOfPages, found: Places) -> Located:
-    """The spans in the chunks of the pages."""
-    around, bases = data.located()
-    return Located(around, bases[found.span_pages] + found.span_starts)
-
-
-def taken_values(
-    layout: MiniBlockLayout,
-    path: LeafPath,
-    found: ValuesInChunks,
-    dictionary: PageDictionary | None,
-    starts: ChunkStarts,
-) -> pa.Array:
-    """Few values of pages without lists, without decoding their chunks, which begin at `starts`.
-
-    Raises:
-        CorruptFileError: the bytes are inconsistent with the layout.
-    """
-    parts = _parts(layout, starts, found.sizes, found.num_values)
-    values = layout.value_compression.take_mini_blocks(parts.values, found.chunks, found.places)
-    if dictionary is not None and dictionary.is_joined:
-        values = dictionary.joined_indices(values, found.pages[found.chunks])
-    definition = None
-    if layout.def_compression is not None:
-        # As bytes, which numpy's comparison takes several times as long for.
-        if parts.num_levels.tobytes() != found.num_values.tobytes():
-            raise CorruptFileError("mini-block: a chunk without lists has other levels than values")
-        definition = take_levels(layout.def_compression, parts.levels[0], found.chunks, found.places)
-    leaf = block_leaf(values, path.nodes[0].data_type) if dictionary is None else dictionary.leaf(values)
-    return unravel(path, LevelScheme.of(layout.layers), SlotLevels(None, definition, len(found.places)), leaf)
+def _picker(layouts: Sequence[MiniBlockLayout], decoder: Decoder) -> Picker | None:
+    """Picks rows of pages whose dictionaries are decoded; None if single values of them cannot be found."""
+    form = layouts[0].chunk_form
+    if form.decoded_by is not None:
+        return None
+    if decoder.dictionary is not None:
+        form = form._replace(dictionary=layouts[0].dictionary)
+    data_type, tables = decoder.path.nodes[0].data_type, (decoder.table, decoder.num_rows)
+    return Picker.of([form] * len(layouts), data_type, decoder.path, *tables, decoder.index, decoder.dictionary)
 
 
 def _parts(layout: MiniBlockLayout, starts: ChunkStarts, sizes: Int64Array, num_values: Int64Array) -> ChunkParts:
@@ -302,13 +326,32 @@ def _together(pages: Sequence[Page], numbers: Sequence[int]) -> Reads[list[Buffe
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the chunks of a run."""
+    """Decodes the chunks of a run; `index` has the rows of each chunk, if there are lists and not all are decoded."""
 
     layout: MiniBlockLayout
     path: LeafPath
     num_rows: int
     table: ChunkTable
     dictionary: PageDictionary | None
+    index: RowIndex | None = None
+
+    def touched(self, rows: RowRanges) -> TouchedChunks:
+        """The chunks with any of `rows`, of which there is at least one.
+
+        Raises:
+            CorruptFileError: the chunks do not hold all of them.
+        """
+        found = None if self.index is None else self.index.chunks_of(rows)
+        chosen = touched_by_values(self.table.ends, rows) if found is None else found.chosen
+        if len(chosen) == 0 or int(chosen[-1]) >= len(self.table) or int(rows.stops[-1]) > self.num_rows:
+            raise CorruptFileError(f"mini-block: the chunks do not hold all of {self.num_rows} rows")
+        return TouchedChunks(chosen, found)
+
+    def rows(self, rows: RowRanges, touched: TouchedChunks, starts: ChunkStarts) -> pa.Array:
+        """The path array of `rows` from their chunks, which begin at `starts`."""
+        if touched.lists is None:
+            return self.decode(touched.chosen, starts).pick_values(rows)
+        return self.list_rows(touched.lists, starts)
 
     def decode(self, chosen: Int64Array | None, starts: ChunkStarts) -> _Decoded:
         """Decodes the chunks with the indices `chosen` (None: all)."""
@@ -319,37 +362,20 @@ class Decoder:
         return _Decoded(self, chosen, self._levels(parts, num_values), num_values, self._values(parts, pages))
 
     def list_rows(self, rows: ChunksOfRows, starts: ChunkStarts) -> pa.Array:
-        """Rows of pages with lists; of few, only their values are decoded."""
+        """Rows of pages with lists, from all levels and values of their chunks."""
         layout, scheme = self.layout, LevelScheme.of(self.layout.layers)
         num_values, pages = self.table.num_values[rows.chosen], self.table.pages[rows.chosen]
         parts = _parts(layout, starts, self.table.sizes[rows.chosen], num_values)
-        first_values = _before(num_values)
-        if layout.value_compression.can_take and layout.rep_compression is not None and self._are_few(rows):
-            encodings = [each for each in (layout.rep_compression, layout.def_compression) if each is not None]
-            bounds = first_values, rows.bound_chunks, rows.ordinals
-            picked = PickedRows.unpacked(scheme, encodings, parts.levels, *bounds)
-            if picked is not None and picked.values.num_rows * FEW_VALUES < first_values[-1]:
-                return self._taken(picked, parts, first_values, pages)
         levels = self._levels(parts, num_values)
         found = FoundRows.find(
-            scheme, levels, _before(parts.num_levels), first_values, rows.bound_chunks, rows.ordinals
-        )
-        if not layout.value_compression.can_take or found.values.num_rows * FEW_VALUES >= first_values[-1]:
-            leaf = self.leaf(self._values(parts, pages))
-            return found.array(self.path, scheme, levels, leaf(*visible_validity(scheme, levels)))
-        return self._taken(PickedRows(found.picked(levels), found.values), parts, first_values, pages)
+            scheme, levels, _before(parts.num_levels), _before(num_values), rows.bound_chunks, rows.ordinals
+        )  # fmt: skip
+        leaf = self.leaf(self._values(parts, pages))
+        return found.array(self.path, scheme, levels, leaf(*visible_validity(scheme, levels)))
 
-    def _are_few(self, rows: ChunksOfRows) -> bool:
-        """Whether the chunks have many more rows, as it seems."""
-        return rows.num_rows * FEW_VALUES * len(self.table) < len(rows.chosen) * self.num_rows
-
-    def _taken(self, rows: PickedRows, parts: ChunkParts, first_values: Int64Array, pages: Int64Array) -> pa.Array:
-        """Rows whose values are taken one by one out of their chunks, which are of `pages`."""
-        chunks, places = places_of_values(rows.values, first_values)
-        values = self.layout.value_compression.take_mini_blocks(parts.values, chunks, places)
-        if self.dictionary is not None and self.dictionary.is_joined:
-            values = self.dictionary.joined_indices(values, pages[chunks])
-        return unravel(self.path, LevelScheme.of(self.layout.layers), rows.levels, self.leaf(values))
+    def are_few(self, rows: RowRanges, chosen: Int64Array) -> bool:
+        """Whether the chunks with the indices `chosen` have many more rows, as it seems."""
+        return rows.num_rows * FEW_VALUES * len(self.table) < len(chosen) * self.num_rows
 
     def leaf(self, values: Block) -> Leaf:
         """The leaf of `values`, which are indices into the dictionary, if there is one."""
@@ -379,6 +405,50 @@ def _before(counts: Int64Array) -> Int64Array:
     sums = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=sums[1:])
     return sums
+
+
+@dataclass(frozen=True)
+class DecodedRun:
+    """Pages of a file in memory, of which chunks have to be decoded for each row. See `Picker` for its members.
+
+    Attributes:
+        decoder: of the chunks, whose starts are places in the file.
+    """
+
+    decoder: Decoder
+
+    @property
+    def num_rows(self) -> int:
+        return self.decoder.num_rows
+
+    @property
+    def table(self) -> ChunkTable:
+        return self.decoder.table
+
+    @property
+    def num_bytes(self) -> int:
+        dictionary = self.decoder.dictionary
+        return 7 * 8 * len(self.table) + (0 if dictionary is None else int(dictionary.values.nbytes))
+
+    def pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        distinct, order = np.unique(rows, return_inverse=True)
+        if int(distinct[0]) < 0:
+            raise CorruptFileError(f"row {distinct[0]}")
+        ranges = RowRanges.of_numbers(distinct)
+        touched = self.decoder.touched(ranges)
+        first = np.zeros(1, np.int64), np.zeros(len(touched.chosen), np.int64)
+        starts = ChunkStarts(data, *first, self.table.starts[touched.chosen])
+        return take(self.decoder.rows(ranges, touched, starts), order)
+
+    def listed(self, data: pa.Buffer, rows: Int64Array) -> None:
+        return None
+
+
+class TouchedChunks(NamedTuple):
+    """Chunks with any of some rows: their indices (int64[n]), and the bounds of the rows in them if they are lists."""
+
+    chosen: Int64Array
+    lists: ChunksOfRows | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_spark.cached import cached_property
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
 from lance_spark.layouts.base import EncodedColumn, FieldReads, FieldsReads, RowRanges, side_by_side
-from lance_spark.layouts.in_memory.columns import InMemoryColumn, InMemoryFields, columns_or_none
 from lance_spark.layouts.v2_0.blob import BlobNode
 from lance_spark.layouts.v2_0.column import Column
-from lance_spark.layouts.v2_0.in_memory import FlatColumn, RowsOfNode, rows_of_node
 from lance_spark.layouts.v2_0.nodes import LeafNode, ListedBytesNode, ListNode, MissingNode, Node, StructNode, merged
 from lance_spark.layouts.v2_0.packed_struct import PackedStruct
 from lance_spark.layouts.v2_0.registry import holds_blobs
@@ -28,7 +25,7 @@ from lance_spark.schema.logical_type import LARGE_LIST_TYPES, LIST_TYPES
 _Columns = Mapping[FieldId, EncodedColumn]
 
 
-class NodeFields(InMemoryFields):
+class NodeFields:
     """See `lance_spark.layouts.base.FieldsReader`.
 
     Args:
@@ -37,34 +34,24 @@ class NodeFields(InMemoryFields):
     """
 
     def __init__(self, fields: Sequence[Field], columns: _Columns) -> None:
-        self._nodes = [_checked_node(field, columns) for field in fields]
+        self._nodes = [checked_node(field, columns) for field in fields]
 
     def __call__(self, rows: RowRanges) -> FieldsReads:
         wanted = merged(rows)
         return side_by_side([node.read(wanted) for node in self._nodes])
 
-    @cached_property
-    def in_memory(self) -> Sequence[InMemoryColumn | None] | None:
-        return columns_or_none(
-            [FlatColumn.of(node.data_type, node.column) if isinstance(node, LeafNode) else None for node in self._nodes]
-        )
-
-    def single_rows(self, data: pa.Buffer) -> RowsOfNode | None:
-        """The first field for reads of single rows of the file `data`; None if the general way has to read them."""
-        return rows_of_node(self._nodes[0], data)
-
-    def only(self, places: tuple[int, ...]) -> NodeFields:
-        part = NodeFields([], {})
-        part._nodes = [self._nodes[place] for place in places]
-        return part
-
 
 def read_field(field: Field, columns: _Columns, rows: RowRanges) -> FieldReads:
     """The values of a top-level `field` at `rows`."""
-    return _checked_node(field, columns).read(merged(rows))
+    return checked_node(field, columns).read(merged(rows))
 
 
-def _checked_node(field: Field, columns: _Columns) -> Node:
+def checked_node(field: Field, columns: _Columns) -> Node:
+    """A top-level field with its columns.
+
+    Raises:
+        CorruptFileError: the columns of the field are inconsistent.
+    """
     node = _node(field, columns)
     encoded = columns.get(field.id)
     if encoded is not None and node.num_values != encoded.num_rows:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 import pyarrow as pa
 
 from lance_spark.errors import CorruptFileError
@@ -18,6 +21,8 @@ from lance_spark.table.reading.fragment_columns import FragmentColumns, Selected
 from lance_spark.table.rows.deletion_vector import DeletionVector
 from lance_spark.table.rows.fragment import DataFile, DataFragment
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT
+
+Value = TypeVar("Value")
 
 MAX_UNCHECKED_ROWS = 1 << 24
 """The largest row count that is trusted from the manifest; a larger one is verified with the file first."""
@@ -42,6 +47,8 @@ class FragmentReader:
         self._columns: dict[SelectedFields, FragmentColumns] = {}
         self._num_rows: int | None = None
         self._deletions: DeletionVector | None = None
+        self._kept: dict[Hashable, Any] = {}
+        self._kept_bytes = 0
 
     @property
     def num_rows(self) -> int:
@@ -139,11 +146,19 @@ class FragmentReader:
             reader = self._files[file] = open_data_file(store, path, size=file.size_bytes, whole=whole)
         return reader
 
+    def kept(self, key: Hashable, make: Callable[[], tuple[Value, int]]) -> Value:
+        """A value of this fragment that is kept while it is open; `make` returns it with its size in bytes."""
+        if key not in self._kept:
+            self._kept[key], num_bytes = make()
+            self._kept_bytes += num_bytes
+        value: Value = self._kept[key]
+        return value
+
     @property
     def held_bytes(self) -> int:
         """About how much memory its open files and its deleted rows take."""
         deleted = 0 if self._deletions is None else self._deletions.offsets.nbytes
-        return deleted + sum([file.held_bytes for file in list(self._files.values())])
+        return deleted + self._kept_bytes + sum([file.held_bytes for file in list(self._files.values())])
 
     def _load_deletions(self) -> DeletionVector:
         described = self.fragment.deletion_file

@@ -15,7 +15,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.layouts.base import RowRanges
 from lance_spark.table.reading.decoding.columns import ReadColumns
-from lance_spark.table.reading.decoding.few_rows import copied_rows, copies_to_check
+from lance_spark.table.reading.decoding.few_rows import picked_rows
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
 from lance_spark.table.reading.fragment_group import FragmentGroup, grouped
@@ -65,18 +65,17 @@ class ScanReader:
 
     @cached_property
     def single_rows(self) -> SingleRowColumns:
-        """Copies the output columns of a few rows, the filter left aside, where files are in memory."""
+        """Reads the output columns of a few rows, the filter left aside, where files are mapped."""
         if self.unfiltered is not None:
             return self.unfiltered.single_rows
         version = self.version
         return SingleRowColumns.of(self.columns, version.bases, version.reader, stable_row_ids=self.stable_row_ids)
 
     @cached_property
-    def _copies(self) -> SingleRowColumns:
-        """`single_rows`, with the columns of the filter."""
-        if self.columns.filter is None:
-            return self.single_rows
-        return copies_to_check(self.columns, self.version.bases, self.version.reader)
+    def _filter_columns(self) -> SingleRowColumns:
+        """Reads the columns of the filter of a few rows."""
+        fields, version = self.columns.filter_fields, self.version
+        return SingleRowColumns.of_fields(fields, version.bases, version.reader, stable_row_ids=False)
 
     def read(self, selection: Selection) -> Iterator[pa.RecordBatch]:
         """Same as `Scan.read`."""
@@ -108,9 +107,9 @@ class ScanReader:
 
     def _together(self, group: Sequence[FragmentRows]) -> Iterable[pa.RecordBatch]:
         offsets = [rows.offsets for rows in group if rows.offsets is not None]
-        copied = self._copied(group) if offsets else None
-        if copied is not None:
-            return copied
+        picked = self._picked(group) if offsets else None
+        if picked is not None:
+            return picked
         fragments = [rows.fragment for rows in group]
         reader = FragmentGroup(fragments, self.version.bases, self.stable_row_ids, is_selective=bool(offsets))
         if not offsets:
@@ -121,18 +120,18 @@ class ScanReader:
                 return self.decoder.batches(self.decoder.decode_at_once(reader, reader, numbers))
         return self.decoder.batches(self.decoder.decode(Source.of(reader, self.columns, reader), numbers))
 
-    def _copied(self, group: Sequence[FragmentRows]) -> list[pa.RecordBatch] | None:
+    def _picked(self, group: Sequence[FragmentRows]) -> list[pa.RecordBatch] | None:
         """The rows at offsets that the filter keeps, in one batch if there are any; None unless they are few and can be
-        copied from files in memory.
+        picked from mapped files.
         """
         pairs = [(rows.fragment, rows.offsets) for rows in group if rows.offsets is not None]
         num_rows = sum([len(offsets) for _, offsets in pairs])
-        if self.decoder.batch_bytes is not None or not self._copies.can_read(num_rows, len(pairs)):
+        if self.decoder.batch_bytes is not None or not self.single_rows.can_read(num_rows, len(pairs)):
             return None
         if num_rows > _FEW_ROWS and sum(map(self._decoded_bytes, group)) > self.window_bytes:
             return None
         most, zone = self.decoder.batch_rows, self.decoder.time_zone
-        batch = copied_rows(self.columns, self._copies, self.single_rows, pairs, most, zone)
+        batch = picked_rows(self.columns, self._filter_columns, self.single_rows, pairs, most, zone)
         return None if batch is None else [batch] if batch.num_rows else []
 
     def _fragment(self, rows: FragmentRows) -> Iterator[pa.RecordBatch]:
@@ -144,9 +143,9 @@ class ScanReader:
                 return
             lineage = RowLineage(rows.fragment, reader, self.stable_row_ids)
             if rows.offsets is not None:
-                copied = self._copied([rows])
-                if copied is not None:
-                    yield from copied
+                picked = self._picked([rows])
+                if picked is not None:
+                    yield from picked
                     return
                 if self._are_few(rows.fragment, rows.offsets):
                     numbers = RowRanges.of_numbers(rows.offsets)

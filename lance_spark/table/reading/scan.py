@@ -239,7 +239,7 @@ class Scan:
 
     @property
     def single_rows(self) -> SingleRowColumns:
-        """Copies the output columns of a few rows, the filter left aside, where files are in memory."""
+        """Reads the output columns of a few rows, the filter left aside, where files are mapped."""
         return self._reader.single_rows
 
     def read(self, selection: Selection) -> Iterator[pa.RecordBatch]:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 import lance_spark
 from lance_spark.file.reader import FileReader
+from lance_spark.layouts.field_readers import prepare_field
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.fragment_reader import FragmentReader
+from tests.support.guarded_memory import guarded
+
+Rows = np.ndarray[Any, Any]
 
 ROWS = 30_000
 
@@ -36,3 +43,16 @@ def encoded(uri: str) -> tuple[Any, bytes]:
     reader = FragmentReader(fragment, dataset.plan().bases).open_file(fragment.files[0])
     assert isinstance(reader, FileReader)
     return reader.encoded_columns()[0], Path(uri, "data", fragment.files[0].path).read_bytes()
+
+
+def picked(uri: str, content: bytes, rows: Rows) -> pa.Array | None:
+    """Rows of the first field of the first file, out of other content of the file; None if they cannot be picked."""
+    dataset = opened(uri)
+    fragment = dataset.manifest.fragments[0]
+    reader = FragmentReader(fragment, dataset.plan().bases).open_file(fragment.files[0])
+    assert isinstance(reader, FileReader)
+    (field, *_), data = dataset.manifest.schema.fields, guarded(content)
+    numbers = fragment.files[0].columns()
+    columns = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
+    prepared = prepare_field(reader.version, field, columns, data)
+    return None if prepared is None else prepared.pick(data, rows)

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pytest
 
 import lance_spark
-from lance_spark.layouts.in_memory.single_rows import SingleRows
-from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
 from tests.table.reading.counted_rows import counted_rows
@@ -68,24 +66,25 @@ def test_rows_are_those_of_a_scan(dataset: Dataset, columns: Any) -> None:
         assert found.equals(dataset.to_table(columns, condition, use_scalar_index=False)), condition
 
 
-def test_members_that_only_the_filter_reads_are_not_returned(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied: list[int] = []
+def test_columns_of_the_filter_are_picked_before_those_that_are_returned(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picked: list[int] = []
     plain = SingleRowColumns.columns
 
     def columns(self: SingleRowColumns, wanted: Any) -> Any:
-        found = plain(self, wanted)
-        copied.append(-1 if found is None else len(found))
-        return found
+        arrays = plain(self, wanted)
+        picked.append(-1 if arrays is None else len(arrays))
+        return arrays
 
     monkeypatch.setattr(SingleRowColumns, "columns", columns)
     assert dataset.to_table(["st.a"], "id < 20 AND st.b = 'word4'").to_pylist() == [
         {"st.a": number} for number in (4, 9, 14, 19)
     ]
-    assert copied.count(-1) == len(copied)
-    copied.clear()
-    found = dataset.to_table(["flag", "id"], "id IN (1, 2, 3) AND flag")
-    assert found.to_pylist() == [{"flag": True, "id": 2}]
-    assert copied == [2]
+    picked.clear()
+    rows = dataset.to_table(["flag", "id"], "id IN (1, 2, 3) AND flag")
+    assert rows.to_pylist() == [{"flag": True, "id": 2}]
+    assert picked == [1, 2]
 
 
 @pytest.mark.slow
@@ -109,7 +108,7 @@ def test_rows_of_zones_are_compared_before_others_are_copied(
     for column in ("n", "i", "d"):
         lance_spark.open(uri).create_scalar_index(column, "ZONEMAP", column)
     dataset = lance_spark.open(uri).create_scalar_index("t", "BLOOMFILTER", "t").delete("id % 10 = 3")
-    copied = [counted_rows(monkeypatch, method) for method in ((StringRows, "places_of"), (SingleRows, "side_by_side"))]
+    picked = counted_rows(monkeypatch, (SingleRowColumns, "columns"))
     for condition, kept in (
         ("n BETWEEN 3000 AND 3100", lambda row: row["n"] is not None and 3000 <= row["n"] <= 3100),
         ("n = 66003", lambda row: row["n"] == 66003),
@@ -127,8 +126,7 @@ def test_rows_of_zones_are_compared_before_others_are_copied(
             names = columns or table.column_names
             expected = [{name: row[name] for name in names} for row in wanted]
             assert dataset.to_table(columns, condition).to_pylist() == expected, condition
-    assert copied[0]
-    assert copied[1]
+    assert picked
 
 
 @pytest.mark.parametrize("place", ["file", "memory"])

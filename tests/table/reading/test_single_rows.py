@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,19 @@ import lance_spark
 from lance_spark._proto import table_pb2
 from lance_spark.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.layouts import page_runs
-from lance_spark.layouts.in_memory import single_rows
-from lance_spark.layouts.in_memory.rows import NullRows
-from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
+from lance_spark.layouts.prepared import forms
+from lance_spark.layouts.prepared.field import Nulls
 from lance_spark.storage.cache import shared
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.reading import take
-from tests.support.guarded_memory import guarded
+from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
 from tests.support.index.requests import KeptStore, counted
 from tests.support.manifest_surgery import edit_manifest
-from tests.support.table.single_rows import INDICES, NULLS, ROWS, encoded, opened
+from tests.support.table.single_rows import INDICES, NULLS, ROWS, encoded, opened, picked
 from tests.support.threads import all_at_once
 from tests.support.vector_search.tables import clustered, vectors
 from tests.table.reading.counted_rows import counted_rows
+from tests.table.reading.damaged_reads import check_damaged_reads
 
 TYPES = [
     pa.bool_(), pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64(),
@@ -61,14 +62,14 @@ class Taken:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.columns = 0
-        taken = SingleRows.taken
+        read = SingleRowColumns.read
 
-        def count(self_: SingleRows, *arguments: Any) -> pa.Array | None:
-            found = taken(self_, *arguments)
-            self.columns += found is not None
-            return found
+        def count(self_: SingleRowColumns, *arguments: Any) -> list[pa.Array] | None:
+            columns = read(self_, *arguments)
+            self.columns += len(columns or ())
+            return columns
 
-        monkeypatch.setattr(SingleRows, "taken", count)
+        monkeypatch.setattr(SingleRowColumns, "read", count)
 
 
 @pytest.fixture
@@ -335,7 +336,7 @@ def test_a_page_of_an_unknown_kind_is_in_the_way_of_its_own_rows_only(tmp_path: 
         return parse(type_url, message)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (page_runs, single_rows):
+        for module in (page_runs, forms):
             patch.setattr(module, "parse_page", refusing)
         object.__setattr__(found.pages[-1], "message", last)
         dataset = opened(str(tmp_path / "t"))
@@ -351,34 +352,11 @@ def test_a_page_of_an_unknown_kind_is_in_the_way_of_its_own_rows_only(tmp_path: 
 )
 def test_damaged_pages(tmp_path: Path, dtype: pa.DataType, nulls: str) -> None:
     """Each value is read, or none; nothing behind the file is touched."""
-    values = column(dtype, nulls, 5000)
-    lance_spark.write(pa.table({"c": values}), str(tmp_path / "t"))
-    found, content = encoded(str(tmp_path / "t"))
-    last = max(start + size for page in found.pages for start, size in page.buffers)
-    rows = np.array([4999, 0, 1, 1023, 1024, 2500, 4998], np.int64)
-    data = guarded(content[:last])
-    whole = SingleRows.of(found, dtype, data)
-    assert whole is not None
-    assert whole.taken([RowsOfColumn(whole, data, rows)], len(rows)).equals(values.take(pa.array(rows)))
-    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
-        assert whole.taken([RowsOfColumn(whole, data, np.array(outside, np.int64))], len(outside)) is None
-    assert whole.taken([RowsOfColumn(whole, guarded(content[: last - 1]), rows)], len(rows)) is None
-    assert SingleRows.of(found, dtype, guarded(content[: last - 1])) is None
-    random = np.random.default_rng(3)
-    refused = 0
-    for _ in range(600):
-        damaged = bytearray(content[:last])
-        page = found.pages[random.integers(len(found.pages))]
-        start, size = page.buffers[random.integers(len(page.buffers))]
-        # Where words, headers and widths are, mostly.
-        near = int(random.integers(min(size, 32) if random.integers(2) else size))
-        damaged[start + near] = int(random.integers(256))
-        data = guarded(bytes(damaged))
-        column_ = SingleRows.of(found, dtype, data)
-        array = None if column_ is None else column_.taken([RowsOfColumn(column_, data, rows)], len(rows))
-        refused += array is None
-        assert array is None or len(array) == len(rows)
-    assert refused > 0 or pa.types.is_nested(dtype)
+    values, uri = column(dtype, nulls, 5000), str(tmp_path / "t")
+    lance_spark.write(pa.table({"c": values}), uri)
+    found, content = encoded(uri)
+    has_headers = not pa.types.is_nested(dtype)
+    check_damaged_reads(partial(picked, uri), found.pages, content, values, refuses=has_headers)
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
@@ -422,12 +400,12 @@ def test_columns_of_the_null_type(tmp_path: Path, version: str, monkeypatch: pyt
     uri = str(tmp_path / "t")
     lance_spark.write(table, uri, file_format_version=version, max_rows_per_file=ROWS // 2)
     dataset = opened(uri).delete("id % 7 = 2")
-    copied = counted_rows(monkeypatch, (NullRows, "of_rows"))
+    copied = counted_rows(monkeypatch, (Nulls, "pick"))
     left = table.take([row for row in range(ROWS) if row % 7 != 2])
     rows = [5, left.num_rows - 1, 5, 0, ROWS // 2]
     for columns in (["n"], ["id", "n"]):
         assert dataset.take(rows, columns=columns).equals(left.select(columns).take(rows))
     assert dataset.to_table(["n"], "id IN (3, 11)").equals(pa.table({"n": pa.nulls(2)}))
-    assert bool(copied) is (version != "2.0")
+    assert copied or version == "2.0"
     with pytest.raises(InvalidInputError, match="no row"):
         dataset.take([left.num_rows], columns=["n"])

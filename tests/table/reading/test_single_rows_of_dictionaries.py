@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,10 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
-from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
-from tests.support.guarded_memory import guarded
-from tests.support.table.single_rows import NULLS, encoded, opened
+from lance_spark.layouts.prepared.field import PreparedField
+from tests.support.table.single_rows import NULLS, encoded, opened, picked
 from tests.table.reading.counted_rows import counted_rows
+from tests.table.reading.damaged_reads import check_damaged_reads
 
 ROWS = 30_000
 INDICES = [17, 3, 3, ROWS - 1, 0, 1023, 1024, 10, 4096, 29_000, 25_001, 12_345]
@@ -44,7 +44,7 @@ def column(dtype: pa.DataType, nulls: str, rows: int = ROWS) -> pa.Array:
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each column that was copied."""
-    return counted_rows(monkeypatch, (SingleRows, "taken"), (DictionaryRows, "of_rows"))
+    return counted_rows(monkeypatch, (PreparedField, "pick"))
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])
@@ -134,64 +134,4 @@ def test_damaged_pages(tmp_path: Path, kind: str, nulls: str) -> None:
     schema = pa.schema([pa.field("c", values.type, metadata=metadata)])
     lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"))
     found, content = encoded(str(tmp_path / "t"))
-    last = max(start + size for page in found.pages for start, size in page.buffers)
-    wanted = np.array([4999, 0, 1, 1023, 1024, 2500, 4998], np.int64)
-
-    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
-        data = guarded(content)
-        if kind == "runs":
-            plain = SingleRows.of(found, values.type, data)
-            return None if plain is None else plain.taken([RowsOfColumn(plain, data, wanted)], len(wanted))
-        coded = DictionaryRows.of(found, values.type, data)
-        return None if coded is None else coded.of_rows(data, wanted)
-
-    whole = read(content[:last], wanted)
-    assert whole is not None
-    assert whole.to_pylist() == values.take(pa.array(wanted)).to_pylist()
-    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
-        assert read(content[:last], np.array(outside, np.int64)) is None
-    assert read(content[: last - 1], wanted) is None
-    random = np.random.default_rng(3)
-    refused = 0
-    for _ in range(600):
-        damaged = bytearray(content[:last])
-        page = found.pages[random.integers(len(found.pages))]
-        start, size = page.buffers[random.integers(len(page.buffers))]
-        near = int(random.integers(min(size, 32) if random.integers(2) else size))
-        damaged[start + near] = int(random.integers(256))
-        array = read(bytes(damaged), wanted)
-        refused += array is None
-        assert array is None or len(array) == len(wanted)
-    assert refused > 0
-
-
-@pytest.mark.parametrize("dtype", [pa.string(), pa.large_string()], ids=str)
-@pytest.mark.parametrize("nulls", ["none", "some"])
-def test_rows_of_a_text(tmp_path: Path, nulls: str, dtype: pa.DataType) -> None:
-    """Found without a copy of the texts, few or many; in damaged pages nothing behind the file is touched."""
-    values = column(dtype, nulls, 5000)
-    lance_spark.write(pa.table({"c": values}), str(tmp_path / "t"))
-    found, content = encoded(str(tmp_path / "t"))
-    last = max(start + size for page in found.pages for start, size in page.buffers)
-
-    def places(content: bytes, text: str, wanted: np.ndarray[Any, Any]) -> list[int] | None:
-        data = guarded(content)
-        coded = DictionaryRows.of(found, dtype, data)
-        kept = None if coded is None else coded.places_of(data, wanted, text)
-        return None if kept is None else kept.tolist()
-
-    for rows in (np.arange(5000), np.arange(1700, 1712), np.array([4999, 7, 7, 1024]), np.arange(17)):
-        for text in ("word number 7", "word number 12", "word number", ""):
-            expected = pc.indices_nonzero(pc.equal(values.take(pa.array(rows)), pa.scalar(text, dtype))).to_pylist()
-            assert places(content, text, rows) == expected
-    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
-        assert places(content, "word number 7", np.array(outside, np.int64)) is None
-    random = np.random.default_rng(5)
-    for number in range(300):
-        damaged = bytearray(content[:last])
-        page = found.pages[random.integers(len(found.pages))]
-        start, size = page.buffers[random.integers(len(page.buffers))]
-        damaged[start + int(random.integers(size))] = int(random.integers(256))
-        wanted = np.arange(5000 if number % 2 else 12)
-        kept = places(bytes(damaged), "word number 7", wanted)
-        assert kept is None or set(kept) <= set(range(len(wanted)))
+    check_damaged_reads(partial(picked, str(tmp_path / "t")), found.pages, content, values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError, LanceError
-from lance_spark.layouts.in_memory.field_rows import FieldRows
-from lance_spark.layouts.mini_block.row_picker import RowPicker
-from lance_spark.layouts.v2_0.in_memory import ListRows, StructRows
-from tests.support.guarded_memory import guarded
-from tests.support.table.single_rows import encoded, opened
+from lance_spark.file.reader import FileReader
+from lance_spark.layouts.prepared.bare_pages import ListField, StructField
+from lance_spark.layouts.prepared.field import LeafField, MergedField
+from lance_spark.layouts.prepared.pick import Picker
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from tests.support.table.single_rows import encoded, opened, picked
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads
 
@@ -78,7 +80,7 @@ def write(writer: str, table: pa.Table, uri: str, version: Any, **options: Any) 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each part of a column that was read so."""
-    return counted_rows(monkeypatch, (FieldRows, "of_rows"))
+    return counted_rows(monkeypatch, (LeafField, "pick"), (MergedField, "pick"))
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])
@@ -100,7 +102,7 @@ def test_values(tmp_path: Path, name: str, null_share: float, version: Any, writ
         assert found["x"].type == TYPES[name]
         assert found.to_pylist() == table.take(indices).to_pylist()
     # Each page has a dictionary of its own, if the array is one.
-    assert taken == [12, 11, 1, 3000] or name == "list of dictionaries"
+    assert taken == [12, 12, 11, 11, 1, 1, 3000, 3000] or name == "list of dictionaries"
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])
@@ -110,7 +112,7 @@ def test_values_of_version_2_0(
     tmp_path: Path, name: str, null_share: float, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Version 2.0 has no null structs."""
-    read = counted_rows(monkeypatch, (ListRows, "of_rows"), (StructRows, "of_rows"))
+    read = counted_rows(monkeypatch, (ListField, "pick"), (StructField, "pick"))
     random = np.random.default_rng(13_000_001)
     has_structs = "struct" in name
     column = values(TYPES[name], ROWS, random, 0.0 if has_structs else null_share)
@@ -150,16 +152,10 @@ def test_damaged_pages_of_version_2_0(tmp_path: Path, name: str) -> None:
     _, content = encoded(uri)
     dataset = opened(uri)
     fragment = dataset.manifest.fragments[0]
-    reader: Any = dataset.plan().single_rows.opened(fragment).open_file(fragment.files[0])
-    fields = reader.prepared([*dataset.lance_schema.fields], fragment.files[0].columns())
+    reader = FragmentReader(fragment, dataset.plan().bases).open_file(fragment.files[0])
+    assert isinstance(reader, FileReader)
     pages = [page for each in reader.encoded_columns() for page in each.pages if page.num_rows]
-
-    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
-        data = guarded(content)
-        rows = fields.single_rows(data)
-        return None if rows is None else rows.of_rows(data, wanted)
-
-    check_damaged_reads(read, pages, content, column)
+    check_damaged_reads(partial(picked, uri), pages, content, column)
 
 
 def test_maps(tmp_path: Path, taken: list[int]) -> None:
@@ -181,6 +177,9 @@ ENCODINGS = {
     "float32, bss": (pa.float32(), {"compression": "lz4", "bss": "on"}),
     "packed struct": (pa.struct({"a": pa.int64(), "b": pa.int32()}), {"packed": "true"}),
 }
+
+
+LZ4 = ("string, lz4", "float32, bss")
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
@@ -249,7 +248,7 @@ ITEMS: dict[str, Callable[[np.random.Generator, int], pa.Array]] = {
 def test_lists_of_all_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: Any) -> None:
     """Lists over many chunks, of no items, and stretches of nulls; rows in any order, and twice."""
     random = np.random.default_rng(13_000_000)
-    picked = counted_rows(monkeypatch, (RowPicker, "read"))
+    picks = counted_rows(monkeypatch, (Picker, "pick"))
     lengths = random.integers(0, 4, ROWS)
     lengths[random.integers(0, ROWS, 6)] = random.integers(3000, 9000, 6)
     lengths[5000:9000] = 0
@@ -277,7 +276,7 @@ def test_lists_of_all_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
                     found.validate(full=True)
                     assert found.to_pylist() == table.take(indices).to_pylist()
     # Of vectors with nulls, chunks have the validity of the items too.
-    assert len(picked) > 30 or name == "vector"
+    assert len(picks) > 30 or name == "vector"
 
 
 @pytest.mark.parametrize(
@@ -294,18 +293,10 @@ def test_damaged_pages(tmp_path: Path, writer: str, name: str) -> None:
     _, content = encoded(uri)
     dataset = opened(uri)
     fragment = dataset.manifest.fragments[0]
-    reader: Any = dataset.plan().single_rows.opened(fragment).open_file(fragment.files[0])
-    numbers = fragment.files[0].columns()
-    columns = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
-    (field,) = dataset.plan().single_rows.fields or ()
-    pages = [page for each in columns.values() for page in each.pages if page.num_rows]
-
-    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
-        data = guarded(content)
-        rows = FieldRows.of(field, columns, data)
-        return None if rows is None else rows.of_rows(data, wanted)
-
-    check_damaged_reads(read, pages, content, column)
+    reader = FragmentReader(fragment, dataset.plan().bases).open_file(fragment.files[0])
+    assert isinstance(reader, FileReader)
+    pages = [page for each in reader.encoded_columns() for page in each.pages if page.num_rows]
+    check_damaged_reads(partial(picked, uri), pages, content, column)
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:

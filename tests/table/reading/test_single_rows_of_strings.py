@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lance
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import lance_spark
 from lance_spark.errors import CorruptFileError
-from lance_spark.layouts.in_memory.rows import ConstantRows
-from lance_spark.layouts.in_memory.string_rows import StringRows
-from lance_spark.layouts.v2_0.column import Column
-from lance_spark.layouts.v2_0.in_memory import string_rows
-from tests.support.guarded_memory import guarded
-from tests.support.table.single_rows import INDICES, NULLS, ROWS, encoded, opened
+from lance_spark.layouts.prepared.field import PreparedField
+from lance_spark.layouts.prepared.forms import form_of_page
+from tests.support.table.single_rows import INDICES, NULLS, ROWS, encoded, opened, picked
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads, damaged_contents
 
@@ -49,7 +46,7 @@ def column(dtype: pa.DataType, nulls: str, rows: int = ROWS, *, repeats: bool = 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each part of a column that was copied."""
-    return counted_rows(monkeypatch, (StringRows, "of_rows"))
+    return counted_rows(monkeypatch, (PreparedField, "pick"))
 
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
@@ -73,7 +70,8 @@ def test_values(
         found.validate(full=True)
         assert found["x"].type == dtype
         assert found.to_pylist() == table.take(indices).to_pylist()
-    assert taken == [12, 11, 1, 3000]
+    # Of both columns.
+    assert taken == [12, 12, 11, 11, 1, 1, 3000, 3000]
 
 
 @pytest.mark.parametrize("encoding", ["fsst", "none"])
@@ -101,7 +99,8 @@ def test_values_of_version_2_0(
         assert found["x"].type == dtype
         assert found.to_pylist() == table.take(indices).to_pylist()
         assert found.to_pylist() == lance.dataset(uri).take(indices).to_pylist()
-    assert sum(taken) == 2 * (12 + 11 + 1 + 3000)
+    # The column, the struct, and its two members.
+    assert sum(taken) == 4 * (12 + 11 + 1 + 3000)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -130,7 +129,7 @@ def test_deleted_rows_and_several_columns(tmp_path: Path, taken: list[int]) -> N
     indices = np.random.default_rng(2).integers(0, reference.count_rows(), 40).tolist()
     for columns in (["x"], ["n", "x"], ["y", "n", "x"]):
         assert dataset.take(indices, columns).to_pylist() == reference.take(indices, columns).to_pylist()
-    assert len(taken) == 16
+    assert sum(taken) == 40 * 6
 
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
@@ -141,13 +140,7 @@ def test_damaged_pages(tmp_path: Path, nulls: str, encoding: str) -> None:
     schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
     lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"))
     found, content = encoded(str(tmp_path / "t"))
-
-    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
-        data = guarded(content)
-        rows = StringRows.of(found, pa.string(), data)
-        return None if rows is None else rows.of_rows(data, wanted)
-
-    check_damaged_reads(read, found.pages, content, values)
+    check_damaged_reads(partial(picked, str(tmp_path / "t")), found.pages, content, values)
 
 
 @pytest.mark.parametrize("encoding", ["fsst", "none"])
@@ -156,49 +149,7 @@ def test_damaged_pages_of_version_2_0(tmp_path: Path, encoding: str) -> None:
     schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
     lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"), file_format_version="2.0")
     found, content = encoded(str(tmp_path / "t"))
-
-    def read(content: bytes, wanted: np.ndarray[Any, Any]) -> pa.Array | None:
-        data = guarded(content)
-        rows = string_rows(pa.string(), Column.of(found), data)
-        return None if rows is None else rows.of_rows(data, wanted)
-
-    check_damaged_reads(read, found.pages, content, values)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("version", "encoding"), [*[("2.2", encoding) for encoding in ENCODINGS], ("2.0", "fsst"), ("2.0", "none")]
-)
-@pytest.mark.parametrize("nulls", ["none", "some"])
-def test_rows_of_a_text(tmp_path: Path, nulls: str, version: str, encoding: str) -> None:
-    """Found without a copy of the strings, and in damaged pages nothing behind the file is touched."""
-    values = column(pa.string(), nulls, 5000)
-    schema = pa.schema([pa.field("c", pa.string(), metadata=ENCODINGS[encoding])])
-    lance_spark.write(pa.table([values], schema=schema), str(tmp_path / "t"), file_format_version=version)
-    found, content = encoded(str(tmp_path / "t"))
-
-    def places(content: bytes, text: str, wanted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        data = guarded(content)
-        if version == "2.0":
-            rows = string_rows(pa.string(), Column.of(found), data)
-        else:
-            rows = StringRows.of(found, pa.string(), data)
-        return None if rows is None else rows.places_of(data, wanted, text.encode())
-
-    rows = np.concatenate([np.arange(5000), [7, 7, 3]])
-    some = values.take(pa.array(rows))
-    texts = [text for text in values.to_pylist()[:40] if text is not None]
-    for text in {"", "no such text", *texts, *(text[:-1] for text in texts), *(f"{text}x" for text in texts)}:
-        kept = places(content, text, rows)
-        assert kept is not None
-        assert kept.tolist() == pc.indices_nonzero(pc.equal(some, text)).to_pylist(), text
-    for outside in ([5000], [-1], [1 << 62], [0, 5000]):
-        assert places(content, "", np.array(outside, np.int64)) is None
-    whole = content[: max(start + size for page in found.pages for start, size in page.buffers)]
-    assert places(whole[:-1], "", rows) is None
-    for damaged in damaged_contents(found.pages, whole, 200):
-        kept = places(damaged, texts[-1], rows)
-        assert kept is None or (len(kept) <= len(rows) and set(kept.tolist()) <= set(range(len(rows))))
+    check_damaged_reads(partial(picked, str(tmp_path / "t")), found.pages, content, values)
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:
@@ -236,8 +187,7 @@ def test_strings_that_are_compressed_one_by_one(
     found, content = encoded(uri)
     rows = np.array([2999, 0, 5, 5], np.int64)
     for damaged in damaged_contents(found.pages, content, 200):
-        prepared = StringRows.of(found, dtype, guarded(damaged))
-        kept = None if prepared is None else prepared.of_rows(guarded(damaged), rows)
+        kept = picked(uri, damaged, rows)
         assert kept is None or len(kept) == 4
 
 
@@ -251,13 +201,12 @@ def test_compressed_pages_beside_plain_ones(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table([values], schema=schema), uri, file_format_version="2.2")
     found, content = encoded(uri)
-    data = guarded(content)
-    rows = StringRows.of(found, pa.binary(), data)
-    assert rows is not None
-    assert rows.general is not None
-    assert set(rows.general.are_compressed.tolist()) == {True, False}
+    forms = [form_of_page(page) for page in found.pages]
+    assert {form is not None and form.values is not None and form.values.compressed_by is None for form in forms} == {
+        True, False
+    }  # fmt: skip
     for wanted in ([6499, 0, 2499, 2500, 6499, 1], [3, 2], [6000, 5000]):
-        taken = rows.of_rows(data, np.array(wanted, np.int64))
+        taken = picked(uri, content, np.array(wanted, np.int64))
         assert taken is not None
         assert taken.equals(values.take(pa.array(wanted)))
 
@@ -265,7 +214,7 @@ def test_compressed_pages_beside_plain_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("writer", ["reference", "own"])
 def test_one_long_value_in_all_rows(tmp_path: Path, writer: str, dtype: pa.DataType) -> None:
-    """A page with one value in its buffer: each row has it, one row is a view, and a damaged page is left alone."""
+    """A page with one value in its buffer: each row has it."""
     uri, values = str(tmp_path / "t"), pa.array(["text " * 200] * 3000).cast(dtype)
     table = pa.table({"x": values})
     if writer == "reference":
@@ -277,14 +226,3 @@ def test_one_long_value_in_all_rows(tmp_path: Path, writer: str, dtype: pa.DataT
         found.validate(full=True)
         assert found.type == dtype
         assert found.to_pylist() == values.take(pa.array(indices)).to_pylist()
-    found, content = encoded(uri)
-    rows = ConstantRows.of(found, dtype)
-    assert rows is not None
-    taken = rows.of_rows(guarded(content), np.array([5], np.int64))
-    assert taken is not None
-    assert taken.equals(values[:1])
-    for outside in ([3000], [-1], [0, 3000]):
-        assert rows.of_rows(guarded(content), np.array(outside, np.int64)) is None
-    for damaged in damaged_contents(found.pages, content, 200):
-        kept = rows.of_rows(guarded(damaged), np.array([5, 6], np.int64))
-        assert kept is None or len(kept) == 2

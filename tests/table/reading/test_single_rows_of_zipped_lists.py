@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import lance
 import numpy as np
@@ -13,12 +13,10 @@ import pytest
 
 import lance_spark
 from lance_spark.encodings.blocks import VariableWidthBlock
-from lance_spark.layouts.in_memory.field_rows import FieldRows
-from lance_spark.layouts.in_memory.listed_values import ListedValues
-from lance_spark.layouts.in_memory.rows import rows_of_field
-from lance_spark.layouts.in_memory.zipped_lists import ZippedLists
+from lance_spark.layouts.page_form import ListedValues
+from lance_spark.layouts.prepared.field import PreparedField, prepared_field
 from tests.support.guarded_memory import guarded
-from tests.support.table.single_rows import encoded, opened
+from tests.support.table.single_rows import encoded, opened, picked
 from tests.table.reading.counted_rows import counted_rows
 from tests.table.reading.damaged_reads import check_damaged_reads, damaged_contents
 
@@ -53,7 +51,7 @@ def written(uri: str, values: pa.Array, writer: str = "own", item: dict[str, str
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of rows of each part of a column that was copied."""
-    return counted_rows(monkeypatch, (ZippedLists, "of_rows"))
+    return counted_rows(monkeypatch, (PreparedField, "pick"))
 
 
 @pytest.mark.parametrize("writer", ["reference", "own"])
@@ -68,17 +66,14 @@ def test_values(tmp_path: Path, dtype: pa.DataType, kind: str, writer: str, take
         found = opened(uri).take(indices)
         found.validate(full=True)
         assert found["x"].to_pylist() == values.take(pa.array(indices)).to_pylist()
-    if kind == "full":
-        assert taken[:3] == [9, 8, 1]
+    assert taken == [9, 8, 1, ROWS // 2]
 
 
-def rows_of(uri: str, content: bytes) -> ZippedLists | FieldRows | None:
+def prepared(uri: str, content: bytes) -> PreparedField | None:
     """The column, in memory behind whose end nothing can be read."""
     column, _ = encoded(uri)
     field = opened(uri).manifest.schema.fields[0]
-    found = rows_of_field(field, {field.children[0].id: column}, guarded(content))
-    assert found is None or isinstance(found, (ZippedLists, FieldRows))
-    return found
+    return prepared_field(field, {field.children[0].id: column}, guarded(content))
 
 
 @pytest.mark.slow
@@ -87,12 +82,7 @@ def test_damaged_pages(tmp_path: Path) -> None:
     values = lists(pa.list_(pa.string()))
     written(str(tmp_path / "t"), values)
     column, content = encoded(str(tmp_path / "t"))
-
-    def read(content: bytes, rows: np.ndarray[Any, Any]) -> pa.Array | None:
-        found = rows_of(str(tmp_path / "t"), content)
-        return None if found is None else found.of_rows(guarded(content), rows)
-
-    check_damaged_reads(read, column.pages, content, values)
+    check_damaged_reads(partial(picked, str(tmp_path / "t")), column.pages, content, values)
 
 
 def as_lists(found: ListedValues) -> list[list[bytes]]:
@@ -113,7 +103,7 @@ def test_lists_without_arrays(tmp_path: Path, kind: str, item: dict[str, str]) -
     column, content = encoded(uri)
     rows = np.array(INDICES, np.int64)
     data = guarded(content)
-    whole = rows_of(uri, content)
+    whole = prepared(uri, content)
     assert whole is not None
     found = whole.listed(data, rows)
     if kind == "full":
@@ -125,6 +115,6 @@ def test_lists_without_arrays(tmp_path: Path, kind: str, item: dict[str, str]) -
         some = whole.listed(data, full)
         assert some is None or as_lists(some) == values.take(pa.array(full)).to_pylist()
     for damaged in damaged_contents(column.pages, content, 200):
-        prepared = rows_of(uri, damaged)
-        kept = None if prepared is None else prepared.listed(guarded(damaged), rows)
+        field = prepared(uri, damaged)
+        kept = None if field is None else field.listed(guarded(damaged), rows)
         assert kept is None or len(as_lists(kept)) == len(rows)

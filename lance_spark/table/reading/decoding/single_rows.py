@@ -1,39 +1,27 @@
-"""The columns of a few rows, each by one call of a kernel for each fragment, where files are mapped.
+"""Few rows of some columns, picked from mapped files by a call of a kernel for each column of a fragment.
 
-What is prepared for a column of a fragment is kept in the cache. To read ten numbers in the general way takes some 200
-calls, most of which find out again what the last ones have found.
+What is prepared for a column stays with its open file and fragment. To read ten numbers by the page reader takes some
+200 calls, most of which find out again what the last ones have found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
-from lance_spark.errors import CorruptFileError
 from lance_spark.file.reader import FileReader
-from lance_spark.file_version import FileVersion
-from lance_spark.index.spans import Span, is_numbered
 from lance_spark.layouts.arrow_take import take
-from lance_spark.layouts.in_memory.dictionary_rows import DictionaryRows
-from lance_spark.layouts.in_memory.field_rows import ascending
-from lance_spark.layouts.in_memory.fixed_width import FixedWidth
-from lance_spark.layouts.in_memory.rows import RowsOfField, rows_of_field
-from lance_spark.layouts.in_memory.single_rows import RowsOfColumn, SingleRows
-from lance_spark.layouts.in_memory.string_rows import StringRows
 from lance_spark.layouts.leaf.values import EMPTY
-from lance_spark.layouts.v2_0.field_reader import NodeFields
-from lance_spark.layouts.v2_0.in_memory import RowsOfNode
+from lance_spark.layouts.prepared.field import Nulls, PreparedField
+from lance_spark.layouts.prepared.leaf import in_order
 from lance_spark.schema.arrow import to_arrow_type
 from lance_spark.schema.columns import column_fields, is_blob, paths
-from lance_spark.schema.field import Field, FieldId
-from lance_spark.schema.remembered import Remembered
-from lance_spark.storage.cache import cached_part
+from lance_spark.schema.field import Field
 from lance_spark.storage.meter import READS
 from lance_spark.table.bases import Bases
 from lance_spark.table.reading.decoding.columns import ReadColumns
@@ -44,54 +32,34 @@ from lance_spark.table.rows.fragment import DataFragment
 MOST_ROWS = 16384
 _MOST_COLUMNS = 16
 _MOST_FRAGMENTS = 16
-"""Beyond these the general way is as fast, which decodes columns and fragments together."""
+"""Beyond these the page reader is as fast, which decodes columns and fragments together."""
 
-_FEW_VALUES = 64
-"""So few values are compared one by one where no kernel compares them."""
-
-_KEPT_BYTES = 1 << 14
-"""What a column counts in the cache beside its tables; it bounds the number of files that stay mapped."""
+_KEPT_BYTES = 1 << 10
+"""What a column of an open fragment takes beside what its file has prepared."""
 
 
 @dataclass(frozen=True)
-class SystemRows:
+class SystemColumn(PreparedField):
     """A system column of a fragment.
 
     Attributes:
         name: which one.
         lineage: of the fragment.
-        num_bytes: about what it takes in memory.
     """
 
     name: str
     lineage: RowLineage
-    num_bytes: int
 
+    num_bytes = 0
     value_bits = 64
 
-    def of_rows(self, _data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
-        """The values of `rows` (int64[n], in any order); None if they are damaged, which decoding reports."""
-        wanted, order = ascending(rows)
-        try:
-            values = self.lineage.column(self.name, wanted)
-        except CorruptFileError:
-            return None
-        return values if order is None else take(values, order)
+    def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
+        wanted, order = np.unique(rows, return_inverse=True)
+        return take(self.lineage.column(self.name, wanted), order)
 
 
-_Rows = RowsOfNode | RowsOfField | SystemRows
-_Column = tuple[_Rows, pa.Buffer]
+_Column = tuple[PreparedField, pa.Buffer]
 """A column, and its file in memory."""
-
-_KEPT_TABLES = 64 << 20
-"""Bytes of the tables of columns that are found at once, without a look into the cache for each of them."""
-
-
-def _size_of(columns: tuple[_Column, ...] | None) -> int:
-    return sum([column.num_bytes for column, _ in columns or ()])
-
-
-_prepared: Remembered[tuple[_Column, ...] | None] = Remembered(most_bytes=_KEPT_TABLES, size_of=_size_of)
 
 
 class RowsOfFragment(NamedTuple):
@@ -112,7 +80,7 @@ class SingleRowColumns:
     """Reads a few rows of some columns.
 
     Attributes:
-        fields: the columns, in order, system columns by name; None if they cannot be copied.
+        fields: the columns, in order, system columns by name; None if they cannot be picked.
         bases: where the files are.
         opened: a fragment, open for reading.
         stable_row_ids: whether row ids are not addresses.
@@ -147,7 +115,7 @@ class SingleRowColumns:
         stable_row_ids: bool,
     ) -> SingleRowColumns:
         """Reader of some columns, system columns by name."""
-        are_all = 0 < len(fields) <= _MOST_COLUMNS and all(map(_can_be_copied, fields))
+        are_all = 0 < len(fields) <= _MOST_COLUMNS and all(map(_can_be_picked, fields))
         return cls(tuple(fields) if are_all else None, bases, opened, stable_row_ids)
 
     def can_read(self, num_rows: int, num_fragments: int) -> bool:
@@ -184,148 +152,73 @@ class SingleRowColumns:
         return self.read(parts, start)
 
     def read(self, wanted: Sequence[RowsOfFragment], num_rows: int) -> list[pa.Array] | None:
-        """The columns of `num_rows` rows; None if some cannot be copied.
+        """The columns of `num_rows` rows; None if the page reader has to read some.
 
         Raises:
             LanceError: a file is missing or contradicts the format.
         """
         if not self.can_read(num_rows, len(wanted)):
             return None
-        found = [_prepared((self, part.fragment), None, partial(self._columns, part.fragment)) for part in wanted]
-        known = [columns for columns in found if columns is not None]
-        if len(known) < len(found):
-            return None
-        if len(wanted) == 1 and wanted[0].places is None:
-            offsets = wanted[0].offsets
-            values = [column.of_rows(data, offsets) for column, data in known[0]]
-        else:
-            values = [_values(columns, wanted, num_rows) for columns in zip(*known, strict=True)]
-        arrays = [array for array in values if array is not None]
-        if len(arrays) < len(values):
-            # The general way says which page is broken.
-            return None
-        row_bits = sum([column.value_bits for column, _ in known[0]])
-        # Nobody waits for memory.
+        arrays: list[pa.Array] = []
+        row_bits = 0
+        for field in self.fields or ():
+            parts = []
+            for part in wanted:
+                column = self._column(part.fragment, field)
+                array = None if column is None else column[0].pick(column[1], part.offsets)
+                if column is None or array is None or (len(wanted) > 1 and _has_dictionary(array.type)):
+                    # The page reader says which page is damaged.
+                    return None
+                row_bits += column[0].value_bits if part is wanted[0] else 0
+                parts.append(array)
+            arrays.append(_joined(parts, wanted))
+        # Mapped reads have no I/O wait.
         READS.add(num_rows * len(arrays), num_rows * row_bits // 8, 0.0)
         return arrays
 
-    def offsets_in(self, fragment: DataFragment, offsets: Int64Array, place: int, span: Span) -> Int64Array | None:
-        """The `offsets` (int64[n], ascending) of a fragment whose value of a column is in a span, without a copy of the
-        texts; None if only decoded values can tell.
+    def _column(self, fragment: DataFragment, field: Field | str) -> _Column | None:
+        """A column in a fragment; None if the page reader has to read it."""
+        reader = self.opened(fragment)
+        if isinstance(field, str):
+            return reader.kept((field, self.stable_row_ids), lambda: self._system(fragment, reader, field))
+        key: tuple[object, ...] = (field.id, field.logical_type)
+        if field.children:
+            # Structs can have some of their members.
+            key = *key, *[(node.id, node.logical_type) for node in field.walk()]
+        return reader.kept(key, lambda: self._prepared(fragment, reader, field))
 
-        Args:
-            place: of the column among `fields`.
+    def _system(self, fragment: DataFragment, reader: FragmentReader, name: str) -> tuple[_Column, int]:
+        lineage = RowLineage(fragment, reader, self.stable_row_ids)
+        num_bytes = 8 * (fragment.physical_rows or 0) if self.stable_row_ids else 0
+        return (SystemColumn(name, lineage), EMPTY), num_bytes + _KEPT_BYTES
 
-        Raises:
-            LanceError: as `read`.
-        """
-        known = _prepared((self, fragment), None, partial(self._columns, fragment))
-        if known is None or not len(offsets):
-            return None if known is None else offsets
-        column, data = known[place]
-        found = None
-        if isinstance(column, StringRows) and isinstance(span.only, str):
-            found = column.places_of(data, offsets, span.only.encode())
-        elif isinstance(column, DictionaryRows) and isinstance(span.only, str):
-            found = column.places_of(data, offsets, span.only)
-        elif isinstance(column, SingleRows) and is_numbered(column.values.data_type) and not span.is_open:
-            found = column.places_between(data, offsets, cast("int | None", span.low), cast("int | None", span.high))
-        if found is None and len(offsets) <= _FEW_VALUES:
-            values = column.of_rows(data, offsets)
-            found = None if values is None else span.places_in(values)
-        READS.add(1, len(offsets) * column.value_bits // 8, 0.0)
-        return None if found is None else offsets[found]
-
-    def _columns(self, fragment: DataFragment) -> tuple[_Column, ...] | None:
-        """All columns in a fragment; None if one of them cannot be copied."""
-        fields = self.fields or ()
-        columns: dict[int, _Column] = {}
-        # First those that can be stored in ways that are not copied.
-        for place in sorted(range(len(fields)), key=lambda place: _has_fixed_width(fields[place])):
-            field = fields[place]
-            column = self._system(fragment, field) if isinstance(field, str) else self._column(fragment, field)
-            if column is None:
-                return None
-            columns[place] = column
-        return tuple([columns[place] for place in range(len(fields))])
-
-    def _system(self, fragment: DataFragment, name: str) -> _Column:
-        lineage = RowLineage(fragment, self.opened(fragment), self.stable_row_ids)
-        return SystemRows(name, lineage, 8 * (fragment.physical_rows or 0) if self.stable_row_ids else 0), EMPTY
-
-    def _column(self, fragment: DataFragment, field: Field) -> _Column | None:
-        def find() -> tuple[tuple[_Column | None], int]:
-            with self.bases.reading():
-                found = self._found(fragment, field)
-            return (found,), _KEPT_BYTES + (0 if found is None else found[0].num_bytes)
-
-        # Structs can have some of their members.
-        part = "single rows", *[(below.id, below.logical_type) for below in field.walk()]
-        return cached_part(fragment, part, find)[0]
-
-    def _found(self, fragment: DataFragment, field: Field) -> _Column | None:
-        """A column in the one file that has it, nulls if there is none; None if it is of another kind."""
+    def _prepared(self, fragment: DataFragment, reader: FragmentReader, field: Field) -> tuple[_Column | None, int]:
+        """A column in the one file that has it, nulls if there is none; None if the page reader has to read it."""
         leaves = {path[-1].id for path in paths(field)}
         files = [file for file in fragment.files if not leaves.isdisjoint(file.fields)]
         if not files and field.nullable and fragment.physical_rows:
-            missing = to_arrow_type(field), fragment.physical_rows
-            nulls = SingleRows.of_nulls(*missing) or StringRows.of_nulls(*missing)
-            return None if nulls is None else (nulls, EMPTY)
-        if len(files) != 1 or files[0].version is FileVersion.V0_1:
-            return None
-        columns, owners = files[0].columns(), {owner.id for owner in column_fields((field,), files[0].version)}
-        if not owners <= columns.keys():
-            return None
-        reader, data = self.opened(fragment).open_in_memory(files[0]) or (None, EMPTY)
-        if not isinstance(reader, FileReader):
-            return None
-        found = _single_rows(reader, field, {owner: columns[owner] for owner in owners}, data)
-        return None if found is None else (found, data)
+            return (Nulls(to_arrow_type(field), fragment.physical_rows), EMPTY), _KEPT_BYTES
+        if len(files) != 1:
+            return None, _KEPT_BYTES
+        numbers = files[0].columns()
+        if not numbers.keys() >= {owner.id for owner in column_fields((field,), files[0].version)}:
+            return None, _KEPT_BYTES
+        with self.bases.reading():
+            file, data = reader.open_in_memory(files[0]) or (None, EMPTY)
+            prepared = file.prepared_field(field, numbers) if isinstance(file, FileReader) else None
+        return None if prepared is None else (prepared, data), _KEPT_BYTES
 
 
-def _values(columns: Sequence[_Column], wanted: Sequence[RowsOfFragment], num_rows: int) -> pa.Array | None:
-    """A column of rows of some fragments; None as `SingleRows.taken`, and for several Arrow dictionaries."""
-    parts = [
-        RowsOfColumn(column, data, part.offsets, part.places)
-        for (column, data), part in zip(columns, wanted, strict=True)
-        if isinstance(column, SingleRows)
-    ]
-    if len(parts) == len(columns):
-        return parts[0].column.taken(parts, num_rows)
-    arrays: list[pa.Array] = []
-    for (column, data), part in zip(columns, wanted, strict=True):
-        array = column.of_rows(data, part.offsets)
-        if array is None or (len(columns) > 1 and _has_dictionary(array.type)):
-            return None
-        arrays.append(array)
+def _joined(parts: Sequence[pa.Array], wanted: Sequence[RowsOfFragment]) -> pa.Array:
+    """A column of rows of some fragments, each at its place."""
     places = [part.places for part in wanted if part.places is not None]
-    if not places:
-        return arrays[0]
-    joined, targets = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays), np.concatenate(places)
-    if bool((targets[1:] > targets[:-1]).all()):
-        return joined
-    order: Int64Array = np.empty(num_rows, np.int64)
-    order[targets] = np.arange(num_rows)
-    return take(joined, order)
+    return in_order(parts, np.concatenate(places)) if places else parts[0]
 
 
-def _single_rows(reader: FileReader, field: Field, numbers: Mapping[FieldId, int], data: pa.Buffer) -> _Rows | None:
-    """The rows of a field, for which the file has the columns `numbers`."""
-    if reader.version is FileVersion.V2_0:
-        fields = reader.prepared([field], numbers)
-        return fields.single_rows(data) if isinstance(fields, NodeFields) else None
-    encoded = dict(zip(numbers, reader.encoded_columns_at([*numbers.values()]), strict=True))
-    return rows_of_field(field, encoded, data)
-
-
-def _has_fixed_width(field: Field | str) -> bool:
-    return isinstance(field, str) or FixedWidth.of_type(to_arrow_type(field)) is not None
-
-
-def _can_be_copied(field: Field | str) -> bool:
+def _can_be_picked(field: Field | str) -> bool:
     if isinstance(field, str):
         return field in SYSTEM_FIELDS
-    return not is_blob(field) and not (field.children and any(is_blob(below) for below in field.walk()))
+    return not is_blob(field) and not (field.children and any(is_blob(node) for node in field.walk()))
 
 
 def _has_dictionary(data_type: pa.DataType) -> bool:

@@ -1,4 +1,4 @@
-"""Values of fixed width out of files in memory: those that the reference library wrote, and nothing from outside."""
+"""Columns of files of the reference library, prepared for reads of few rows: their values, and nothing from outside."""
 
 from __future__ import annotations
 
@@ -12,17 +12,11 @@ import pytest
 from lance_spark.errors import LanceError
 from lance_spark.file.open_file import open_data_file
 from lance_spark.file.reader import FileReader
-from lance_spark.file_version import FileVersion
 from lance_spark.layouts.base import RowRanges
-from lance_spark.layouts.in_memory.columns import InMemoryFields
-from lance_spark.layouts.in_memory.row_runs import run_of_rows
-from lance_spark.layouts.mini_block.layout import MiniBlockLayout
-from lance_spark.layouts.registry import parse_page
-from lance_spark.schema.arrow import to_arrow_type
+from lance_spark.layouts.field_readers import prepare_field
 from lance_spark.storage import open_store
 from tests.file.reference_files import open_file, write
 from tests.support.guarded_memory import allocate_guarded, guarded
-from tests.support.written_files import write_file
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 NUM_ROWS = 30_011
@@ -70,7 +64,8 @@ def _columns() -> Iterator[tuple[str, pa.Array]]:
 
 
 COLUMNS = dict(_columns())
-WITH_DICTIONARY = ("runs of uint64", "runs of uint64, nulls", "one int16, nulls", "one int64, nulls")
+WITH_LEVELS = ("one int16, nulls", "one int64, nulls")
+"""Pages of one value with levels, in version 2.2, are decoded."""
 
 
 def _selections(num_rows: int) -> list[RowRanges]:
@@ -82,12 +77,11 @@ def _selections(num_rows: int) -> list[RowRanges]:
     return [*map(RowRanges.of_numbers, [*numbers, edges]), *(RowRanges.of(*run) for run in runs)]
 
 
-def _in_memory(file: FileReader, content: pa.Buffer, rows: RowRanges) -> pa.ChunkedArray | None:
-    reader = file.prepared(file.schema.fields, file.columns)
-    assert isinstance(reader, InMemoryFields)
-    [column] = reader.in_memory or [None]
-    found = None if column is None else column.read(content, rows)
-    return None if found is None else pa.chunked_array(found[0])
+def _picked(file: FileReader, content: pa.Buffer, rows: RowRanges) -> pa.Array | None:
+    """Rows of the only column out of other content of the file; None if they cannot be picked."""
+    [field] = file.schema.fields
+    prepared = prepare_field(file.version, field, file.encoded_leaves([field]), content)
+    return None if prepared is None else prepared.pick(content, rows.indices())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -99,72 +93,15 @@ def test_values_are_those_that_were_written(
     file = write(tmp_path / "x.lance", pa.table({"x": values}), version, max_page_bytes=40_000)
     content = guarded((tmp_path / "x.lance").read_bytes())
     monkeypatch.setattr(pa, "allocate_buffer", allocate_guarded)
-    num_found = 0
     for rows in _selections(NUM_ROWS):
-        found = _in_memory(file, content, rows)
+        picked = _picked(file, content, rows)
         expected = values.take(pa.array(rows.indices()))
-        if found is not None:
-            num_found += 1
-            found.validate(full=True)
-            assert found.combine_chunks().equals(expected)
-        # The same through the file, whichever way it goes.
+        assert picked is not None or (name in WITH_LEVELS and version == "2.2")
+        if picked is not None:
+            picked.validate(full=True)
+            assert picked.equals(expected)
+        # The same through the page reader.
         assert file.read(file.schema.fields, file.columns, rows)[0].combine_chunks().equals(expected)
-    # All rows are left to the general way if some are null; in 2.0 they are views, if the file begins at a word. Long
-    # runs of bits, and of values that can be null, are left to it as well.
-    # Few different values can have a dictionary.
-    has_dictionary = version == "2.2" and name in WITH_DICTIONARY
-    assert has_dictionary or num_found >= len(_selections(NUM_ROWS)) - (2 if "nulls" in name or "bool" in name else 1)
-
-
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
-@pytest.mark.parametrize("name", list(COLUMNS))
-def test_rows_side_by_side_without_tables(
-    name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = COLUMNS[name]
-    file = write(tmp_path / "x.lance", pa.table({"x": values}), version, max_page_bytes=40_000)
-    content = guarded((tmp_path / "x.lance").read_bytes())
-    [column] = file.encoded_columns()
-    monkeypatch.setattr(pa, "allocate_buffer", allocate_guarded)
-    runs = [
-        (0, NUM_ROWS),
-        (0, 1),
-        (NUM_ROWS - 1, NUM_ROWS),
-        (1023, 1025),
-        (1024, 2048),
-        (9_000, 21_000),
-        (29_999, 30_011),
-    ]
-    found = [run_of_rows(column, values.type, content, start, stop - start) for start, stop in runs]
-    for (start, stop), array in zip(runs, found, strict=True):
-        if array is not None:
-            array.validate(full=True)
-            assert array.equals(values.slice(start, stop - start))
-    # Bits, values that can be null, and vectors of whole pages are left to other ways.
-    # So are dictionaries that are compressed.
-    is_left = "bool" in name or "nulls" in name or name == "vectors" or name in WITH_DICTIONARY
-    assert is_left or None not in found
-    assert run_of_rows(column, values.type, content, NUM_ROWS - 5, 6) is None
-
-
-@pytest.mark.parametrize("num_pages", [1, 3])
-@pytest.mark.parametrize("in_runs", [False, True])
-def test_rows_side_by_side_of_small_dictionaries(num_pages: int, in_runs: bool, tmp_path: Path) -> None:
-    rng = np.random.default_rng(8)
-    chosen = np.tile(np.repeat([0, 1], [30, 1]), 4) if in_runs else rng.integers(0, 7, 124)
-    pages = [pa.table({"x": rng.integers(2**60, 2**62, 7)[chosen]}) for _ in range(num_pages)]
-    # The reference compresses all dictionaries.
-    path, _ = write_file(tmp_path, pages[0], "2.2", page_bytes=992, batches=pages)
-    content = guarded(path.read_bytes())
-    [column] = open_file(path).encoded_columns()
-    layouts = [parse_page(page.type_url, page.message) for page in column.pages]
-    assert len(layouts) == num_pages
-    assert all(isinstance(layout, MiniBlockLayout) and layout.dictionary is not None for layout in layouts)
-    values = pa.concat_tables(pages)["x"].combine_chunks()
-    for start, stop in ((0, len(values)), (5, 6), (len(values) // 3, len(values) - 7)):
-        found = run_of_rows(column, values.type, content, start, stop - start)
-        assert found is not None
-        assert found.equals(values.slice(start, stop - start))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -198,11 +135,9 @@ def test_pages_of_any_length(version: str, tmp_path: Path) -> None:
         file = write(path, table, version, data_cache_bytes=1)
         content = pa.py_buffer(path.read_bytes())
         for rows in _selections(sum(lengths)):
-            found = _in_memory(file, content, rows)
-            # A short page can be all null; of 2,500 rows too many are wanted, and long runs of bits are not copied.
-            assert found is not None or place == 2 or rows.num_rows == 2500 or (place == 0 and rows.num_rows > 1024)
-            expected = table["x"].take(pa.array(rows.indices())).combine_chunks()
-            assert found is None or found.combine_chunks().equals(expected)
+            picked = _picked(file, content, rows)
+            assert picked is not None
+            assert picked.equals(table["x"].take(pa.array(rows.indices())).combine_chunks())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -210,7 +145,7 @@ def test_pages_of_any_length(version: str, tmp_path: Path) -> None:
     "name",
     ["bool", "bool, nulls", "uint64 of 21 bits, nulls", "wide", "vectors", "time", "runs of uint16", "runs of uint64"],
 )
-def test_damaged_files_are_left_to_the_general_way(
+def test_damaged_files_have_the_values_of_the_page_reader_or_none(
     name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.lance"
@@ -250,30 +185,18 @@ def _refused(content: bytes, name: str) -> int:
         return 0
     refused = 0
     for rows in _selections(5000)[1:]:
-        found = _in_memory(file, guarded(content), rows)
-        run = _run(file, guarded(content), rows)
         try:
-            [general] = file._run(reader(rows))
+            picked = _picked(file, guarded(content), rows)
         except LanceError:
-            general = None
-        if found is not None and general is not None:
-            assert _same_bits(found, general)
-        if run is not None and general is not None:
-            assert _same_bits(run, general)
-        refused += found is None and general is None
+            picked = None
+        try:
+            [decoded] = file._run(reader(rows))
+        except LanceError:
+            decoded = None
+        if picked is not None and decoded is not None:
+            assert _same_bits(pa.chunked_array([picked]), decoded)
+        refused += picked is None and decoded is None
     return refused
-
-
-def _run(file: FileReader, content: pa.Buffer, rows: RowRanges) -> pa.ChunkedArray | None:
-    if rows.num_ranges > 1 or file.version is FileVersion.V2_0:
-        return None
-    [field] = file.schema.fields
-    try:
-        column = file.encoded_leaves([field])[field.id]
-    except LanceError:
-        return None
-    found = run_of_rows(column, to_arrow_type(field), content, int(rows.starts[0]), rows.num_rows)
-    return None if found is None else pa.chunked_array([found])
 
 
 def _same_bits(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
@@ -291,10 +214,7 @@ def test_rows_that_are_not_there_are_refused(version: str, tmp_path: Path) -> No
     content = pa.py_buffer(path.read_bytes())
     for rows in ([NUM_ROWS], [-1], [5, NUM_ROWS + 3]):
         starts = np.array(rows, np.int64)
-        assert _in_memory(file, content, RowRanges(starts, starts + 1)) is None
-    backwards = RowRanges(np.array([5, 20], np.int64), np.array([3, 30], np.int64))
-    with pytest.raises(ValueError, match="ends before it begins"):
-        _in_memory(file, content, backwards)
+        assert _picked(file, content, RowRanges(starts, starts + 1)) is None
 
 
 @pytest.mark.parametrize("name", ["bool", "wide", "uint32 of 3 bits", "float64", "timestamp", "time", "decimal"])
@@ -306,12 +226,11 @@ def test_one_value_in_all_rows(version: str, name: str, tmp_path: Path) -> None:
     content = pa.py_buffer(path.read_bytes())
     for rows in _selections(5000):
         expected = values.take(pa.array(rows.indices()))
-        found = _in_memory(file, content, rows)
-        assert found is None or found.combine_chunks().equals(expected)
+        picked = _picked(file, content, rows)
+        assert picked is not None
+        assert picked.equals(expected)
         assert file.read(file.schema.fields, file.columns, rows)[0].combine_chunks().equals(expected)
-    if version == "2.2" and name in ("wide", "uint32 of 3 bits"):
-        assert _in_memory(file, content, RowRanges.of(5, 9)) is not None
-    assert _in_memory(file, content, RowRanges.of(4990, 5001)) is None
+    assert _picked(file, content, RowRanges.of(4990, 5001)) is None
 
 
 def _required(dtype: pa.DataType) -> pa.Schema:

@@ -1,30 +1,101 @@
-"""The levels of single rows of lists, out of packed chunks.
+"""Levels of rows out of the chunks of mini-block pages.
 
-Each chunk is unpacked into memory that stays in the cache, and only the levels of the wanted rows are kept.
+Without lists the level of a value is read where it lies. Chunks with lists are unpacked into memory that stays in the
+cache, one at a time, and the levels of rows are copied out of it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.bitpack import unpack_chunk
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block, unpack_chunk
 from lance_spark.kernels.bits import num_ones
-from lance_spark.kernels.jit import copy_bytes, inlined, kernel, pointer_i64, pointer_u8, pointer_u16
+from lance_spark.kernels.jit import copy_bytes, inlined, pointer_u8, pointer_u16
 from lance_spark.kernels.layouts.levels import BLOCK, count_equal, count_up_to
+from lance_spark.kernels.packed_values import out_of_line_value, packed_value
 from lance_spark.kernels.words import read_word
 
 LEVEL_BITS = 16
+
+NO_LEVELS = -1
+"""In place of a width: a page without levels of this kind."""
+
+PACKED_LEVELS = -2
+"""In place of a width: one block of inline bit packing; more levels than that are out of line."""
+
+RUN_LEVELS = -3
+"""In place of a width: levels in a block of runs."""
 
 MAX_CHUNK_LEVELS = 1 << 16
 """More levels than a chunk can count."""
 
 SCRATCH_LEVELS = MAX_CHUNK_LEVELS + 1024
-"""Levels that `pick_levels` needs room for, of each kind: a block of 1024 is unpacked completely."""
+"""Levels that a chunk needs room for, of each kind: a block of 1024 is unpacked completely."""
 
 _NO_LEVEL = 0xFFFF
 
-RUN_LEVELS = -3
-"""In place of a width: levels in a block of runs."""
+
+@inlined
+def run_at(lengths, num_runs, place):
+    """(the run with value `place`, the values before it); `num_runs` if there is none."""
+    length = pointer_u8(lengths)
+    run = np.int64(0)
+    first = np.int64(0)
+    while run + 16 <= num_runs:
+        values = np.int64(0)
+        for i in range(16):
+            values += np.int64(length[run + i])
+        if first + values > place:
+            break
+        first += values
+        run += 16
+    while run < num_runs:
+        after = first + np.int64(length[run])
+        if after > place:
+            break
+        first = after
+        run += 1
+    return run, first
+
+
+@inlined
+def _level_of_run(source, num_bytes, place):
+    """Level `place` of a block of runs (size of levels, levels, lengths); -1 if it is broken."""
+    size = np.int64(read_word(source, 8)) if num_bytes >= 8 else np.int64(-1)
+    num_runs = num_bytes - 8 - size
+    if size < 0 or num_runs < 0 or num_runs * (LEVEL_BITS // 8) != size:
+        return np.int64(-1)
+    run, _ = run_at(source + 8 + size, num_runs, place)
+    if run == num_runs:
+        return np.int64(-1)
+    return np.int64(read_word(source + 8 + run * (LEVEL_BITS // 8), LEVEL_BITS // 8))
+
+
+@inlined
+def _inline_bits(source, num_bytes, count):
+    """The width of a block of inline bit packing with `count` levels; -1 if it is broken."""
+    bits = np.int64(read_word(source, LEVEL_BITS // 8)) if num_bytes >= LEVEL_BITS // 8 else np.int64(-1)
+    if bits > LEVEL_BITS or count > BLOCK_VALUES or num_bytes < LEVEL_BITS // 8 + bits * BLOCK_BYTES_PER_BIT:
+        return np.int64(-1)
+    return bits
+
+
+@inlined
+def level_at(source, num_bytes, count, place, width):
+    """Level `place` of the `count` levels in `num_bytes` bytes at `source`; -1 if these are too short or broken.
+
+    Args:
+        width: bits of a level, out of line; `PACKED_LEVELS` or `RUN_LEVELS`.
+    """
+    if width == RUN_LEVELS:
+        return _level_of_run(source, num_bytes, place)
+    if width == PACKED_LEVELS:
+        bits = _inline_bits(source, num_bytes, count)
+        if bits <= 0:
+            return bits
+        return np.int64(packed_value(source + LEVEL_BITS // 8, place, bits, LEVEL_BITS, BLOCK_VALUES // LEVEL_BITS))
+    level, is_valid = out_of_line_value(source, num_bytes, count, place, LEVEL_BITS, width)
+    return np.int64(level) if is_valid else np.int64(-1)
 
 
 @inlined
@@ -71,6 +142,11 @@ def unpack_levels(source, size, count, width, scratch):
     if width == RUN_LEVELS:
         if not _unpack_runs(source, size, count, scratch):
             return False
+    elif width == PACKED_LEVELS:
+        bits = _inline_bits(source, size, count)
+        if bits < 0:
+            return False
+        unpack_block(source + LEVEL_BITS // 8, bits, LEVEL_BITS, scratch)
     elif not unpack_chunk(source, size, count, LEVEL_BITS, width, scratch):
         return False
     after = pointer_u16(scratch + 2 * count)
@@ -124,65 +200,3 @@ def keep_levels(scratch, start, stop, has_definition, reps, defs, picked):
     if has_definition:
         copy_bytes(defs + 2 * picked, scratch + 2 * (SCRATCH_LEVELS + start), num_bytes)
     return picked + stop - start
-
-
-@kernel(
-    "int64(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, int64, "
-    "int64, int64)"
-)
-def pick_levels(
-    data, repetition, rep_width, definition, def_width, num_slots, first_values, num_chunks, max_rep, max_visible,
-    chunks, ordinals, num_bounds, scratch, reps, defs, values,
-):  # fmt: skip
-    """Copies the levels of rows out of chunks that need not begin or end with a row, and counts values up to them.
-
-    Args:
-        data: the bytes of the chunks.
-        repetition, definition: ``int64[2, num_chunks]``: start in `data` and size of the levels of each chunk, packed
-            out of line to `rep_width` and `def_width` bits, or in runs: `RUN_LEVELS`; `definition` = 0: all slots have
-            values.
-        num_slots: ``int64[num_chunks]``.
-        first_values: ``int64[num_chunks + 1]``: the values before each chunk, and before the end.
-        chunks, ordinals: ``int64[num_bounds]``, as for `find_rows`: a start and an end of each range of rows.
-        scratch: ``uint16[2, SCRATCH_LEVELS]``.
-        reps, defs: uint16, get the levels of the rows; with room for those of all slots.
-        values: ``int64[num_bounds]``, gets the number of values before each bound.
-
-    Returns:
-        The number of levels; negative if a chunk is too short, or a bound is not in its chunk.
-    """
-    slots_of = pointer_i64(num_slots)
-    first_value = pointer_i64(first_values)
-    chunk_of = pointer_i64(chunks)
-    ordinal = pointer_i64(ordinals)
-    rep_chunks = pointer_i64(repetition)
-    def_chunks = pointer_i64(definition)
-    out = pointer_i64(values)
-    has_definition = definition != 0
-    row = np.uint16(max_rep)
-    bound = np.uint16(max_visible)
-    picked = i = np.int64(0)
-    for chunk in range(num_chunks):
-        count = slots_of[chunk]
-        if not unpack_levels(data + rep_chunks[chunk], rep_chunks[num_chunks + chunk], count, rep_width, scratch):
-            return -1
-        if has_definition and not unpack_levels(
-            data + def_chunks[chunk], def_chunks[num_chunks + chunk], count, def_width, scratch + 2 * SCRATCH_LEVELS
-        ):  # fmt: skip
-            return -1
-        block = begun = visible = opened = np.int64(0)
-        while i < num_bounds and chunk_of[i] == chunk:
-            slot, found, block, begun, visible = place_of_row(
-                scratch, count, ordinal[i], has_definition, row, bound, block, begun, visible
-            )  # fmt: skip
-            out[i] = first_value[chunk] + found
-            is_start = i % 2 == 0
-            if slot < opened or out[i] > first_value[chunk + 1] or (is_start and slot == count):
-                return -1
-            if not is_start:
-                picked = keep_levels(scratch, opened, slot, has_definition, reps, defs, picked)
-            opened = slot
-            i += 1
-        if i % 2 == 1:
-            picked = keep_levels(scratch, opened, count, has_definition, reps, defs, picked)
-    return picked if i == num_bounds else np.int64(-1)
