@@ -55,7 +55,7 @@ def from_arrow(expression: Any) -> Expr:
         serialised = expression.__reduce__()[1][0]
         batch = pa.ipc.open_file(serialised).get_batch(0)
         tokens = _metadata(batch.schema)
-        condition = _Reader(iter(tokens), batch).read()
+        condition = _ExpressionReader(iter(tokens), batch).read()
     except pa.ArrowNotImplementedError as error:
         raise InvalidInputError(
             f"the filter {expression} has no translation ({error}); write it as SQL text"
@@ -71,7 +71,7 @@ def _too_deep() -> InvalidInputError:
     return InvalidInputError(f"the filter nests more than {MAX_TREE_DEPTH} operators in one another")
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads an expression from its tokens."""
 
     def __init__(self, tokens: Iterator[Token], constants: pa.RecordBatch) -> None:

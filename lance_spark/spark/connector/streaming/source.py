@@ -38,7 +38,13 @@ from lance_spark.spark.streaming.offsets import BEGINNING, Offset
 from lance_spark.spark.streaming.options import SourceOptions
 from lance_spark.storage import open_store
 from lance_spark.table.bases import Bases, options_of
-from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, FeedColumns, plan_changes, snapshot_as_inserts
+from lance_spark.table.change_feed.change_feed import (
+    ChangeFeed,
+    FeedColumns,
+    FeedCommit,
+    plan_changes,
+    snapshot_as_inserts,
+)
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
@@ -388,7 +394,7 @@ def _changes(state: StreamState, reader: StreamReader, start: Offset, end: Offse
         files = reader.history.snapshot(end.version)[begin : None if end.is_complete else end.index]
         pairs = [(file.split, file.fragment) for file in files]
         return snapshot_as_inserts(
-            _feed_columns(state, reader, end.version), pairs, columns, Commit(end.version, end.timestamp)
+            _feed_columns(state, reader, end.version), pairs, columns, FeedCommit(end.version, end.timestamp)
         )
     feeds = [
         _feed(state, reader, versions, columns)
