@@ -170,7 +170,7 @@ _FUNCTIONS: dict[str, Callable[[list[Expr], Options], Expr]] = {
     "match_substring": _string_match(StringMatchOp.CONTAINS),
     "match_like": lambda arguments, options: Like(arguments[0], _pattern(options)),
 }
-"""The functions whose results are those of a node for every value. Arithmetic is not: integers overflow elsewhere."""
+"""The functions with the same results as a node for every value. Arithmetic is not: integers overflow elsewhere."""
 
 
 def _metadata(schema: pa.Schema) -> list[Token]:

@@ -217,7 +217,7 @@ def judge_failure(error: BaseException) -> Failure | None:
 
 @cache
 def _azure_client_class() -> Any:
-    """`AzureBlobFileSystem` with the retries of `patience` in place of those of Azure's client."""
+    """`AzureBlobFileSystem` with the retries of `patience` in place of the retries of Azure's client."""
     plain, sync_wrapper = import_module("adlfs").AzureBlobFileSystem, import_module("fsspec.asyn").sync_wrapper
 
     class AzureClient(plain):  # type: ignore[misc, valid-type]

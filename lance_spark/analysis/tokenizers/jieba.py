@@ -35,7 +35,7 @@ _NUMBERS = re.compile(r"[a-zA-Z0-9]+(?:.[0-9]+)?%?")
 def jieba_tokenizer(parameters: TextParameters) -> Tokenizer:
     """Words, and in words of three characters or more also the words of two and three characters that they contain.
 
-    The position of a token is that of its first character in the text, whitespace and punctuation are tokens.
+    The position of a token is the place of its first character in the text; whitespace and punctuation are tokens.
 
     Raises:
         UnsupportedFeatureError: the dictionary or the package jieba is not there.

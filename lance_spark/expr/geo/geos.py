@@ -107,7 +107,7 @@ _PREDICATES = {"st_coveredby": "covered_by"}
 def _related_by_cover(
     name: str, one: _GeometryPieces, two: _GeometryPieces, holds: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """The right answers for geometries of points and areas, given those of GEOS.
+    """The right answers for geometries of points and areas, from the answers of GEOS.
 
     GEOS (to 3.14) takes an area to reach beyond a geometry that has a point outside of its own lines and areas, even
     where an area of that geometry covers it. What is inside of both it finds.
@@ -146,7 +146,7 @@ class _GeometryPieces:
     """Geometries as points, lines and areas.
 
     Attributes:
-        pieces: of all geometries, those of one in one run.
+        pieces: of all geometries; the pieces of one geometry are adjacent.
         owners: the number of the geometry of each piece.
         count: of geometries; some can have no pieces.
     """

@@ -1,6 +1,6 @@
 """Storage options of S3 -> arguments of `s3fs.S3FileSystem`.
 
-Option names are those of the Lance libraries (with and without ``aws_``) and of s3fs itself. Anything not set as an
+Options have the names of the Lance libraries (with and without ``aws_``) and of s3fs itself. Anything not set as an
 option comes from the environment, profiles and roles, as with any AWS client.
 """
 
