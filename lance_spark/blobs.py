@@ -69,7 +69,7 @@ def open_blob(
     if parts is None:
         return None
     described = [parts[name] for name in _PARTS]
-    reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
+    reader = _ReaderArguments(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
     location = reader.result_of(lambda opened: opened.location(*described))
     return BlobFile(location, buffer_size)
 
@@ -148,7 +148,7 @@ def read_all(
         if not isinstance(types.get(name), IntegralType):
             raise InvalidInputError(f"the DataFrame has no column {name!r} of whole numbers")
     fields = [StructField(column, BinaryType()) if field.name == column else field for field in frame.schema.fields]
-    reader = _Reader(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
+    reader = _ReaderArguments(table, tuple(sorted((storage_options or {}).items())), allow_external_blobs)
     task = _ReadAll(column, part, reader, max_bytes_in_flight)
     return frame.mapInArrow(task, StructType(fields))
 
@@ -159,7 +159,7 @@ class _ReadAll:
 
     column: str
     part: tuple[str, ...]
-    reader: _Reader
+    reader: _ReaderArguments
     max_bytes: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -196,7 +196,7 @@ def _ranges(batch: pa.RecordBatch, part: tuple[str, ...]) -> list[ByteRange | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _ReaderArguments:
     """Reads the blobs of a table, which is opened once in each process."""
 
     table: str
@@ -213,7 +213,7 @@ class _Reader:
 
 
 @lru_cache(maxsize=16)
-def _opened(reader: _Reader) -> BlobReader:
+def _opened(reader: _ReaderArguments) -> BlobReader:
     dataset = open_table(reader.table, storage_options=dict(reader.storage_options))
     return dataset.blob_reader(allow_external_blobs=reader.allow_external)
 

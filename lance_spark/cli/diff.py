@@ -6,7 +6,7 @@ from typing import Any
 
 from lance_spark.cli.inspect import describe_field
 from lance_spark.cli.opening import CommandTarget
-from lance_spark.cli.output import Node
+from lance_spark.cli.output import TreeNode
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.dataset import Dataset
 
@@ -56,9 +56,9 @@ def _rows(dataset: Dataset) -> int | None:
     return sum(recorded) if len(recorded) == len(counts) else None
 
 
-def diff_tree(document: dict[str, Any]) -> Node:
+def diff_tree(document: dict[str, Any]) -> TreeNode:
     """The tree that is printed."""
-    root = Node(f"{document['uri']}: version {document['from']} to {document['to']}")
+    root = TreeNode(f"{document['uri']}: version {document['from']} to {document['to']}")
     rows = document["rows"]
     root.add(f"rows: {_shown(rows['from'])} to {_shown(rows['to'])}")
     schema = root.add("schema")

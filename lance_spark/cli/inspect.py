@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from lance_spark._proto import encodings_v2_0_pb2, encodings_v2_1_pb2
 from lance_spark.cli.opening import CommandTarget
-from lance_spark.cli.output import Node
+from lance_spark.cli.output import TreeNode
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.metadata import parse_message
@@ -188,9 +188,9 @@ def _partitioning(target: CommandTarget, *, fragments: bool, pages: bool) -> dic
     }
 
 
-def inspect_tree(document: dict[str, Any]) -> Node:
+def inspect_tree(document: dict[str, Any]) -> TreeNode:
     """The tree that is printed."""
-    root = Node(f"{document['uri']} version {document['version']}")
+    root = TreeNode(f"{document['uri']} version {document['version']}")
     _add_table(root, document)
     partitioning = document["partitioning"]
     if partitioning is not None:
@@ -198,7 +198,7 @@ def inspect_tree(document: dict[str, Any]) -> Node:
     return root
 
 
-def _add_table(root: Node, table: dict[str, Any]) -> None:
+def _add_table(root: TreeNode, table: dict[str, Any]) -> None:
     summary = table["summary"]
     root.add(f"committed {table['timestamp']} by {table['writer'] or 'an unknown writer'}")
     root.add(f"branch {table['branch'] or 'main'}, file version {table['file_version'] or 'not recorded'}")
@@ -232,7 +232,7 @@ def _field_line(field: dict[str, Any]) -> str:
     return f"{field['id']} {field['name']}: {field['type']}" + ("" if field["nullable"] else " not null")
 
 
-def _add_fragment(parent: Node, fragment: dict[str, Any]) -> None:
+def _add_fragment(parent: TreeNode, fragment: dict[str, Any]) -> None:
     node = parent.add(
         f"fragment {fragment['id']}: rows {_shown(fragment['rows'])} of {_shown(fragment['physical_rows'])}"
     )
@@ -248,7 +248,7 @@ def _add_fragment(parent: Node, fragment: dict[str, Any]) -> None:
         node.add(f"{deletions['path']}: {_shown(deletions['deleted_rows'])} deleted rows")
 
 
-def _add_partitioning(root: Node, partitioning: dict[str, Any]) -> None:
+def _add_partitioning(root: TreeNode, partitioning: dict[str, Any]) -> None:
     columns = root.add("schema")
     for field in partitioning["schema"]:
         columns.add(_field_line(field))

@@ -19,20 +19,20 @@ def escaped(text: object) -> str:
 
 
 @dataclass
-class Node:
+class TreeNode:
     """A line of a tree and the lines below it. The label is escaped when it is printed."""
 
     label: str
-    children: list[Node] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
 
-    def add(self, label: str) -> Node:
+    def add(self, label: str) -> TreeNode:
         """A new last child."""
-        child = Node(label)
+        child = TreeNode(label)
         self.children.append(child)
         return child
 
 
-def print_tree(root: Node, out: TextIO) -> None:
+def print_tree(root: TreeNode, out: TextIO) -> None:
     """Prints a tree: in colour if `out` is a terminal and rich is installed, else as indented plain text."""
     if out.isatty():
         try:
@@ -43,7 +43,7 @@ def print_tree(root: Node, out: TextIO) -> None:
             pass
         else:
 
-            def build(node: Node, depth: int) -> Tree:
+            def build(node: TreeNode, depth: int) -> Tree:
                 tree = Tree(Text(escaped(node.label), style=("bold cyan", "green", "")[min(depth, 2)]))
                 tree.children.extend(build(child, depth + 1) for child in node.children)
                 return tree
@@ -53,7 +53,7 @@ def print_tree(root: Node, out: TextIO) -> None:
     _print_plain(root, 0, out)
 
 
-def _print_plain(node: Node, depth: int, out: TextIO) -> None:
+def _print_plain(node: TreeNode, depth: int, out: TextIO) -> None:
     out.write(f"{'  ' * depth}{escaped(node.label)}\n")
     for child in node.children:
         _print_plain(child, depth + 1, out)

@@ -152,7 +152,7 @@ class _Verifier:
             yield Finding(str(error), f"{where}, {fragment.deletion_file.path(fragment.id)}", _RESTORE)
 
     def _sequence(self, fragment: DataFragment, rows: int | None, where: str) -> Iterator[Finding]:
-        """Row ids of one fragment; those of live rows are kept to be compared with other fragments."""
+        """Row ids of one fragment; the ids of live rows are stored to be compared with other fragments."""
         for what in wrong_row_versions(fragment, rows, self._dataset.version):
             yield Finding(what, where, _REWRITE)
         if not self._dataset.manifest.has_stable_row_ids:

@@ -1,7 +1,7 @@
 """Fixed-size lists of items of equal width (`lance.encodings21.FixedSizeList`); they may nest.
 
-Mini-blocks: a bitmap of the items' validity, if any, is a value buffer before those of the items. Full-zip: each value
-is, layer by layer from the outside, the validity of all its items padded to a byte, then all leaf items.
+Mini-blocks: a bitmap of the items' validity, if any, is a value buffer before the buffers of the items. Full-zip: each
+value is, layer by layer from the outside, the validity of all its items padded to a byte, then all leaf items.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bit packing with one width for everything (`lance.encodings21.OutOfLineBitpacking`).
 
 A block of n values is its full sets of 1024 words, packed as in `kernels.bitpack`, and a tail of t values: another
-packed set, or t raw words. Exactly t remaining words mean the latter. The width is that of the inner `Flat`.
+packed set, or t raw words. Exactly t remaining words mean the latter. The width is the width of the inner `Flat`.
 """
 
 from __future__ import annotations

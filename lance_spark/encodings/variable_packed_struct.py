@@ -53,7 +53,9 @@ class FieldEncoding:
         """Raises `CorruptFileError` if the width of the field is missing or invalid."""
         layout = message.WhichOneof("layout")
         if layout is None:
-            raise CorruptFileError("variable_packed_struct: a field says neither its width nor that of its lengths")
+            raise CorruptFileError(
+                "variable_packed_struct: a field says neither its width nor the width of its lengths"
+            )
         if layout == "bits_per_length" and message.bits_per_length not in (8, 16, 32, 64):
             raise CorruptFileError(f"variable_packed_struct: lengths of {message.bits_per_length} bits")
         if layout == "bits_per_value" and (message.bits_per_value % 8 or message.bits_per_value > _MAX_BITS_PER_VALUE):

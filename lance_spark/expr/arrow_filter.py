@@ -55,7 +55,7 @@ def from_arrow(expression: Any) -> Expr:
         serialised = expression.__reduce__()[1][0]
         batch = pa.ipc.open_file(serialised).get_batch(0)
         tokens = _metadata(batch.schema)
-        condition = _Reader(iter(tokens), batch).read()
+        condition = _ExpressionReader(iter(tokens), batch).read()
     except pa.ArrowNotImplementedError as error:
         raise InvalidInputError(
             f"the filter {expression} has no translation ({error}); write it as SQL text"
@@ -71,7 +71,7 @@ def _too_deep() -> InvalidInputError:
     return InvalidInputError(f"the filter nests more than {MAX_TREE_DEPTH} operators in one another")
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads an expression from its tokens."""
 
     def __init__(self, tokens: Iterator[Token], constants: pa.RecordBatch) -> None:
@@ -170,7 +170,7 @@ _FUNCTIONS: dict[str, Callable[[list[Expr], Options], Expr]] = {
     "match_substring": _string_match(StringMatchOp.CONTAINS),
     "match_like": lambda arguments, options: Like(arguments[0], _pattern(options)),
 }
-"""The functions whose results are those of a node for every value. Arithmetic is not: integers overflow elsewhere."""
+"""The functions with the same results as a node for every value. Arithmetic is not: integers overflow elsewhere."""
 
 
 def _metadata(schema: pa.Schema) -> list[Token]:

@@ -81,7 +81,7 @@ def _list(expr: ArrayOf, batch: pa.RecordBatch, type_: pa.DataType, time_zone: s
     if pa.types.is_fixed_size_list(type_) and width != type_.list_size:
         raise InvalidInputError(f"{expr} has {width} items, its column of type {type_} takes {type_.list_size}")
     columns = [assigned(item, batch, type_.value_type, time_zone=time_zone) for item in expr.items]
-    # The items of the first row, then those of the second one.
+    # The items of the first row, then the items of the second one.
     places = np.arange(width * batch.num_rows).reshape(width, batch.num_rows).T.ravel()
     items = pa.concat_arrays([pa.nulls(0, type_.value_type), *columns]).take(pa.array(places))
     if pa.types.is_fixed_size_list(type_):

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class FunctionName(str, Enum):
-    """A scalar function, under its Spark name; those that Spark does not have, under that of the reference library."""
+    """A scalar function, under its Spark name, or under its name in the reference library if Spark does not have it."""
 
     LOWER = "lower"
     UPPER = "upper"

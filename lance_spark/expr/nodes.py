@@ -199,7 +199,7 @@ class InArray(Expr):
     """Whether `value` is one of `values`; FALSE for null.
 
     For many values of a program, such as the keys of a join: they are looked up without conversion, so they have the
-    type of `value`. SQL has no such node; its text is that of an `In`. Equality is identity.
+    type of `value`. SQL has no such node; its text is the text of an `In`. Equality is identity.
     """
 
     value: Expr

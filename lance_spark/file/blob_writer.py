@@ -176,7 +176,7 @@ class BlobColumnWriter:
             UnsupportedFeatureError: a value is managed by the table, which this release does not copy, or a reference
                 where files have none.
         """
-        rows = _Rows(len(array))
+        rows = _BlobRows(len(array))
         if not pa.types.is_struct(array.type):
             array = pa.StructArray.from_arrays([array], ["data"], mask=array.is_null() if array.null_count else None)
         if array.type.get_field_index(SOURCE.name) >= 0:
@@ -199,7 +199,7 @@ class BlobColumnWriter:
             version=FileVersion.V2_2.value,
         )
 
-    def _write_values(self, array: pa.StructArray, rows: _Rows) -> None:
+    def _write_values(self, array: pa.StructArray, rows: _BlobRows) -> None:
         data = array.field("data")
         members = {array.type.field(number).name for number in range(array.type.num_fields)}
         uris = array.field("uri").to_pylist() if "uri" in members else [None] * len(array)
@@ -235,7 +235,7 @@ class BlobColumnWriter:
         is_object = length == total and length > self._sizes.dedicated
         return _Value(None, store, path, ByteRange(start, length), is_object)
 
-    def _copy(self, array: pa.StructArray, rows: _Rows) -> None:
+    def _copy(self, array: pa.StructArray, rows: _BlobRows) -> None:
         """Copies values from other data files, `COPY_BYTES` or one value at a time."""
         if self._source is None:
             raise InvalidInputError(f"column {self._name!r}: the files of these blobs are not known")
@@ -267,7 +267,7 @@ class BlobColumnWriter:
                 waiting, total = [], 0
         self._write_waiting(waiting, rows)
 
-    def _write_waiting(self, waiting: list[tuple[int, _Value]], rows: _Rows) -> None:
+    def _write_waiting(self, waiting: list[tuple[int, _Value]], rows: _BlobRows) -> None:
         for row, value in _fetched(waiting):
             rows.set(row, self._place(value))
 
@@ -302,7 +302,7 @@ _RANGE = ("position", "size")
 _NUMBERS = ("kind", "position", "size", "blob_id")
 
 
-class _Rows:
+class _BlobRows:
     """Descriptions by row; rows that are not set are null, or zeros below a null."""
 
     def __init__(self, num_rows: int) -> None:

@@ -52,7 +52,7 @@ class DataFileReader(ABC):
         path: of the file in its store.
         version: the file's version.
         num_rows: rows in the file.
-        schema: the file's own schema. Its field ids are those of the table it was written for.
+        schema: the file's own schema. It has the field ids of the table it was written for.
     """
 
     num_rows: int

@@ -72,14 +72,14 @@ class WrittenFile:
     version: FileVersion
 
 
-class _State(Enum):
+class _WriterState(Enum):
     OPEN = "open"
     BROKEN = "broken"
     CLOSED = "closed"
 
 
 @dataclass(slots=True)
-class _Column:
+class _ColumnToWrite:
     """A column that is being written."""
 
     top: int
@@ -127,14 +127,14 @@ class FileWriter:
         self._page_url = ARRAY_ENCODING_URL if version is FileVersion.V2_0 else PAGE_LAYOUT_URL
         self._checker = BatchChecker(schema, version)
         self._columns = [
-            _Column(top, writer)
+            _ColumnToWrite(top, writer)
             for top, field in enumerate(schema.fields)
             for writer in _column_writers(field, version, page_bytes)
         ]
         self._global_buffers: list[tuple[int, int]] = []
         self._num_rows = 0
         self._output = store.open_output(path)
-        self._state = _State.OPEN
+        self._state = _WriterState.OPEN
 
     @property
     def num_rows(self) -> int:
@@ -153,17 +153,17 @@ class FileWriter:
         """
         self._require_usable()
         if self._blobs is not None:
-            self._state = _State.BROKEN
+            self._state = _WriterState.BROKEN
             batch = self._blobs(batch)
-            self._state = _State.OPEN
+            self._state = _WriterState.OPEN
         arrays = self._checker.columns(batch)
-        self._state = _State.BROKEN
+        self._state = _WriterState.BROKEN
         for column in self._columns:
             for array in arrays[column.top]:
                 for page in column.writer.append(array):
                     self._write_page(column, page)
         self._num_rows += batch.num_rows
-        self._state = _State.OPEN
+        self._state = _WriterState.OPEN
 
     def add_global_buffer(self, data: pa.Buffer | bytes) -> int:
         """Writes a global buffer; returns its index (0 is the schema)."""
@@ -184,7 +184,7 @@ class FileWriter:
             InvalidInputError: the writer is closed, or an earlier write failed.
         """
         self._require_usable()
-        self._state = _State.BROKEN
+        self._state = _WriterState.BROKEN
         # The last page of the last column then follows its other pages: vectors, which often are last, are one array.
         for column in reversed(self._columns):
             for page in column.writer.flush():
@@ -194,7 +194,7 @@ class FileWriter:
         # A data file without its sidecars must never be visible.
         self._sidecars.close()
         self._output.close()
-        self._state = _State.CLOSED
+        self._state = _WriterState.CLOSED
         return WrittenFile(
             self._path,
             self._num_rows,
@@ -206,8 +206,8 @@ class FileWriter:
 
     def abort(self) -> None:
         """Discards the file; a no-op after `close`."""
-        if self._state is not _State.CLOSED:
-            self._state = _State.CLOSED
+        if self._state is not _WriterState.CLOSED:
+            self._state = _WriterState.CLOSED
             self._output.abort()
             self._sidecars.abort()
 
@@ -218,20 +218,20 @@ class FileWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._state is not _State.CLOSED:
+            if kind is None and self._state is not _WriterState.CLOSED:
                 self.close()
         finally:
             self.abort()
 
     def _require_usable(self) -> None:
-        if self._state is not _State.OPEN:
+        if self._state is not _WriterState.OPEN:
             raise InvalidInputError(
                 f"{self._path}: the writer is closed"
-                if self._state is _State.CLOSED
+                if self._state is _WriterState.CLOSED
                 else f"{self._path}: an earlier write failed, so the file would be incomplete; abort it and start again"
             )
 
-    def _write_page(self, column: _Column, page: PageBytes) -> None:
+    def _write_page(self, column: _ColumnToWrite, page: PageBytes) -> None:
         sizes = [buffer.size for buffer in page.buffers]
         metadata = file2_pb2.ColumnMetadata.Page(
             length=page.num_rows,
@@ -275,7 +275,7 @@ class FileWriter:
             self._output.write(piece)
         return position
 
-    def _column_metadata(self, column: _Column) -> bytes:
+    def _column_metadata(self, column: _ColumnToWrite) -> bytes:
         encoding = _column_encoding(self._version is FileVersion.V2_0 and is_blob(column.writer.leaf))
         return file2_pb2.ColumnMetadata(encoding=encoding, pages=column.pages).SerializeToString()
 

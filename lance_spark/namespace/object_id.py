@@ -47,7 +47,7 @@ def prefix_of(namespace: Identifier) -> str:
 
 
 def child_names(object_ids: Iterable[str], namespace: Identifier) -> list[str]:
-    """The last names of those of `object_ids`, all of them below `namespace`, that are directly in it."""
+    """The last names of the `object_ids` (all below `namespace`) that are directly in it."""
     start = len(prefix_of(namespace))
     names = (child[start:] for child in object_ids)
     return [name for name in names if DELIMITER not in name]

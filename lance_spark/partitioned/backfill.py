@@ -179,7 +179,7 @@ def commit_partitioned_backfill(
     with cleanup_on_failure(remove):
         opened = table.open_all([table.index.by_id[object_id] for object_id in by_id])
         changes = [_change(table, plan, item, by_id[item.partition.object_id], options) for item in opened]
-        check = MovedRows(table, [(item, by_id[item.partition.object_id]) for item in opened])
+        check = MovedRowsCheck(table, [(item, by_id[item.partition.object_id]) for item in opened])
         committed = _committed(table, plan, changes, check, options)
     if committed.version > table.version + 1:
         for before in opened:
@@ -241,7 +241,7 @@ def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iter
     remove_backfill(opened.table.store, [item for item in files if item.file.path not in used])
 
 
-class MovedRows:
+class MovedRowsCheck:
     """Looks at newer versions of the table for backfilled rows that may have moved to another partition.
 
     Such a row is deleted here and new there, where its value would be missing. Which of the new rows it is cannot be

@@ -21,8 +21,8 @@ from lance_spark.table.change_feed.change_feed import (
     ChangeFeed,
     ChangeTask,
     ChangeType,
-    Commit,
     FeedColumns,
+    FeedCommit,
     FeedView,
     RowsTask,
     VersionStep,
@@ -88,7 +88,7 @@ class _Step:
 
     def tasks(self, schema: pa.Schema, columns: Sequence[str] | None) -> Iterator[ChangeTask]:
         """Tasks that read the changes of the version."""
-        commit = Commit(self._after.version, _nanos(self._after))
+        commit = FeedCommit(self._after.version, _nanos(self._after))
         for old, new in _changed_partitions(self._before, self._after):
             recreated = _is_recreated(old, new)
             if old is not None and (new is None or recreated):
@@ -101,7 +101,7 @@ class _Step:
         self,
         old: PartitionVersion | None,
         new: PartitionVersion,
-        commit: Commit,
+        commit: FeedCommit,
         schema: pa.Schema,
         columns: Sequence[str] | None,
     ) -> Iterator[ChangeTask]:
@@ -118,7 +118,7 @@ class _Step:
         self,
         table: PartitionedTable,
         old: PartitionVersion,
-        commit: Commit,
+        commit: FeedCommit,
         schema: pa.Schema,
         columns: Sequence[str] | None,
     ) -> Iterator[ChangeTask]:

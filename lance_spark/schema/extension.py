@@ -1,6 +1,6 @@
 """Arrow extension types: Lance stores their storage type, and their name and parameters in the field's metadata.
 
-The keys are those of Arrow's IPC and C interfaces, so that readers which know the type can restore it.
+The keys are the keys of Arrow's IPC and C interfaces, so that readers which know the type can restore it.
 """
 
 from __future__ import annotations

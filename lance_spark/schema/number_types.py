@@ -31,7 +31,7 @@ def numpy_type(dtype: pa.DataType) -> np.dtype[Any]:
 
 
 def elements(values: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The elements of the values' buffer, which are of a type of numpy, without a copy; those of nulls are any."""
+    """The elements of the values' buffer, a view of `dtype`; the elements of nulls are undefined."""
     count = len(values)
     return (
         np.frombuffer(values.buffers()[1], dtype, count, values.offset * dtype.itemsize)

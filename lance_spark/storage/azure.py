@@ -18,26 +18,26 @@ from lance_spark.storage.base import ObjectStore, OutputStream, PutResult
 from lance_spark.storage.buffered_output import BLOCK_BYTES, BufferedOutput
 from lance_spark.storage.conditional_put import create_if_absent
 from lance_spark.storage.object_store import FsspecStore, Result, http_transport_errors, require_client
-from lance_spark.storage.options import Target, boolean, seconds, translate
+from lance_spark.storage.options import ClientArgument, boolean, seconds, translate
 from lance_spark.storage.patience import CONNECT_SECONDS, READ_SECONDS, RETRY_SECONDS, Failure, Patience
 
-_ACCOUNT_KEY = Target(("account_key",))
-_SAS = Target(("sas_token",))
-_ENDPOINT = Target(("endpoint",))
+_ACCOUNT_KEY = ClientArgument(("account_key",))
+_SAS = ClientArgument(("sas_token",))
+_ENDPOINT = ClientArgument(("endpoint",))
 
 _NAMES = {
-    "account_name": Target(("account_name",)),
+    "account_name": ClientArgument(("account_name",)),
     "account_key": _ACCOUNT_KEY,
     "access_key": _ACCOUNT_KEY,
     "master_key": _ACCOUNT_KEY,
     "sas_key": _SAS,
     "sas_token": _SAS,
-    "connection_string": Target(("connection_string",)),
-    "client_id": Target(("client_id",)),
-    "client_secret": Target(("client_secret",)),
-    "tenant_id": Target(("tenant_id",)),
-    "authority_id": Target(("tenant_id",)),
-    "skip_signature": Target(("anon",), boolean),
+    "connection_string": ClientArgument(("connection_string",)),
+    "client_id": ClientArgument(("client_id",)),
+    "client_secret": ClientArgument(("client_secret",)),
+    "tenant_id": ClientArgument(("tenant_id",)),
+    "authority_id": ClientArgument(("tenant_id",)),
+    "skip_signature": ClientArgument(("anon",), boolean),
     "endpoint": _ENDPOINT,
 }
 
@@ -45,11 +45,11 @@ _TARGETS = (
     _NAMES
     | {f"azure_{name}": target for name, target in _NAMES.items()}
     | {f"azure_storage_{name}": target for name, target in _NAMES.items()}
-    | {"anon": Target(("anon",), boolean), "account_host": Target(("account_host",))}
+    | {"anon": ClientArgument(("anon",), boolean), "account_host": ClientArgument(("account_host",))}
     | {
-        "client_retry_timeout": Target((RETRY_SECONDS,), seconds),
-        "connect_timeout": Target(("connect_seconds",), seconds),
-        "timeout": Target(("read_seconds",), seconds),
+        "client_retry_timeout": ClientArgument((RETRY_SECONDS,), seconds),
+        "connect_timeout": ClientArgument(("connect_seconds",), seconds),
+        "timeout": ClientArgument(("read_seconds",), seconds),
     }
 )
 
@@ -217,7 +217,7 @@ def judge_failure(error: BaseException) -> Failure | None:
 
 @cache
 def _azure_client_class() -> Any:
-    """`AzureBlobFileSystem` with the retries of `patience` in place of those of Azure's client."""
+    """`AzureBlobFileSystem` with the retries of `patience` in place of the retries of Azure's client."""
     plain, sync_wrapper = import_module("adlfs").AzureBlobFileSystem, import_module("fsspec.asyn").sync_wrapper
 
     class AzureClient(plain):  # type: ignore[misc, valid-type]
@@ -260,7 +260,7 @@ def _retry_policy_class() -> Any:
     """A retry policy of Azure's client that asks `patience`."""
     base = import_module("azure.storage.blob.aio").ExponentialRetry
 
-    class RetryPolicy(base):  # type: ignore[misc, valid-type]
+    class AzureRetryPolicy(base):  # type: ignore[misc, valid-type]
         def __init__(self, patience: Patience) -> None:
             super().__init__(**dict.fromkeys(_COUNTS, _MANY_RETRIES))
             self._patience = patience
@@ -291,4 +291,4 @@ def _retry_policy_class() -> Any:
         async def sleep(self, settings: Any, transport: Any) -> None:
             await settings["budget"].wait_async()
 
-    return RetryPolicy
+    return AzureRetryPolicy

@@ -70,7 +70,7 @@ OPERATIONS = (
     "list_folders",
     "delete",
 )
-"""The calls that can have faults: those of `ObjectStore`, and "write" and "close" of its streams."""
+"""The calls that can have faults: the methods of `ObjectStore`, and "write" and "close" of its streams."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from lance_spark.storage.base import ObjectStore, OutputStream, PutResult
 from lance_spark.storage.buffered_output import BLOCK_BYTES, BufferedOutput
 from lance_spark.storage.conditional_put import create_if_absent
 from lance_spark.storage.object_store import FsspecStore, Result, http_transport_errors, require_client
-from lance_spark.storage.options import Target, boolean, json_object, seconds, translate
+from lance_spark.storage.options import ClientArgument, boolean, json_object, seconds, translate
 from lance_spark.storage.patience import CONNECT_SECONDS, READ_SECONDS, RETRY_SECONDS, Failure, Patience
 
-_KEY_FILE = Target(("token",))
-_KEY = Target(("token",), json_object)
+_KEY_FILE = ClientArgument(("token",))
+_KEY = ClientArgument(("token",), json_object)
 
 
 def _anonymous(text: str) -> str | None:
@@ -39,22 +39,22 @@ _WITH_AND_WITHOUT_PREFIX = {
     "service_account_path": _KEY_FILE,
     "application_credentials": _KEY_FILE,
     "service_account_key": _KEY,
-    "skip_signature": Target(("token",), _anonymous),
-    "base_url": Target(("endpoint_url",)),
+    "skip_signature": ClientArgument(("token",), _anonymous),
+    "base_url": ClientArgument(("endpoint_url",)),
 }
 
 _TARGETS = (
     _WITH_AND_WITHOUT_PREFIX
     | {f"google_{name}": target for name, target in _WITH_AND_WITHOUT_PREFIX.items()}
     | {
-        "google_storage_token": Target(("bearer",)),
-        "token": Target(("token",), _token),
-        "project": Target(("project",)),
-        "endpoint_url": Target(("endpoint_url",)),
-        "requester_pays": Target(("requester_pays",), boolean),
-        "client_retry_timeout": Target((RETRY_SECONDS,), seconds),
-        "connect_timeout": Target(("connect_seconds",), seconds),
-        "timeout": Target(("read_seconds",), seconds),
+        "google_storage_token": ClientArgument(("bearer",)),
+        "token": ClientArgument(("token",), _token),
+        "project": ClientArgument(("project",)),
+        "endpoint_url": ClientArgument(("endpoint_url",)),
+        "requester_pays": ClientArgument(("requester_pays",), boolean),
+        "client_retry_timeout": ClientArgument((RETRY_SECONDS,), seconds),
+        "connect_timeout": ClientArgument(("connect_seconds",), seconds),
+        "timeout": ClientArgument(("read_seconds",), seconds),
     }
 )
 

@@ -19,7 +19,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|millis\w*|s|secs?|seconds?|m|mins
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClientArgument:
     """The target of an option: a path of keys in the client's arguments, and a parser of its text."""
 
     keys: tuple[str, ...]
@@ -27,7 +27,7 @@ class Target:
 
 
 def translate(
-    service: str, options: Mapping[str, str], targets: Mapping[str, Target], ignored: frozenset[str]
+    service: str, options: Mapping[str, str], targets: Mapping[str, ClientArgument], ignored: frozenset[str]
 ) -> dict[str, Any]:
     """The arguments of a client.
 

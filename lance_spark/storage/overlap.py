@@ -25,7 +25,7 @@ def overlapped(run: Callable[[Task], Result], tasks: Sequence[Task], num_threads
     """
     if len(tasks) <= 1 or num_threads <= 1:
         return [run(task) for task in tasks]
-    work = _Work(run, tasks)
+    work = _TaskQueue(run, tasks)
     pool = _pool.get()
     helpers = [pool.submit(work.drain) for _ in range(min(num_threads, len(tasks)) - 1)]
     try:
@@ -44,7 +44,7 @@ def submit(run: Callable[[], Result]) -> Future[Result]:
     return _pool.get().submit(run)
 
 
-class _Work(Generic[Task, Result]):
+class _TaskQueue(Generic[Task, Result]):
     """A task list shared by several threads."""
 
     def __init__(self, run: Callable[[Task], Result], tasks: Sequence[Task]) -> None:

@@ -103,7 +103,7 @@ def test_compaction_is_bounded_by_bytes(kind: Kind, empty: Any, monkeypatch: pyt
     configured = kind.open(empty).update_config(ENABLED)
     (split,) = (split for split in configured.splits() if len(split.manifest.fragments))
     file_bytes = [message.files[0].file_size_bytes for message in split.manifest.fragments.messages]
-    monkeypatch.setattr(auto_compaction.Budget.__init__, "__defaults__", (sum(file_bytes[:3]),))
+    monkeypatch.setattr(auto_compaction.CompactionBudget.__init__, "__defaults__", (sum(file_bytes[:3]),))
     kind.append(configured, *rows(6))
     newest = kind.open(empty)
     # Three of seven fragments became one.

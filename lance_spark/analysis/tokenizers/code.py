@@ -27,7 +27,7 @@ def code_tokenizer(parameters: TextParameters) -> Tokenizer:
 
     With `split_identifiers` also the parts between `_`, at changes from lower to upper case, before the last of several
     capitals that a small letter follows, and (`split_on_numerics`) between digits and letters. A part has a position of
-    its own; the identifier (`preserve_original`) has that of its first part. Identifiers of one part stay as they are.
+    its own; the identifier (`preserve_original`) has the position of its first part. Identifiers of one part stay so.
     """
     flags = INDEX_OPERATORS if parameters.index_operators else 0
     if parameters.split_identifiers:

@@ -35,7 +35,7 @@ _NUMBERS = re.compile(r"[a-zA-Z0-9]+(?:.[0-9]+)?%?")
 def jieba_tokenizer(parameters: TextParameters) -> Tokenizer:
     """Words, and in words of three characters or more also the words of two and three characters that they contain.
 
-    The position of a token is that of its first character in the text, whitespace and punctuation are tokens.
+    The position of a token is the place of its first character in the text; whitespace and punctuation are tokens.
 
     Raises:
         UnsupportedFeatureError: the dictionary or the package jieba is not there.
@@ -51,7 +51,7 @@ def jieba_tokenizer(parameters: TextParameters) -> Tokenizer:
     return cut
 
 
-class Dictionary:
+class JiebaDictionary:
     """Words and their frequencies.
 
     Args:
@@ -99,7 +99,7 @@ class Dictionary:
 
 
 @functools.lru_cache(maxsize=4)
-def _dictionary(folder: Path) -> Dictionary:
+def _dictionary(folder: Path) -> JiebaDictionary:
     """The dictionary of a folder, read once by a process: `dict.txt`, or the files that `config.json` names."""
     config = folder / "config.json"
     try:
@@ -110,7 +110,7 @@ def _dictionary(folder: Path) -> Dictionary:
             frequencies.update(_entries(folder / name))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InvalidInputError(f"the dictionary in {folder} cannot be read: {error}") from error
-    return Dictionary(frequencies)
+    return JiebaDictionary(frequencies)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, int]]:
@@ -123,7 +123,7 @@ def _entries(path: Path) -> Iterator[tuple[str, int]]:
                 yield word, int(frequency or 0)
 
 
-def _tokens(text: str, dictionary: Dictionary, model: HiddenMarkovModel) -> Iterator[tuple[str, int]]:
+def _tokens(text: str, dictionary: JiebaDictionary, model: HiddenMarkovModel) -> Iterator[tuple[str, int]]:
     place = 0
     for block in _BLOCKS.finditer(text):
         for word in _words(block[0], dictionary, model) if block[1] else (block[0],):
@@ -137,7 +137,7 @@ def _tokens(text: str, dictionary: Dictionary, model: HiddenMarkovModel) -> Iter
             place += len(word)
 
 
-def _words(block: str, dictionary: Dictionary, model: HiddenMarkovModel) -> Iterator[str]:
+def _words(block: str, dictionary: JiebaDictionary, model: HiddenMarkovModel) -> Iterator[str]:
     """The words of a block; characters that are no part of a longer word go through the model together."""
     start = alone = 0
     for end in dictionary.likeliest(block):
@@ -149,7 +149,7 @@ def _words(block: str, dictionary: Dictionary, model: HiddenMarkovModel) -> Iter
     yield from _rest(block[alone:], dictionary, model)
 
 
-def _rest(characters: str, dictionary: Dictionary, model: HiddenMarkovModel) -> Iterator[str]:
+def _rest(characters: str, dictionary: JiebaDictionary, model: HiddenMarkovModel) -> Iterator[str]:
     # A word of the dictionary whose characters are likelier alone stays cut.
     if len(characters) < 2 or characters in dictionary:
         yield from characters

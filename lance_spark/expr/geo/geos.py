@@ -91,7 +91,7 @@ def related(name: str, shapes: Sequence[Shape], other: Shape) -> npt.NDArray[np.
         UnsupportedFeatureError: the package shapely is not installed.
     """
     shapely = _shapely()
-    one, two = _Pieces.of(shapes), _Pieces.of([other])
+    one, two = _GeometryPieces.of(shapes), _GeometryPieces.of([other])
     with np.errstate(all="ignore"):
         predicate = getattr(shapely, _PREDICATES.get(name, name.removeprefix("st_")))
         holds: npt.NDArray[np.bool_] = predicate(one.joined(), two.joined())
@@ -104,8 +104,10 @@ def related(name: str, shapes: Sequence[Shape], other: Shape) -> npt.NDArray[np.
 _PREDICATES = {"st_coveredby": "covered_by"}
 
 
-def _related_by_cover(name: str, one: _Pieces, two: _Pieces, holds: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The right answers for geometries of points and areas, given those of GEOS.
+def _related_by_cover(
+    name: str, one: _GeometryPieces, two: _GeometryPieces, holds: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """The right answers for geometries of points and areas, from the answers of GEOS.
 
     GEOS (to 3.14) takes an area to reach beyond a geometry that has a point outside of its own lines and areas, even
     where an area of that geometry covers it. What is inside of both it finds.
@@ -129,7 +131,7 @@ def _related_by_cover(name: str, one: _Pieces, two: _Pieces, holds: npt.NDArray[
     return by_name[name]
 
 
-def _is_covered(one: _Pieces, other: _Pieces) -> npt.NDArray[np.bool_]:
+def _is_covered(one: _GeometryPieces, other: _GeometryPieces) -> npt.NDArray[np.bool_]:
     """bool[n]: which geometries have all their points in others; single points cover nothing of lines and areas."""
     shapely = _shapely()
     points, rest = one.joined(is_point=True), one.joined(is_point=False)
@@ -140,11 +142,11 @@ def _is_covered(one: _Pieces, other: _Pieces) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
+class _GeometryPieces:
     """Geometries as points, lines and areas.
 
     Attributes:
-        pieces: of all geometries, those of one in one run.
+        pieces: of all geometries; the pieces of one geometry are adjacent.
         owners: the number of the geometry of each piece.
         count: of geometries; some can have no pieces.
     """
@@ -154,7 +156,7 @@ class _Pieces:
     count: int
 
     @classmethod
-    def of(cls, shapes: Sequence[Shape]) -> _Pieces:
+    def of(cls, shapes: Sequence[Shape]) -> _GeometryPieces:
         """The pieces of shapes that have a place."""
         shapely = _shapely()
         parts = _Parts()

@@ -80,7 +80,7 @@ def parse_wkb(data: bytes) -> Shape:
     Raises:
         InvalidInputError: the bytes are no such geometry.
     """
-    reader = _Reader(data)
+    reader = _WkbReader(data)
     shape = Shape()
     reader.geometry(shape, 0)
     if reader.position != len(data):
@@ -88,7 +88,7 @@ def parse_wkb(data: bytes) -> Shape:
     return shape
 
 
-class _Reader:
+class _WkbReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.position = 0

@@ -116,7 +116,7 @@ def _written_float(value: float) -> str:
 
 
 def json_document(text: str) -> bytes:
-    """The binary form of JSON text, byte for byte that of the reference library (14.0.2).
+    """The binary form of JSON text, byte for byte as the reference library (14.0.2) writes it.
 
     Raises:
         InvalidInputError: the text is no JSON, has a key twice in one object, or is nested too deeply.

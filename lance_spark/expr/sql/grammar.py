@@ -11,7 +11,7 @@
     signed      := -* term
     term        := (constant | path | call | CASE ... END | CAST(...) | (condition) | [condition, ...]) (:: type)*
 
-Precedence is that of Spark (SqlBaseParser.g4), with one restriction: comparisons and predicates in a row, which
+Precedence is as in Spark (SqlBaseParser.g4), with one restriction: comparisons and predicates in a row, which
 dialects of SQL group differently, need parentheses, except where both readings are the same.
 """
 

@@ -22,7 +22,7 @@ from lance_spark.storage.overlap import overlapped
 from lance_spark.table.cleanup.references import listed_versions
 from lance_spark.table.commits.retry import cleanup_on_failure, retry_on_conflict
 from lance_spark.table.location import TableLocation
-from lance_spark.table.maintenance.auto_compaction import AutoCompaction, Budget, auto_options, bounded_tasks
+from lance_spark.table.maintenance.auto_compaction import AutoCompaction, CompactionBudget, auto_options, bounded_tasks
 from lance_spark.table.maintenance.compaction import RewriteResult, commit_compaction, run_task
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate, estimate_compaction
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions, CompactionTask, plan_compaction
@@ -249,7 +249,7 @@ def compact_small_fragments(
     Raises: as `compaction.compact`.
     """
     options = auto_options(table.properties)
-    budget = Budget.of(options)
+    budget = CompactionBudget.of(options)
     tasks = [
         PartitionTask(opened.partition.object_id, task)
         for opened in table.open_all(partitions)

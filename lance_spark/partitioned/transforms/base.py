@@ -22,7 +22,7 @@ from lance_spark.partitioned.values.value_set import ALL_VALUES, EVERYTHING, ONL
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceColumn:
     """A source column in a filter.
 
     Args:
@@ -118,7 +118,7 @@ class Transform(ABC):
         """The same value as part of a filter; None if filters have no equivalent expression."""
         return None
 
-    def project(self, sources: Sequence[Source], partition: Column) -> Expr | None:
+    def project(self, sources: Sequence[SourceColumn], partition: Column) -> Expr | None:
         """A condition on the partition value that holds wherever rows have such source values; None: no restriction."""
         (source,) = sources
         if source.values.is_all:
@@ -129,7 +129,7 @@ class Transform(ABC):
             condition = None if source.values.has_all_values else self._project_values(source, partition)
         return with_null(condition, source.values.has_null, partition)
 
-    def _project_values(self, source: Source, partition: Column) -> Expr | None:
+    def _project_values(self, source: SourceColumn, partition: Column) -> Expr | None:
         """`project` for non-NULL values, which the transform maps to non-NULL values."""
         return None
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Column, Expr
-from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform, integer_parameter
+from lance_spark.partitioned.transforms.base import Keep, Reducer, SourceColumn, Transform, integer_parameter
 from lance_spark.partitioned.values.conditions import is_in_array
 from lance_spark.partitioned.values.hashing import check_hashable, murmur3, murmur3_multi
 from lance_spark.partitioned.values.key_space import space_of
@@ -68,7 +68,7 @@ class Bucket(Transform):
     def derived_expression(self, sources: Sequence[pa.DataType]) -> str:
         return f"abs(murmur3(col0)) % {self.num_buckets}"
 
-    def _project_values(self, source: Source, partition: Column) -> Expr | None:
+    def _project_values(self, source: SourceColumn, partition: Column) -> Expr | None:
         space = source.space
         keys = space.points(source.values, MAX_POINTS)
         if keys is None:
@@ -95,7 +95,7 @@ def bucket_reducer(num_buckets: int, other: int) -> Reducer | None:
     return Modulo(common) if common > 1 else None
 
 
-def point_rows(sources: Sequence[Source]) -> list[pa.Array] | None:
+def point_rows(sources: Sequence[SourceColumn]) -> list[pa.Array] | None:
     """All combinations of the sources' values, one column per source; None if there are too many."""
     points: list[pa.Array] = []
     num_rows = 1
@@ -147,7 +147,7 @@ class MultiBucket(Transform):
         columns = ", ".join(f"col{position}" for position in range(len(sources)))
         return f"abs(murmur3_multi({columns})) % {self.num_buckets}"
 
-    def project(self, sources: Sequence[Source], partition: Column) -> Expr | None:
+    def project(self, sources: Sequence[SourceColumn], partition: Column) -> Expr | None:
         rows = point_rows(sources)
         return None if rows is None else is_in_array(partition, self.apply(*rows))
 

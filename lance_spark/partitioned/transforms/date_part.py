@@ -28,7 +28,7 @@ from lance_spark.expr.function_names import FunctionName
 from lance_spark.expr.literals import FALSE, literal
 from lance_spark.expr.nodes import Arithmetic, ArithmeticOp, Column, ComparisonOp, Expr, Function
 from lance_spark.expr.values import Family, family_of, plain
-from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform
+from lance_spark.partitioned.transforms.base import Keep, Reducer, SourceColumn, Transform
 from lance_spark.partitioned.transforms.calendar import (
     FIRST,
     Fields,
@@ -95,7 +95,7 @@ class DatePart(Transform):
             return None
         return Function(FunctionName(self.name), (columns[0],))
 
-    def _project_values(self, source: Source, partition: Column) -> Expr | None:
+    def _project_values(self, source: SourceColumn, partition: Column) -> Expr | None:
         return _condition({self.level: partition}, source.values, source.space)
 
     def domain(self, value: pa.Scalar, source: pa.DataType) -> ValueSet:
@@ -104,7 +104,7 @@ class DatePart(Transform):
         return fields_domain([value.as_py()], source)
 
 
-def project_fields(fields: Mapping[Level, Column], source: Source) -> Expr | None:
+def project_fields(fields: Mapping[Level, Column], source: SourceColumn) -> Expr | None:
     """A condition on several partition fields of one source column, like `Transform.project`; None: no restriction."""
     values = source.values
     if values.is_all:

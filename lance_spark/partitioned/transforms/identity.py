@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal, literal
 from lance_spark.expr.nodes import Column, ComparisonOp, Expr, Not
-from lance_spark.partitioned.transforms.base import Source, Transform
+from lance_spark.partitioned.transforms.base import SourceColumn, Transform
 from lance_spark.partitioned.values.conditions import all_of, any_of, compared, is_in
 from lance_spark.partitioned.values.key_space import KeySpace, plain_type_of, space_of
 from lance_spark.partitioned.values.value_set import (
@@ -64,7 +64,7 @@ class Identity(Transform):
         # A partition of 0.0 also contains -0.0, which functions distinguish (converted to text, for example).
         return None if pa.types.is_floating(value_type(sources[0])) else columns[0]
 
-    def _project_values(self, source: Source, partition: Column) -> Expr | None:
+    def _project_values(self, source: SourceColumn, partition: Column) -> Expr | None:
         return in_value_set(partition, source.space, source.values)
 
     def domain(self, value: pa.Scalar, source: pa.DataType) -> ValueSet:

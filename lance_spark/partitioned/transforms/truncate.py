@@ -25,7 +25,7 @@ from lance_spark.expr.grid import exact_value, grid_of
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Expr, Function
 from lance_spark.expr.values import Family, family_of, plain
-from lance_spark.partitioned.transforms.base import Keep, Reducer, Source, Transform, integer_parameter
+from lance_spark.partitioned.transforms.base import Keep, Reducer, SourceColumn, Transform, integer_parameter
 from lance_spark.partitioned.transforms.identity import in_value_set, one_zero_one_nan, value_type
 from lance_spark.partitioned.values.key_space import (
     INFINITY_RANK,
@@ -84,7 +84,7 @@ class Truncate(Transform):
             return None
         return Function(FunctionName.SUBSTRING, (columns[0], literal(1), literal(self.width)))
 
-    def _project_values(self, source: Source, partition: Column) -> Expr | None:
+    def _project_values(self, source: SourceColumn, partition: Column) -> Expr | None:
         space = source.space
         family = family_of(space.type)
         assert family is not None  # it has keys

@@ -28,7 +28,7 @@ from lance_spark.expr.literals import FALSE, TRUE, Literal, literal
 from lance_spark.expr.nodes import And, Column, Comparison, ComparisonOp, Expr, Not, Or, StringMatch, StringMatchOp
 from lance_spark.partitioned.field import PartitionField
 from lance_spark.partitioned.spec import PartitionSpec, PartitionSpecs
-from lance_spark.partitioned.transforms.base import Source
+from lance_spark.partitioned.transforms.base import SourceColumn
 from lance_spark.partitioned.transforms.bucket import point_rows
 from lance_spark.partitioned.transforms.calendar import Level
 from lance_spark.partitioned.transforms.date_part import DatePart, project_fields
@@ -143,9 +143,9 @@ class _FieldSources:
     paths: tuple[Path | None, ...]
     types: tuple[pa.DataType, ...]
 
-    def sources(self, box: dict[Path, ValueSet]) -> list[Source]:
+    def sources(self, box: dict[Path, ValueSet]) -> list[SourceColumn]:
         return [
-            Source(type_, EVERYTHING if path is None else box.get(path, EVERYTHING))
+            SourceColumn(type_, EVERYTHING if path is None else box.get(path, EVERYTHING))
             for path, type_ in zip(self.paths, self.types, strict=True)
         ]
 
@@ -281,7 +281,7 @@ class _Projection:
             else:
                 conditions.append(_expression_values(field.field, field.sources(box)))
         for path, columns in parts.items():
-            conditions.append(project_fields(columns, Source(self._types[path], box[path])))
+            conditions.append(project_fields(columns, SourceColumn(self._types[path], box[path])))
         return conditions
 
 
@@ -300,7 +300,7 @@ def _conjuncts(terms: Iterable[tuple[Expr, _Wanted]]) -> list[tuple[Expr, _Wante
     return result
 
 
-def _expression_values(field: PartitionField, sources: Sequence[Source]) -> Expr | None:
+def _expression_values(field: PartitionField, sources: Sequence[SourceColumn]) -> Expr | None:
     """The values of an expression for all combinations of source values, if there are few."""
     rows = point_rows(sources)
     if rows is None:

@@ -131,7 +131,7 @@ def _set_time(published: str) -> None:
     """Gives a file the time at which it got its name, to the system's clock; commits compare these times.
 
     A writer can sleep after it has written the bytes. It can sleep here too, while others publish what they build on
-    the file, so the time is that of the last change of the file's names, not the current one.
+    the file, so the time is the time of the last change of the file's names, not the current one.
     """
     with suppress(OSError):
         named = os.stat(published).st_ctime_ns

@@ -1,6 +1,6 @@
 """Storage options of S3 -> arguments of `s3fs.S3FileSystem`.
 
-Option names are those of the Lance libraries (with and without ``aws_``) and of s3fs itself. Anything not set as an
+Options have the names of the Lance libraries (with and without ``aws_``) and of s3fs itself. Anything not set as an
 option comes from the environment, profiles and roles, as with any AWS client.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lance_spark.errors import InvalidInputError
-from lance_spark.storage.options import Target, boolean, json_object, seconds, translate
+from lance_spark.storage.options import ClientArgument, boolean, json_object, seconds, translate
 from lance_spark.storage.patience import RETRY_SECONDS
 
-_REGION = Target(("client_kwargs", "region_name"))
-_PROXY = Target(("config_kwargs", "proxies", "https"))
+_REGION = ClientArgument(("client_kwargs", "region_name"))
+_PROXY = ClientArgument(("config_kwargs", "proxies", "https"))
 
 
 def _addressing_style(text: str) -> str:
@@ -27,41 +27,41 @@ def _unless(text: str) -> bool:
 
 
 _WITH_AND_WITHOUT_PREFIX = {
-    "access_key_id": Target(("key",)),
-    "secret_access_key": Target(("secret",)),
-    "session_token": Target(("token",)),
-    "token": Target(("token",)),
+    "access_key_id": ClientArgument(("key",)),
+    "secret_access_key": ClientArgument(("secret",)),
+    "session_token": ClientArgument(("token",)),
+    "token": ClientArgument(("token",)),
     "region": _REGION,
     "default_region": _REGION,
-    "endpoint": Target(("endpoint_url",)),
-    "endpoint_url": Target(("endpoint_url",)),
-    "endpoint_url_s3": Target(("endpoint_url",)),
-    "profile": Target(("profile",)),
-    "skip_signature": Target(("anon",), boolean),
-    "virtual_hosted_style_request": Target(("config_kwargs", "s3", "addressing_style"), _addressing_style),
-    "unsigned_payload": Target(("config_kwargs", "s3", "payload_signing_enabled"), _unless),
-    "request_payer": Target(("requester_pays",), boolean),
-    "server_side_encryption": Target(("s3_additional_kwargs", "ServerSideEncryption")),
-    "sse_kms_key_id": Target(("s3_additional_kwargs", "SSEKMSKeyId")),
-    "sse_bucket_key_enabled": Target(("s3_additional_kwargs", "BucketKeyEnabled"), boolean),
-    "allow_http": Target(("allow_http",), boolean),
+    "endpoint": ClientArgument(("endpoint_url",)),
+    "endpoint_url": ClientArgument(("endpoint_url",)),
+    "endpoint_url_s3": ClientArgument(("endpoint_url",)),
+    "profile": ClientArgument(("profile",)),
+    "skip_signature": ClientArgument(("anon",), boolean),
+    "virtual_hosted_style_request": ClientArgument(("config_kwargs", "s3", "addressing_style"), _addressing_style),
+    "unsigned_payload": ClientArgument(("config_kwargs", "s3", "payload_signing_enabled"), _unless),
+    "request_payer": ClientArgument(("requester_pays",), boolean),
+    "server_side_encryption": ClientArgument(("s3_additional_kwargs", "ServerSideEncryption")),
+    "sse_kms_key_id": ClientArgument(("s3_additional_kwargs", "SSEKMSKeyId")),
+    "sse_bucket_key_enabled": ClientArgument(("s3_additional_kwargs", "BucketKeyEnabled"), boolean),
+    "allow_http": ClientArgument(("allow_http",), boolean),
 }
 
 _PLAIN = {
-    "allow_invalid_certificates": Target(("client_kwargs", "verify"), _unless),
-    "timeout": Target(("config_kwargs", "read_timeout"), seconds),
-    "connect_timeout": Target(("config_kwargs", "connect_timeout"), seconds),
-    "client_retry_timeout": Target((RETRY_SECONDS,), seconds),
+    "allow_invalid_certificates": ClientArgument(("client_kwargs", "verify"), _unless),
+    "timeout": ClientArgument(("config_kwargs", "read_timeout"), seconds),
+    "connect_timeout": ClientArgument(("config_kwargs", "connect_timeout"), seconds),
+    "client_retry_timeout": ClientArgument((RETRY_SECONDS,), seconds),
     "proxy_url": _PROXY,
     "region_name": _REGION,
-    "key": Target(("key",)),
-    "secret": Target(("secret",)),
-    "anon": Target(("anon",), boolean),
-    "use_ssl": Target(("use_ssl",), boolean),
-    "requester_pays": Target(("requester_pays",), boolean),
-    "client_kwargs": Target(("client_kwargs",), json_object),
-    "config_kwargs": Target(("config_kwargs",), json_object),
-    "s3_additional_kwargs": Target(("s3_additional_kwargs",), json_object),
+    "key": ClientArgument(("key",)),
+    "secret": ClientArgument(("secret",)),
+    "anon": ClientArgument(("anon",), boolean),
+    "use_ssl": ClientArgument(("use_ssl",), boolean),
+    "requester_pays": ClientArgument(("requester_pays",), boolean),
+    "client_kwargs": ClientArgument(("client_kwargs",), json_object),
+    "config_kwargs": ClientArgument(("config_kwargs",), json_object),
+    "s3_additional_kwargs": ClientArgument(("s3_additional_kwargs",), json_object),
 }
 
 _TARGETS = (

@@ -76,7 +76,7 @@ class ChangeType(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class FeedCommit:
     """The version of a change, and its commit time in nanoseconds since 1970 UTC."""
 
     version: int
@@ -173,14 +173,14 @@ def plan_changes(
         CorruptFileError: a file violates the format.
         UnsupportedFeatureError: a version needs a feature that this release does not read.
     """
-    return _Planner(table, versions, columns, known).plan()
+    return _FeedPlanner(table, versions, columns, known).plan()
 
 
 def snapshot_as_inserts(
     known: FeedColumns,
     files: Sequence[tuple[Split, DataFragment]],
     columns: Sequence[str] | None,
-    commit: Commit,
+    commit: FeedCommit,
 ) -> ChangeFeed:
     """All rows of some fragments as inserts of the version `commit`.
 
@@ -198,7 +198,7 @@ def snapshot_as_inserts(
     return ChangeFeed(feed, tuple(tasks))
 
 
-class _Planner:
+class _FeedPlanner:
     def __init__(
         self,
         table: TableLocation,
@@ -334,13 +334,13 @@ class VersionStep:
         after: Manifest,
         kind: OperationKind,
         same_ids: bool,
-        commit: Commit | None = None,
+        commit: FeedCommit | None = None,
     ) -> None:
         self._before = None if before is None else Version(before, table.bases(before))
         self._after = Version(after, table.bases(after))
         self._kind = kind
         self._same_ids = same_ids
-        self._commit = commit or Commit(after.version, after.timestamp_nanos)
+        self._commit = commit or FeedCommit(after.version, after.timestamp_nanos)
 
     def tasks(self, view: FeedView) -> Iterator[ChangeTask]:
         """The changes of the version."""
@@ -377,7 +377,7 @@ class RowsTask(ChangeTask):
     """Rows of one fragment with the same kind of change."""
 
     schema: pa.Schema
-    commit: Commit
+    commit: FeedCommit
     change_type: ChangeType
     scan: Scan
     rows: RowSet
@@ -401,7 +401,7 @@ class PairsTask(ChangeTask):
     """
 
     schema: pa.Schema
-    commit: Commit
+    commit: FeedCommit
     before: Scan
     after: Scan
     compared_before: Scan
@@ -452,7 +452,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 
 
-def _change(schema: pa.Schema, commit: Commit, change_type: ChangeType, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _change(schema: pa.Schema, commit: FeedCommit, change_type: ChangeType, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Converts a batch of a scan to a batch of the feed."""
     num_rows = batch.num_rows
     arrays = []

@@ -240,8 +240,8 @@ class _Comparison:
 
     def _pair(self) -> None:
         """Pairs rows that were deleted at one address and added at another."""
-        deleted = _Rows.of(self._diff.deleted, self._before.bases)
-        new = _Rows.of(self._diff.inserted, self._after.bases)
+        deleted = _VersionRows.of(self._diff.deleted, self._before.bases)
+        new = _VersionRows.of(self._diff.inserted, self._after.bases)
         _, at_deleted, at_new = np.intersect1d(deleted.row_ids, new.row_ids, return_indices=True)
         if len(at_deleted) == 0:
             return
@@ -309,7 +309,7 @@ def _live_in_both(num_rows: int, was: DeletionVector, now: DeletionVector) -> In
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _VersionRows:
     """Rows of several fragments with their stable row ids.
 
     Attributes:
@@ -325,7 +325,7 @@ class _Rows:
     last_updated_at: np.typing.NDArray[np.uint64]
 
     @classmethod
-    def of(cls, sets: Sequence[RowSet], bases: Bases) -> _Rows:
+    def of(cls, sets: Sequence[RowSet], bases: Bases) -> _VersionRows:
         readers = [FragmentReader(rows.fragment, bases) for rows in sets]
         offsets = overlapped(lambda place: _offsets(sets[place], readers[place]), list(range(len(sets))), _NUM_THREADS)
         lineages = [
@@ -365,7 +365,7 @@ def _offsets(rows: RowSet, reader: FragmentReader) -> Int64Array:
 
 
 def _pairs(
-    deleted: _Rows, at_deleted: Int64Array, new: _Rows, at_new: Int64Array, names: Iterable[str]
+    deleted: _VersionRows, at_deleted: Int64Array, new: _VersionRows, at_new: Int64Array, names: Iterable[str]
 ) -> Iterable[RowPairs]:
     """The rows number `at_deleted` and `at_new`, which are the same ones, by pair of fragments."""
     order = np.lexsort((at_deleted, new.places[at_new], deleted.places[at_deleted]))

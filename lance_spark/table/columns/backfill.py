@@ -230,7 +230,7 @@ def write_backfill(
             f"row {int(deleted[0])} of fragment {fragment.id} is not there any more: it was deleted, or an update has "
             "moved it; identify rows by addresses of the version that is read"
         )
-    new = _Rows(_in_types(rows, plan.arrow_schema), offsets, order)
+    new = _BackfilledRows(_in_types(rows, plan.arrow_schema), offsets, order)
     batches = _replaced(fragment, bases, plan, new) if plan.replaces else new.batches()
     file = write_column_file(store, plan.written, batches, num_rows, file_version=plan.file_version, job=plan.job)
     return BackfilledFragment(fragment.id, file, pyroaring.BitMap(offsets.tolist()).serialize())
@@ -336,7 +336,7 @@ class _Backfill:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _BackfilledRows:
     """Rows for a fragment.
 
     Attributes:
@@ -358,7 +358,7 @@ class _Rows:
                 start += batch.num_rows
 
 
-def _replaced(fragment: DataFragment, bases: Bases, plan: BackfillPlan, new: _Rows) -> Iterator[PlacedBatch]:
+def _replaced(fragment: DataFragment, bases: Bases, plan: BackfillPlan, new: _BackfilledRows) -> Iterator[PlacedBatch]:
     """All rows of the fragment, with the values of `new` where it has the row."""
     for old in physical_batches(FragmentReader(fragment, bases), plan.written.fields):
         start, num_rows = int(old.offsets[0]), old.batch.num_rows

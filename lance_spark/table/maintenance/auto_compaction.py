@@ -83,7 +83,7 @@ def compact_small_fragments(table: TableLocation, base: Manifest, policy: AutoCo
     Raises: as `compaction.compact`.
     """
     options = auto_options(base.config)
-    tasks = bounded_tasks(table, base, options, policy, Budget.of(options))
+    tasks = bounded_tasks(table, base, options, policy, CompactionBudget.of(options))
     if not tasks:
         return base
     with remove_results_on_failure(table) as results:
@@ -98,7 +98,7 @@ def auto_options(config: Mapping[str, str]) -> CompactionOptions:
 
 
 def bounded_tasks(
-    table: TableLocation, base: Manifest, options: CompactionOptions, policy: AutoCompaction, budget: Budget
+    table: TableLocation, base: Manifest, options: CompactionOptions, policy: AutoCompaction, budget: CompactionBudget
 ) -> list[CompactionTask]:
     """The tasks of one run, within `budget`; none if too few fragments would be rewritten.
 
@@ -110,7 +110,7 @@ def bounded_tasks(
     return budget.take(tasks, sizes_by_id(table, base))
 
 
-class Budget:
+class CompactionBudget:
     """Rows and bytes that one run may still read.
 
     >>> sizes = {number: Size(10, 10, 100) for number in range(6)}
@@ -126,7 +126,7 @@ class Budget:
         self._bytes = max_bytes
 
     @classmethod
-    def of(cls, options: CompactionOptions) -> Budget:
+    def of(cls, options: CompactionOptions) -> CompactionBudget:
         """Budget of a new run: one task always fits by its rows."""
         return cls(2 * options.target_rows_per_fragment)
 

@@ -32,7 +32,7 @@ from lance_spark.spark.streaming.admission import StreamReader
 from lance_spark.spark.streaming.history import StreamFile, history_of
 from lance_spark.spark.streaming.offsets import BEGINNING, Offset
 from lance_spark.spark.streaming.options import SourceOptions
-from lance_spark.table.change_feed.change_feed import ChangeFeed, Commit, FeedColumns, snapshot_as_inserts
+from lance_spark.table.change_feed.change_feed import ChangeFeed, FeedColumns, FeedCommit, snapshot_as_inserts
 from lance_spark.table.change_feed.version_range import VersionRange
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.scan import Scan
@@ -230,7 +230,7 @@ class ParsedStream:
             begin = 0 if start == BEGINNING else start.index
             files = self.reader.history.snapshot(end.version)[begin : None if end.is_complete else end.index]
             pairs = [(file.split, file.fragment) for file in files]
-            commit = Commit(end.version, end.timestamp)
+            commit = FeedCommit(end.version, end.timestamp)
             return snapshot_as_inserts(self._feed_columns(end.version), pairs, columns, commit)
         # Columns that came later are not the stream's: it stops at versions that change those that it has.
         feeds = [
