@@ -84,7 +84,7 @@ def values_of_rows(
             if len(own):
                 places.append((fragment, own))
         scan = index_scan(manifest, bases, definition)
-        batches = list(scan.read(scan.version.live_rows(places))) if places else []
+        batches = scan.read_table(scan.version.live_rows(places)).to_batches() if places else []
         found = indexed_rows(batches, manifest, definition)
         if not np.array_equal(np.sort(found.ids), wanted):
             message = f"{len(wanted)} rows of index {definition.name!r} are {len(found.ids)} rows of the table"
