@@ -143,7 +143,7 @@ class Bases:
             split_key=split_key,
         )
 
-    @property
+    @cached_property
     def reads_at_once(self) -> int:
         """Number of files to read concurrently: several where a request waits for a network, otherwise one."""
         places = [base.path for base in self._base_paths.values()]

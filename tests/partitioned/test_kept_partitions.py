@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -16,6 +17,8 @@ from lance_spark.partitioned import table as partitioned_table
 from lance_spark.partitioned.dataset import PartitionedDataset, create_partitioned_dataset
 from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.transforms.identity import Identity
+from lance_spark.table.reading.opened_version import OpenedVersion
+from lance_spark.table.reading.reader import ScanReader
 
 BEFORE = [0, 1, 2, 3, 4, 5]
 
@@ -107,3 +110,25 @@ def test_many_partitions_are_not_all_kept(dataset: PartitionedDataset, monkeypat
     monkeypatch.setattr(partitioned_table, "_MAX_OPENED", 2)
     assert found(dataset) == found(dataset) == BEFORE
     assert len(dataset._opened) == 2
+
+
+def test_each_partition_is_closed_before_the_next_is_read(
+    dataset: PartitionedDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions: list[OpenedVersion] = []
+    read, still_open = ScanReader.read, list[int]()
+
+    def noted(self: ScanReader, *arguments: Any) -> Any:
+        if self.version.bases.split_key is not None:  # Of a partition, not of the catalog.
+            still_open.append(sum(version.held_bytes > 0 for version in versions))
+            versions.append(self.version)
+        return read(self, *arguments)
+
+    monkeypatch.setattr(ScanReader, "read", noted)
+    assert sorted(dataset.to_table(["id"])["id"].to_pylist()) == BEFORE
+    assert still_open == [0, 0, 0]
+    assert not any(version.held_bytes for version in versions)
+    monkeypatch.setattr(OpenedVersion, "close", lambda self: None)
+    versions.clear()
+    dataset.to_table(["id"])
+    assert still_open == [0, 0, 0, 0, 1, 2]

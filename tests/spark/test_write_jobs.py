@@ -129,7 +129,7 @@ def _batches(table: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _scanned(scan: Scan, split: Split) -> list[pa.RecordBatch]:
-    own = replace(scan, bases=split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
+    own = scan.of_version(split.bases, stable_row_ids=split.manifest.has_stable_row_ids)
     return [batch for fragment in split.manifest.fragments for batch in own.read([fragment])]
 
 

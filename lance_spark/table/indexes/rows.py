@@ -84,7 +84,7 @@ def values_of_rows(
             if len(own):
                 places.append((fragment, own))
         scan = index_scan(manifest, bases, definition)
-        batches = list(scan.read(scan.version.live_rows(places))) if places else []
+        batches = scan.read_table(scan.version.live_rows(places)).to_batches() if places else []
         values = indexed_rows(batches, manifest, definition)
         if not np.array_equal(np.sort(values.ids), rows):
             message = f"{len(rows)} rows of index {definition.name!r} are {len(values.ids)} rows of the table"

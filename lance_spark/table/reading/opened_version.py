@@ -64,6 +64,11 @@ class OpenedVersion:
             self._readers[fragment.id] = reader
         return reader
 
+    def close(self) -> None:
+        """Closes all fragments; they are opened again when they are read."""
+        with self._lock:
+            self._readers.clear()
+
     def live_rows(self, positions: Sequence[tuple[DataFragment, Int64Array]]) -> list[FragmentRows]:
         """The rows at `positions` (int64[n], ascending, distinct) among the rows of fragments that are not deleted.
 

@@ -25,6 +25,7 @@ from lance_spark.table.reading.read_shape import ReadColumns, ReadShape, sort_ke
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.take import Take
+from lance_spark.table.rows.fragment import FragmentList
 
 BlobOptions: TypeAlias = tuple[str | None, bool]
 """`blob_handling` and `allow_external_blobs` of a read."""
@@ -267,10 +268,8 @@ class ReadVerbs(ABC):
             use_scalar_index: whether the table's scalar indexes may answer. The number is the same.
         """
         _, parts = self._planned([], filter)
-        return sum(
-            Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).total(manifest.fragments)
-            for scan, manifest in parts
-        )
+        candidates = _candidates(parts, use_scalar_index=use_scalar_index)
+        return sum(reader.total(fragments) for reader, fragments in candidates)
 
     def take(
         self,
@@ -338,8 +337,14 @@ def _limited(
     if len(parts) == 1 and limit is None and not offset:
         scan, manifest = parts[0]
         return Candidates.of(scan, manifest, use_scalar_index=use_scalar_index).read(manifest.fragments)
-    found = (
-        (Candidates.of(scan, manifest, use_scalar_index=use_scalar_index), manifest.fragments)
-        for scan, manifest in parts
-    )
-    return limited_splits(found, limit=limit, offset=offset)
+    return limited_splits(_candidates(parts, use_scalar_index=use_scalar_index), limit=limit, offset=offset)
+
+
+def _candidates(
+    parts: Sequence[tuple[Scan, Manifest]], *, use_scalar_index: bool
+) -> Iterator[tuple[Candidates, FragmentList]]:
+    """The readers of some splits, one after the other. Of several, each is closed before the next one is read."""
+    for scan, manifest in parts:
+        yield Candidates.of(scan, manifest, use_scalar_index=use_scalar_index), manifest.fragments
+        if len(parts) > 1:
+            scan.version.close()

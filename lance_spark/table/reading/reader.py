@@ -18,7 +18,7 @@ from lance_spark.table.reading.decoding.columns import ReadColumns
 from lance_spark.table.reading.decoding.few_rows import picked_rows
 from lance_spark.table.reading.decoding.rows import Decoded, RowDecoder, Source
 from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
-from lance_spark.table.reading.fragment_group import FragmentGroup, grouped
+from lance_spark.table.reading.fragment_group import FIRST_GROUP, FragmentGroup, grouped
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.parallel_reads import Part, read_ahead, read_parts
@@ -77,15 +77,19 @@ class ScanReader:
         fields, version = self.columns.filter_fields, self.version
         return SingleRowColumns.of_fields(fields, version.bases, version.reader, stable_row_ids=False)
 
-    def read(self, selection: Selection) -> Iterator[pa.RecordBatch]:
-        """Same as `Scan.read`."""
+    def read(self, selection: Selection, first: int = FIRST_GROUP) -> Iterator[pa.RecordBatch]:
+        """Same as `Scan.read`.
+
+        Args:
+            first: fragments of the first group at most; later ones are larger.
+        """
         if isinstance(selection, Sequence) and len(selection) == 1:
             return self._fragment(fragment_rows(selection[0]))
-        parts = self._parts(map(fragment_rows, selection))
+        parts = self._parts(map(fragment_rows, selection), first)
         return read_parts(parts, at_once=self.version.bases.reads_at_once, window_bytes=self.window_bytes)
 
-    def _parts(self, selection: Iterable[FragmentRows]) -> Iterator[Part]:
-        for group in grouped(selection, self.columns.decoded.fields, self.window_bytes):
+    def _parts(self, selection: Iterable[FragmentRows], first: int) -> Iterator[Part]:
+        for group in grouped(selection, self.columns.decoded.fields, self.window_bytes, first):
             yield Part(partial(self._group, group), sum(map(self._decoded_bytes, group)))
 
     def _decoded_bytes(self, rows: FragmentRows) -> float:
@@ -112,13 +116,15 @@ class ScanReader:
             return picked
         fragments = [rows.fragment for rows in group]
         reader = FragmentGroup(fragments, self.version.bases, self.stable_row_ids, is_selective=bool(offsets))
-        if not offsets:
-            numbers = reader.deletions.live_rows(0, reader.num_rows)
-        else:
+        if offsets:
             numbers = RowRanges.of_numbers(reader.rows_at(offsets))
-            if numbers.num_rows <= _FEW_ROWS:
-                return self.decoder.batches(self.decoder.decode_at_once(reader, reader, numbers))
-        return self.decoder.batches(self.decoder.decode(Source.of(reader, self.columns, reader), numbers))
+        else:
+            numbers = reader.deletions.live_rows(0, reader.num_rows)
+        if offsets and numbers.num_rows <= _FEW_ROWS:
+            decoded = self.decoder.decode_at_once(reader, reader, numbers)
+        else:
+            decoded = self.decoder.decode(Source.of(reader, self.columns, reader), numbers)
+        return self.decoder.batches(decoded) if decoded.num_rows else []
 
     def _picked(self, group: Sequence[FragmentRows]) -> list[pa.RecordBatch] | None:
         """The rows at offsets that the filter keeps, in one batch if there are any; None unless they are few and can be

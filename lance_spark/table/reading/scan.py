@@ -29,6 +29,7 @@ from lance_spark.table.reading.decoding.columns import ReadColumns, output_names
 from lance_spark.table.reading.decoding.output_columns import OutputColumns
 from lance_spark.table.reading.decoding.rows import RowDecoder
 from lance_spark.table.reading.decoding.single_rows import SingleRowColumns
+from lance_spark.table.reading.fragment_group import LARGEST_GROUP
 from lance_spark.table.reading.opened_version import OpenedVersion
 from lance_spark.table.reading.reader import ScanReader
 from lance_spark.table.reading.selection import Selection
@@ -254,8 +255,8 @@ class Scan:
         return self._reader.read(selection)
 
     def read_table(self, selection: Selection) -> pa.Table:
-        """`read` as a table; the scan has an output column."""
-        return pa.Table.from_batches(self.read(selection), schema=self.arrow_schema)
+        """`read` as a table, of a scan with output columns. All rows are needed, so groups begin large."""
+        return pa.Table.from_batches(self._reader.read(selection, LARGEST_GROUP), schema=self.arrow_schema)
 
     def matches(self, fragment: DataFragment, offsets: Int64Array) -> npt.NDArray[np.bool_]:
         """Rows of a fragment that the filter keeps: bool[n].

@@ -98,12 +98,12 @@ class Take:
     def _many(self, positions: Int64Array, *, is_ascending: bool) -> pa.Table:
         """The rows, decoded by scans."""
         ascending, order = (positions, None) if is_ascending else np.unique(positions, return_inverse=True)
-        batches: list[pa.RecordBatch] = []
+        tables = []
         for part, of_part in _by_owner(ascending, self._part_ends):
             bound, fragments = self._parts[part]
             inside = [(fragments[place], rows) for place, rows in _by_owner(of_part, self._ends[part])]
-            batches += bound.as_decoded.read(bound.version.live_rows(inside))
-        rows = pa.Table.from_batches(batches, schema=self._schema)
+            tables.append(bound.as_decoded.read_table(bound.version.live_rows(inside)))
+        rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
         if order is None:
             return rows
         columns = [take_chunked(column, order) for column in rows.columns]

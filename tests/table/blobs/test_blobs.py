@@ -26,6 +26,7 @@ from lance_spark.storage.meter import READS
 from lance_spark.table.reading.blobs import binary_scan
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.blobs.blob_file import BlobReader
+from lance_spark.table.reading.reader import ScanReader
 from lance_spark.table.reading.scan import Scan
 
 KIB = 1 << 10
@@ -235,7 +236,7 @@ def test_values_of_several_fragments_are_read_together(
         raise AssertionError("a fragment is read alone")
 
     monkeypatch.setattr(joined_reader, "_SMALL_FILE_BYTES", small_file_bytes)
-    monkeypatch.setattr(Scan, "read_rows", alone)
+    monkeypatch.setattr(ScanReader, "_fragment", alone)
     for indices, values in ((wanted, expected), (wanted[:3], expected[:3])):
         assert [value for _, value in dataset.read_blobs("img", indices=indices)] == values
     assert dataset.to_table(["id", "img"], blob_handling="all_binary")["img"].to_pylist() == [
