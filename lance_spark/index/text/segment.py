@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import dataclass
 
@@ -51,7 +50,6 @@ class TextSegment:
         return all(part.has_positions for part in self.partitions)
 
 
-@functools.lru_cache(maxsize=256)
 def granularity_of(details: bytes) -> Granularity:
     """Granularity of the documents of a segment, from its details.
 
@@ -80,5 +78,4 @@ def _partition_numbers(file: IndexFile) -> list[int]:
     is_list = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
     if not is_list or len(set(numbers)) < len(numbers):
         raise file.damaged(f"the partitions are {numbers!r}")
-    found: list[int] = numbers
-    return found
+    return [int(number) for number in numbers]
