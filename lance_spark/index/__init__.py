@@ -1,1 +1,1 @@
-"""Scalar indexes that a table carries: which rows of a fragment can match a filter."""
+"""Indexes that a table carries: scalar indexes answer filters, `text` and `vector` find the best rows of a query."""

@@ -18,7 +18,6 @@ from lance_spark.index.files import IndexFile, IndexFiles
 from lance_spark.index.vector import storage
 from lance_spark.index.vector.aligned import owned
 from lance_spark.index.vector.chunked_columns import ChunkedColumn
-from lance_spark.index.vector.stored import mapped
 from lance_spark.layouts.base import RowRanges
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.storage.cache import shared
@@ -166,8 +165,7 @@ def test_searches_find_the_same_rows(
     queries = values[:100:40]
     found = [results(uri, queries, "l2") for _ in range(2)]
     shared.clear()
-    for module in (mapped, storage):
-        monkeypatch.setattr(module, "has_free_etags", lambda store: False)
+    monkeypatch.setattr(storage, "has_free_etags", lambda store: False)
     assert found == [results(uri, queries, "l2") for _ in range(2)]
 
 

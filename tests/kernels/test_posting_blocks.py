@@ -1,4 +1,4 @@
-"""Blocks of posting lists, packed here as the format says."""
+"""Blocks of posting lists, packed here as the format says, at the end of readable memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.postings import decode_postings
+from tests.support.guarded_memory import guarded
 
 _STEPS = 32
 
@@ -32,7 +33,7 @@ def decoded(first: int, deltas: Sequence[int], freqs: Sequence[int], num_docs: i
     exceptions = b"\0" if lanes == 8 else b""
     frequencies = packed(freqs, lanes)
     body = struct.pack("<I", first) + packed(deltas, lanes) + frequencies[:1] + exceptions + frequencies[1:]
-    data = np.frombuffer(score + body, np.uint8)
+    data = np.frombuffer(guarded(score + body), np.uint8)
     ends = np.array([0, len(data)], np.int64)
     docs, found = np.zeros(len(deltas), np.int32), np.zeros(len(deltas), np.int32)
     addresses = address_of(docs), address_of(found)

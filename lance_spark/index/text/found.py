@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.errors import InvalidInputError
+from lance_spark.index.text.bm25 import norms_of
 from lance_spark.index.text.part import AnalyzedPart, Postings, TextPart
-from lance_spark.index.text.weights import norms_of
 
 
 class FoundPart(TextPart):

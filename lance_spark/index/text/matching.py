@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_spark.analysis.parameters import AS_WRITTEN, TextParameters
+from lance_spark.index.text.bm25 import weights_of
 from lance_spark.index.text.documents import fixed_prefix, query_tokens
 from lance_spark.index.text.part import TextPart
 from lance_spark.index.text.queries import MatchQuery
 from lance_spark.index.text.scoring import Statistics
-from lance_spark.index.text.weights import weights_of
 
 _POSITION_BITS = 32
 

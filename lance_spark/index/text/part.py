@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from lance_spark.analysis.token_numbers import TokenNumbers
 from lance_spark.cached import cached_property
+from lance_spark.index.text.bm25 import norms_of
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.items import UInt32Array
-from lance_spark.index.text.weights import norms_of
 
 _TERM_BYTES = 250
 """Of a term in a dictionary of Python, and in an array of its own."""

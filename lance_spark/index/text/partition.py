@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_spark.index.files import IndexFile, IndexFiles, require_no_nulls
+from lance_spark.index.text.bm25 import decode_length, encode_length, norms_of
 from lance_spark.index.text.dictionary import Dictionary
 from lance_spark.index.text.items import UInt32Array, ascend, keys_of
-from lance_spark.index.text.lengths import decode_length, encode_length
 from lance_spark.index.text.list_reader import ListReader
 from lance_spark.index.text.part import Postings, TextPart
 from lance_spark.index.text.stored import (
@@ -31,7 +31,6 @@ from lance_spark.index.text.stored import (
     room_for_positions,
 )
 from lance_spark.index.text.transducer import Transducer
-from lance_spark.index.text.weights import norms_of
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.postings import (
     decode_document_positions,

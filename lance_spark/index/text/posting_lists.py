@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_spark.index.text.lengths import encode_length
+from lance_spark.index.text.bm25 import encode_length, norms_of, weights_of
 from lance_spark.index.text.scoring import Statistics
 from lance_spark.index.text.stored import BLOBS, starts_of
-from lance_spark.index.text.weights import norms_of, weights_of
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.text.build import count_occurrences, encode_positions, encode_postings, group_by_term
 from lance_spark.kernels.text.impacts import encode_impacts

@@ -88,7 +88,7 @@ class RowScores:
 
 
 @dataclass(frozen=True)
-class Source:
+class LocatedPart:
     """A part of a column and where its rows are."""
 
     part: TextPart
@@ -131,8 +131,8 @@ class TextColumn:
     """
 
     parameters: TextParameters
-    indexed: tuple[Source, ...]
-    scanned: Source | None
+    indexed: tuple[LocatedPart, ...]
+    scanned: LocatedPart | None
     item_levels: int = 0
     other_indexed: tuple[TextPart, ...] = ()
     other_scanned: tuple[TextPart, ...] = ()
@@ -159,7 +159,7 @@ class TextColumn:
             # Parts in other partitions only count words here.
             part.prefetch(terms, with_positions=with_positions and part in self.indexed_parts)
 
-    def groups(self) -> list[tuple[tuple[Source, ...], Statistics]]:
+    def groups(self) -> list[tuple[tuple[LocatedPart, ...], Statistics]]:
         """Parts with the statistics for their scores.
 
         As in the reference library, rows without an index count for the scores of each other only.
@@ -288,7 +288,7 @@ def _found(
     return _joined(found) if found else RowScores.none(column.item_levels)
 
 
-def _located(source: Source, found: DocScores) -> RowScores:
+def _located(source: LocatedPart, found: DocScores) -> RowScores:
     addresses, exists = source.locate(source.part.row_ids_at(found.docs))
     items = source.part.items
     return RowScores(addresses, found.scores, None if items is None else items[found.docs]).keep(exists)

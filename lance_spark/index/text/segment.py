@@ -78,5 +78,4 @@ def _partition_numbers(file: IndexFile) -> list[int]:
     is_list = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
     if not is_list or len(set(numbers)) < len(numbers):
         raise file.damaged(f"the partitions are {numbers!r}")
-    found: list[int] = numbers
-    return found
+    return [int(number) for number in numbers]

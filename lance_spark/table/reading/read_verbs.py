@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lance_spark.errors import NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.file_version import FileVersion
+from lance_spark.index.text.queries import TextQuery
 from lance_spark.schema.blob import blob_columns
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.bases import Bases
@@ -22,6 +23,7 @@ from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.limit import limited_splits
 from lance_spark.table.reading.named_columns import check_distinct, may_name_fields
 from lance_spark.table.reading.read_shape import ReadColumns, ReadShape, sort_keys
+from lance_spark.table.reading.reference_options import known_options
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.shown_types import shown_batches, shown_schema, shown_table
 from lance_spark.table.reading.take import Take
@@ -223,16 +225,86 @@ class ReadVerbs(ABC):
         blob_handling: str | None = None,
         allow_external_blobs: bool = False,
         order_by: Sequence[Any] | None = None,
+        *,
+        nearest: Mapping[str, Any] | None = None,
+        full_text_query: str | TextQuery | Mapping[str, Any] | None = None,
+        prefilter: bool | None = None,
+        fast_search: bool | None = None,
+        **others: Any,
     ) -> pa.Table:
-        """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`."""
-        blobs = (blob_handling, allow_external_blobs)
+        """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`.
+
+        With one of the two searches, in the reference library's words, they are the rows that it finds, best first.
+
+        Args:
+            nearest: a vector search, as in `to_table_of_nearest`.
+            full_text_query: a text search: words, a query, or a mapping of ``query`` and ``columns``, the columns to
+                search; `search` says more.
+            prefilter: whether the filter chooses the rows that are searched; False, as without it, filters the best
+                rows, so fewer than the limit can be left.
+            fast_search: leaves out rows that the index does not cover.
+            others: options of the reference library's reads, which are refused unless they change nothing.
+
+        Raises:
+            InvalidInputError: both searches, or an argument of a search without one; and as `scan`.
+            UnsupportedFeatureError: one of the other options.
+        """
+        if others:
+            known_options(others, ())
+        flags, blobs = (with_row_id, with_row_address, use_scalar_index), (blob_handling, allow_external_blobs)
+        options = (("prefilter", prefilter), ("fast_search", fast_search))
+        search: dict[str, Any] = {name: value for name, value in options if value is not None}
+        if nearest is None and full_text_query is None:
+            if search:
+                names = " and ".join(search)
+                raise InvalidInputError(f"{names} belongs to nearest or full_text_query, which is not given")
+            return self._table_of_scan(columns, filter, limit, offset, batch_size, order_by, flags, blobs)
+        if nearest is not None and full_text_query is not None:
+            raise InvalidInputError("give one of nearest and full_text_query; hybrid_search does both")
+        if order_by or isinstance(columns, Mapping):
+            raise InvalidInputError(
+                "a search returns columns of the table, best rows first; order or compute its result"
+            )
+        search |= {"columns": columns, "filter": filter, "limit": limit, "offset": offset}
+        return self._table_of_search(nearest, full_text_query, search, flags, blobs)
+
+    def _table_of_search(
+        self,
+        nearest: Mapping[str, Any] | None,
+        full_text_query: str | TextQuery | Mapping[str, Any] | None,
+        arguments: dict[str, Any],
+        flags: tuple[bool, bool, bool],
+        blobs: BlobOptions,
+    ) -> pa.Table:
+        """The result of one of the two searches of `to_table`.
+
+        Args:
+            arguments: `columns`, `filter`, `limit`, `offset`; `prefilter` and `fast_search` if they are given.
+            flags: (`with_row_id`, `with_row_address`, `use_scalar_index`).
+
+        Raises:
+            UnsupportedFeatureError: the table has no verbs that search.
+        """
+        raise UnsupportedFeatureError("this table is not searched; open it as a dataset")
+
+    def _table_of_scan(
+        self,
+        columns: ReadColumns | None,
+        filter: str | Expr | None,
+        limit: int | None,
+        offset: int | None,
+        batch_size: int | None,
+        order_by: Sequence[Any] | None,
+        flags: tuple[bool, bool, bool],
+        blobs: BlobOptions,
+    ) -> pa.Table:
         if _is_shaped(columns) or order_by:
-            flags = (with_row_id, with_row_address, use_scalar_index)
             schema, shaped = self._shaped(columns, order_by, filter, limit, offset, batch_size, flags, blobs)
             batches = list(shaped)
             # pyarrow loses the number of rows of tables without columns when it is given a schema.
             return shown_table(pa.Table.from_batches(batches, schema=schema if schema.names or not batches else None))
         assert not isinstance(columns, Mapping), "expressions make a shape"
+        with_row_id, with_row_address, use_scalar_index = flags
         plan, parts = self._planned(
             columns, filter, batch_rows=batch_size, with_row_id=with_row_id, with_row_address=with_row_address
         )

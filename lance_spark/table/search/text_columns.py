@@ -19,7 +19,7 @@ from lance_spark.index.text.documents import analyzer_of
 from lance_spark.index.text.found import FoundPart
 from lance_spark.index.text.items import Granularity, items_of, levels_of
 from lance_spark.index.text.part import AnalyzedPart, TextPart
-from lance_spark.index.text.search import Columns, Source, TextColumn
+from lance_spark.index.text.search import Columns, LocatedPart, TextColumn
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import Field, LanceSchema
 from lance_spark.schema.logical_type import is_list
@@ -164,7 +164,7 @@ class TextColumns:
         else:
             # Also where an index has become readable or unreadable meanwhile.
             part = self._kept_analysis(column)
-        return TextColumn(column.parameters, indexed, Source(part, _all_exist), levels)
+        return TextColumn(column.parameters, indexed, LocatedPart(part, _all_exist), levels)
 
     def _kept_analysis(self, column: _Covered) -> AnalyzedPart:
         """The texts of the rows without an index, which later searches of the version find analyzed."""

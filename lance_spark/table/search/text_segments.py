@@ -15,7 +15,7 @@ from lance_spark.index.fragment_reuse import FragmentReuse
 from lance_spark.index.members import list_levels
 from lance_spark.index.segments import warn_unused
 from lance_spark.index.text.items import Granularity
-from lance_spark.index.text.search import Locate, Source
+from lance_spark.index.text.search import Locate, LocatedPart
 from lance_spark.index.text.segment import MAX_VERSION, TYPE_URL, TextSegment, granularity_of
 from lance_spark.schema.field import Field
 from lance_spark.storage.cache import cached_part
@@ -43,7 +43,7 @@ class Covering:
     index: str
     segment: TextSegment
     fragments: tuple[DataFragment, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[LocatedPart, ...]
 
 
 class TextIndexes:
@@ -126,7 +126,9 @@ class TextIndexes:
         locate: Locate = RowLocator(fragments, self._bases, stable_row_ids=self._manifest.has_stable_row_ids)
         if self._moves is not None:
             locate = _MovedRows(self._moves, locate)
-        return [Covering(index.name, segment, fragments, tuple(Source(part, locate) for part in segment.partitions))]
+        return [
+            Covering(index.name, segment, fragments, tuple(LocatedPart(part, locate) for part in segment.partitions))
+        ]
 
     def _covered(self, index: IndexMetadata) -> tuple[DataFragment, ...]:
         ids = index.fragment_ids()

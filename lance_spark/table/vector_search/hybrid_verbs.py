@@ -12,8 +12,7 @@ from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr
 from lance_spark.index.text.queries import TextQuery
 from lance_spark.table.reading.named_columns import named_paths
-from lance_spark.table.reading.read_shape import ReadColumns
-from lance_spark.table.reading.reference_options import known_options
+from lance_spark.table.reading.read_verbs import BlobOptions
 from lance_spark.table.reading.shown_types import shown_table
 from lance_spark.table.reading.system_columns import flagged
 from lance_spark.table.search.result_columns import arranged, read_columns
@@ -34,91 +33,37 @@ from lance_spark.table.vector_search.vector_verbs import VectorVerbs
 class HybridVerbs(SearchVerbs, VectorVerbs):
     """Vector search, full-text search and both together, for tables of any kind."""
 
-    def to_table(
+    def _table_of_search(
         self,
-        columns: ReadColumns | None = None,
-        filter: Expr | str | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        batch_size: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        use_scalar_index: bool = True,
-        blob_handling: str | None = None,
-        allow_external_blobs: bool = False,
-        order_by: Sequence[Any] | None = None,
-        *,
-        nearest: Mapping[str, Any] | None = None,
-        full_text_query: str | TextQuery | Mapping[str, Any] | None = None,
-        prefilter: bool | None = None,
-        fast_search: bool | None = None,
-        **others: Any,
+        nearest: Mapping[str, Any] | None,
+        full_text_query: str | TextQuery | Mapping[str, Any] | None,
+        arguments: dict[str, Any],
+        flags: tuple[bool, bool, bool],
+        blobs: BlobOptions,
     ) -> pa.Table:
-        """The rows in memory, in chunks of `batch_size` rows at most if it is set; arguments and errors as `scan`.
-
-        With one of the two searches, in the reference library's words, they are the rows that it finds, best first.
-
-        Args:
-            nearest: a vector search, as in `to_table_of_nearest`.
-            full_text_query: a text search: words, a query, or a mapping of ``query`` and ``columns``, the columns to
-                search; `search` says more.
-            prefilter: whether the filter chooses the rows that are searched; False, as without it, filters the best
-                rows, so fewer than the limit can be left.
-            fast_search: leaves out rows that the index does not cover.
-            others: options of the reference library's reads, which are refused unless they change nothing.
-
-        Raises:
-            InvalidInputError: both searches, or an argument of a search without one; and as `scan`.
-            UnsupportedFeatureError: one of the other options.
-        """
-        if others:
-            known_options(others, ())
-        options = (("prefilter", prefilter), ("fast_search", fast_search))
-        search = {name: value for name, value in options if value is not None}
-        if nearest is not None and full_text_query is not None:
-            raise InvalidInputError("give one of nearest and full_text_query; hybrid_search does both")
-        if nearest is None and full_text_query is None:
-            if search:
-                names = " and ".join(search)
-                raise InvalidInputError(f"{names} belongs to nearest or full_text_query, which is not given")
-            return super().to_table(
-                columns,
-                filter,
-                limit,
-                offset,
-                batch_size,
-                with_row_id,
-                with_row_address,
-                use_scalar_index,
-                blob_handling,
-                allow_external_blobs,
-                order_by,
-            )
-        if order_by or isinstance(columns, Mapping):
-            raise InvalidInputError(
-                "a search returns columns of the table, best rows first; order or compute its result"
-            )
+        with_row_id, with_row_address, use_scalar_index = flags
         if nearest is not None:
             return self.to_table_of_nearest(
                 nearest,
                 with_row_address=with_row_address,
-                columns=columns,
-                filter=filter,
-                limit=limit,
-                offset=offset,
                 with_row_id=with_row_id,
                 use_scalar_index=use_scalar_index,
-                blob_handling=blob_handling,
-                allow_external_blobs=allow_external_blobs,
-                **search,
+                blob_handling=blobs[0],
+                allow_external_blobs=blobs[1],
+                **arguments,
             )
         assert full_text_query is not None  # the only case left
         query, search_columns = _text_query(full_text_query)
         request = SearchRequest(
-            query, search_columns, limit, offset, fast_search=bool(fast_search), prefilter=bool(prefilter)
+            query,
+            search_columns,
+            arguments["limit"],
+            arguments["offset"],
+            fast_search=bool(arguments.get("fast_search")),
+            prefilter=bool(arguments.get("prefilter")),
         )
-        flags, blobs = (with_row_id, with_row_address), (blob_handling, allow_external_blobs)
-        return self._shown_search(request, columns, filter, flags, blobs)
+        flags_of_rows = (with_row_id, with_row_address)
+        return self._shown_search(request, arguments["columns"], arguments["filter"], flags_of_rows, blobs)
 
     def hybrid_search(
         self,

@@ -121,10 +121,10 @@ def nearest_hits(
             continue
         if isinstance(found, list):
             search.offer(found)
-        elif isinstance(found, _Rows):
+        elif isinstance(found, _RowsToCompare):
             search.read_rows(manifest, found.addresses, found.row_ids)
         elif not search.offer_candidates(manifest, found.hits):
-            rows = _Rows.of(found.hits)
+            rows = _RowsToCompare.of(found.hits)
             search.read_rows(manifest, rows.addresses, rows.row_ids)
         if len(infinite):
             search.read_matching_rows(manifest, infinite)
@@ -148,7 +148,7 @@ def metric_of_index(scan: Scan, manifest: Manifest, query: VectorQuery, use: Ind
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowsToCompare:
     """Rows that must be compared.
 
     Attributes:
@@ -160,7 +160,7 @@ class _Rows:
     row_ids: UInt64Array | None
 
     @classmethod
-    def of(cls, found: Sequence[Hits]) -> _Rows:
+    def of(cls, found: Sequence[Hits]) -> _RowsToCompare:
         """The rows that were found for some query."""
         addresses = np.concatenate([hits.addresses for hits in found])
         order = addresses.argsort(kind="stable")
@@ -194,7 +194,7 @@ class _SegmentSearch:
     fragment_ids: pyroaring.BitMap
     use_scalar_index: bool
 
-    def found(self, segment: VectorSegment) -> list[Hits] | _Rows | _Candidates:
+    def found(self, segment: VectorSegment) -> list[Hits] | _RowsToCompare | _Candidates:
         """The nearest rows to each query, or candidates that must be compared.
 
         Raises:
@@ -204,7 +204,7 @@ class _SegmentSearch:
         allowed = self._allowed()
         query = self.query
         if allowed is not None and len(allowed) <= max(_MAX_FILTERED_ROWS, query.k):
-            return _Rows(allowed, None)
+            return _RowsToCompare(allowed, None)
         live = live_rows(self.manifest, self.fragment_ids, segment, self.scan, allowed)
         factor = self.use.refine_factor or (1 if opened.has_exact_order else _REFINE_FACTOR)
         effort = Effort(query.k, query.k * factor, self.use.probing, self.use.ef)
@@ -213,7 +213,7 @@ class _SegmentSearch:
         found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
         return found if opened.has_exact_distances else _Candidates(found)
 
-    def infinite_rows(self, segment: VectorSegment, found: list[Hits] | _Rows | _Candidates) -> UInt64Array:
+    def infinite_rows(self, segment: VectorSegment, found: list[Hits] | _RowsToCompare | _Candidates) -> UInt64Array:
         """uint64[n], ascending: rows that can be among the nearest beside those that were found. No index has vectors
         with an infinity: by dot they can come first, by l2 they come last, by cosine they have no distance.
 
@@ -226,11 +226,11 @@ class _SegmentSearch:
             hits = found.hits if isinstance(found, _Candidates) else found if isinstance(found, list) else []
             is_wanted = any(len(some.distances) < query.k for some in hits)
         # Of the rows that a filter leaves all are compared where they are few.
-        if not is_wanted or isinstance(found, _Rows) or self.use.fast_search:
+        if not is_wanted or isinstance(found, _RowsToCompare) or self.use.fast_search:
             return np.empty(0, np.uint64)
         return infinite_rows(self.manifest, self.fragment_ids, segment, self.scan)
 
-    def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _Rows:
+    def _rows_of_vectors(self, opened: OpenedSegment, live: LiveRows) -> _RowsToCompare:
         """Candidates for a query of several vectors: the rows that have one of the nearest vectors to one of them.
 
         A row can have many of them, so more vectors are asked for until there are k rows, or no more vectors.
@@ -240,7 +240,7 @@ class _SegmentSearch:
         while True:
             effort = Effort(count, count, self.use.probing, self.use.ef)
             found = [nearest_of_segment(opened, vector, effort, live, self.use.probed) for vector in query.vectors]
-            rows = _Rows.of(found)
+            rows = _RowsToCompare.of(found)
             if len(rows.addresses) >= query.k or max(len(hits.addresses) for hits in found) < count:
                 return rows
             count *= 4

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from lance_spark.cached import cached_property
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors, computed_type, distances_of_parts
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, UInt64Array
-from lance_spark.index.vector.stored.mapped import MappedStorage
+from lance_spark.index.vector.storage import GraphNodes, MappedStorage, Partition, Parts, Scorer, UInt64Array
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_bounds import PANEL_ROWS, copy_in_bytes, near_by_bytes
 from lance_spark.kernels.vector.vector_graph import CODES_SQUARED_L2, DOT, SQUARED_L2

@@ -14,8 +14,15 @@ from lance_spark.cached import cached_property
 from lance_spark.index.files import IndexFile
 from lance_spark.index.vector.ivf import IvfModel, Partitions, storage_metadata
 from lance_spark.index.vector.metrics import Float32Array, Metric, Vectors
-from lance_spark.index.vector.storage import GraphNodes, Partition, Parts, Scorer, UInt64Array, VectorStorage
-from lance_spark.index.vector.stored.mapped import MappedStorage
+from lance_spark.index.vector.storage import (
+    GraphNodes,
+    MappedStorage,
+    Partition,
+    Parts,
+    Scorer,
+    UInt64Array,
+    VectorStorage,
+)
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.vector.byte_estimates import byte_estimates, squared_lengths
 from lance_spark.kernels.vector.vector_graph import CODES_DOT, CODES_SQUARED_L2
