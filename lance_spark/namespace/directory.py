@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from lance_spark.errors import (
@@ -58,7 +57,7 @@ from lance_spark.namespace.directory_guards import (
     require_unshared,
 )
 from lance_spark.namespace.directory_listing import DirectoryState
-from lance_spark.namespace.directory_places import Place, TableDirectories, TableEntry
+from lance_spark.namespace.directory_places import LocatedTable, Place, TableDirectories, TableEntry
 from lance_spark.namespace.dropped_tables import DroppedTables
 from lance_spark.namespace.locations import (
     checked_location,
@@ -81,15 +80,6 @@ from lance_spark.namespace.object_id import (
 )
 from lance_spark.storage.paths import UriOrPath, absolute_uri, uri_text
 from lance_spark.table.cleanup.auto_cleanup import FOREVER
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A table that was found: its checked location, and its row if it has one."""
-
-    location: str
-    properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    in_catalog: bool = False
 
 
 class DirectoryNamespace:
@@ -577,7 +567,7 @@ class DirectoryNamespace:
             del children[own_id]
         return children
 
-    def _find(self, version: CatalogVersion, identifier: Identifier) -> _Found | None:
+    def _find(self, version: CatalogVersion, identifier: Identifier) -> LocatedTable | None:
         if not is_findable(identifier):
             return None
         condition: Expr = equals(OBJECT_ID, object_id(identifier))
@@ -587,7 +577,7 @@ class DirectoryNamespace:
         entries = version.entries(condition)
         own = only(entries, object_id(identifier))
         if own is not None and own.object_type == TABLE:
-            return _Found(checked_location(own.location), own.properties, in_catalog=True)
+            return LocatedTable(checked_location(own.location), own.properties, in_catalog=True)
         is_claimed = any(entry.object_type == TABLE and entry.location == directory for entry in entries)
         if (
             directory is None
@@ -595,7 +585,7 @@ class DirectoryNamespace:
             or self._directories.listing.state(identifier[0]) is not DirectoryState.TABLE
         ):
             return None
-        return _Found(directory)
+        return LocatedTable(directory)
 
     def _declare_listed(self, identifier: Identifier, given: str | None, properties: Mapping[str, str]) -> TableEntry:
         """Declares a table in a root without a catalog."""

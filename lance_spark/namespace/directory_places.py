@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from lance_spark.errors import LanceError, StorageError
 from lance_spark.namespace.catalog_rows import CatalogRows
@@ -20,6 +21,15 @@ from lance_spark.table.location import TableLocation
 from lance_spark.table.paths import VERSIONS
 from lance_spark.table.refs.clone_tags import tags_for_clone
 from lance_spark.table.refs.tagging import delete_tag
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedTable:
+    """A table of a catalog: its checked location, and its properties if it has a row."""
+
+    location: str
+    properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    in_catalog: bool = False
 
 
 @dataclass(frozen=True, slots=True)
