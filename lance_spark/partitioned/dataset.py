@@ -36,7 +36,7 @@ from lance_spark.partitioned.table import (
     PlannedTable,
     identity_columns,
     is_partitioned_table,
-    open_partitioned,
+    version_arguments,
 )
 from lance_spark.schema.arrow import with_metadata_entries
 from lance_spark.schema.field import LanceSchema
@@ -444,9 +444,7 @@ def open_partitioned_dataset(
     storage_options: Mapping[str, str] | None = None,
 ) -> PartitionedDataset:
     """The partitioned table at `root`. Arguments and errors as `open_partitioned`."""
-    return PartitionedDataset.of(
-        open_partitioned(root, version=version, tag=tag, timestamp=timestamp, storage_options=storage_options)
-    )
+    return PartitionedDataset(*version_arguments(root, version, tag, timestamp, storage_options))
 
 
 @takes_reference_arguments("open")

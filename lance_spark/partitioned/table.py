@@ -493,6 +493,17 @@ def open_partitioned(
         NotFoundError: there is none at `root`, or no such version.
         InvalidInputError: it is not partitioned, or more than one version is named.
     """
+    return PartitionedTable(*version_arguments(root, version, tag, timestamp, storage_options))
+
+
+def version_arguments(
+    root: UriOrPath,
+    version: int | None,
+    tag: str | None,
+    timestamp: Moment | None,
+    storage_options: Mapping[str, str] | None,
+) -> tuple[str, Mapping[str, str] | None, CatalogTable, CatalogVersion]:
+    """The arguments of `PartitionedTable` for a version. Raises as `open_partitioned`."""
     if sum(choice is not None for choice in (version, tag, timestamp)) > 1:
         raise InvalidInputError("give one of version, tag and timestamp")
     root = absolute_uri(uri_text(root))
@@ -501,14 +512,14 @@ def open_partitioned(
     if tag is not None:
         version = table.refs.tag(tag).version
     if version is not None:
-        version_found = catalog.at(table.at(version).manifest)
+        opened = catalog.at(table.at(version).manifest)
     elif timestamp is not None:
-        version_found = catalog.at(table.as_of(timestamp).manifest)
+        opened = catalog.at(table.as_of(timestamp).manifest)
     else:
-        version_found = catalog.load()
-    if version_found.dataset is None:
+        opened = catalog.load()
+    if opened.dataset is None:
         raise NotFoundError(f"there is no partitioned table at {root}")
-    return PartitionedTable(root, storage_options, catalog, version_found)
+    return root, storage_options, catalog, opened
 
 
 def _reopened(

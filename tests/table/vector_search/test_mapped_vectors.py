@@ -13,7 +13,8 @@ import pytest
 
 import lance_spark
 from lance_spark.file.writer import FileWriter
-from lance_spark.index.vector.stored import flat, mapped
+from lance_spark.index.vector import storage
+from lance_spark.index.vector.stored import flat
 from lance_spark.index.vector.vector_places import VectorPlaces
 from lance_spark.storage.base import ByteRange
 from lance_spark.storage.cache import shared
@@ -54,7 +55,7 @@ def test_results_are_those_of_vectors_that_are_read(
     monkeypatch.setattr(flat, "_MIN_VALUES", 0)
     found = [results(uri, queries, metric) for _ in range(3)]
     shared.clear()
-    monkeypatch.setattr(mapped, "has_free_etags", lambda store: False)
+    monkeypatch.setattr(storage, "has_free_etags", lambda store: False)
     expected = [results(uri, queries, metric) for _ in range(3)]
     assert found == expected
 

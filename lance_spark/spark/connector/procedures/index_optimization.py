@@ -15,7 +15,7 @@ from lance_spark.errors import RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.schema.projection import quoted
 from lance_spark.spark.connector.channel.tasks import messages, work_of
-from lance_spark.spark.connector.procedures.index_targets import INDEX_NAME, segment_groups
+from lance_spark.spark.connector.procedures.index_procedures import INDEX_NAME, segment_groups
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,

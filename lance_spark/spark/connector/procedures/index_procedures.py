@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +17,6 @@ from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.spark.column_names import in_sql
 from lance_spark.spark.connector.channel.tasks import messages, work_of
-from lance_spark.spark.connector.procedures.index_targets import (
-    INDEX_NAME,
-    index_names,
-    segment_groups,
-)
 from lance_spark.spark.connector.procedures.procedure_types import (
     FLAG,
     TABLE,
@@ -41,6 +37,7 @@ from lance_spark.table.indexes.create import trained
 from lance_spark.table.indexes.definition import define
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.index_metadata import IndexMetadata
+from lance_spark.table.manifests.manifest import Manifest
 
 _CREATED = row_type(fragments_indexed=LongType(), index_name=StringType())
 _DROPPED = row_type(index_name=StringType(), status=StringType())
@@ -54,6 +51,11 @@ _SHOWN = row_type(
     num_unindexed_rows=LongType(),
 )
 _RECALL = row_type(index_name=StringType(), recall=DoubleType(), least_recall=DoubleType(), num_queries=LongType())
+
+SEGMENT_ROWS = 8 << 20
+"""About this many rows a segment covers, if the user does not say how many segments there are."""
+
+INDEX_NAME = Parameter("name", TEXT, "name of the index", required=True)
 
 _NUM_SEGMENTS = "num_segments"
 
@@ -120,7 +122,7 @@ def _create(call: Invocation) -> LocalRows | Tasks:
     if len(columns) != 1:
         raise InvalidInputError(f"an index is on one column; {len(columns)} are given: {', '.join(columns)}")
     name = given.required("name")
-    if name in index_names(table) and given.flag("if_not_exists"):
+    if name in table.index_columns() and given.flag("if_not_exists"):
         return LocalRows.of(_CREATED, [(0, name)])
     parameters = _parameters(given)
     num_segments = parameters.pop(_NUM_SEGMENTS, None)
@@ -170,9 +172,27 @@ def _work(
             yield _SegmentWork(item.table, item.manifest.version, item.key, fragment_ids, added)
 
 
+def segment_groups(
+    manifest: Manifest, fragment_ids: Collection[int] | None, num_segments: int | None = None
+) -> list[tuple[int, ...]]:
+    """Fragments in groups of about equal numbers, one for each segment.
+
+    Args:
+        fragment_ids: those to divide; None for all.
+        num_segments: how many groups; None for one for each `SEGMENT_ROWS` rows.
+    """
+    wanted = None if fragment_ids is None else set(fragment_ids)
+    messages = [item for item in manifest.fragments.messages if wanted is None or item.id in wanted]
+    if num_segments is None:
+        num_segments = max(1, -(-sum(message.physical_rows for message in messages) // SEGMENT_ROWS))
+    count = min(num_segments, len(messages))
+    bounds = [len(messages) * number // count for number in range(count + 1)] if count else [0]
+    return [tuple(item.id for item in messages[start:stop]) for start, stop in pairwise(bounds)]
+
+
 def _drop(call: Invocation) -> LocalRows:
     table, name = call.table(), call.arguments.required("name")
-    if name not in index_names(table) and call.arguments.flag("if_exists"):
+    if name not in table.index_columns() and call.arguments.flag("if_exists"):
         return LocalRows.of(_DROPPED, [(name, "absent")])
     table.drop_index(name)
     return LocalRows.of(_DROPPED, [(name, "dropped")])

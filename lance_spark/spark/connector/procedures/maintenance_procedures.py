@@ -1,4 +1,4 @@
-"""Maintenance procedures: compaction, removal of old versions and of orphan files."""
+"""Maintenance procedures: compaction, removal of old versions and of orphan files, newer file versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, LongType
+from pyspark.sql.types import BooleanType, LongType, StringType
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.sql.parse import parse
@@ -26,10 +26,13 @@ from lance_spark.spark.connector.procedures.procedure_types import (
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
 from lance_spark.spark.jobs.compaction_job import CompactionJob, CompactionWork
+from lance_spark.spark.jobs.upgrade_job import UpgradeJob
 from lance_spark.table.cleanup.cleanup import SAFETY_WINDOW, CleanupPolicy, CleanupStats
 from lance_spark.table.maintenance.compaction_estimate import CompactionEstimate
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.maintenance.upgrade import upgrade_version
 
+_UPGRADED = row_type(version=LongType(), file_version=StringType(), fragments_rewritten=LongType())
 _OPTIMIZED = row_type(
     version=LongType(),
     fragments_removed=LongType(),
@@ -161,6 +164,26 @@ def _cleaned(stats: CleanupStats, dry_run: bool) -> LocalRows:
     return LocalRows.of(_CLEANED, [row])
 
 
+def _upgrade(call: Invocation) -> LocalRows | Tasks:
+    table = call.table()
+    version = upgrade_version(call.arguments.required("version"))
+    table.versions_location.history.check_commits()
+    job = UpgradeJob(table, version, call.arguments.text("commit_message"))
+    work = job.work()
+    if not work:
+        # Only the version that the table names may be older.
+        return _upgraded(job, ())
+    return Tasks(CompactTask(), [pickle.dumps(item) for item in work], pickle.dumps(job))
+
+
+def _commit_upgrade(state: bytes, results: Sequence[bytes]) -> LocalRows:
+    return _upgraded(pickle.loads(state), results)  # Pickled by this package, on this driver.
+
+
+def _upgraded(job: UpgradeJob, results: Sequence[bytes]) -> LocalRows:
+    return LocalRows.of(_UPGRADED, [(job.commit(results), job.file_version.value, len(results))])
+
+
 _DRY_RUN = Parameter("dry_run", FLAG, "removes nothing, only reports what it would remove")
 
 PROCEDURES = (
@@ -196,5 +219,17 @@ PROCEDURES = (
         "Removes files that no version names, which writers that were killed have left.",
         (TABLE, Parameter("days", NUMBER, "removes files that are older; 7 if it is left out"), _DRY_RUN),
         _remove_orphans,
+    ),
+    Procedure(
+        "upgrade_files",
+        "Rewrites the files of a table in a newer file version, as a job over the cluster.",
+        (
+            TABLE,
+            Parameter("version", TEXT, "the file version: 2.0, 2.1 or 2.2", required=True),
+            Parameter("commit_message", TEXT, "kept with the version"),
+        ),
+        _upgrade,
+        finish=_commit_upgrade,
+        changes_table=True,
     ),
 )

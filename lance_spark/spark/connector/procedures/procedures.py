@@ -21,7 +21,6 @@ from lance_spark.spark.connector.procedures import (
     partition_procedures,
     search_procedures,
     stream_procedures,
-    upgrade_procedure,
     version_procedures,
 )
 from lance_spark.spark.connector.procedures.procedure_types import (
@@ -39,7 +38,6 @@ from lance_spark.spark.connector.scan.settings import check_settings
 _MODULES = (
     analyze_procedure,
     maintenance_procedures,
-    upgrade_procedure,
     version_procedures,
     column_procedures,
     partition_procedures,

@@ -46,6 +46,8 @@ from lance_spark.spark.connector.scan.selection import (
     SelectedFragments,
     SplitScan,
     all_fragments,
+    most_rows,
+    sampled_selectivity,
 )
 from lance_spark.spark.connector.scan.settings import (
     check_settings,
@@ -53,11 +55,11 @@ from lance_spark.spark.connector.scan.settings import (
     uses_selectivity,
     uses_top_n,
 )
-from lance_spark.spark.connector.scan.statistics import most_rows, planned_bytes, sampled_selectivity
 from lance_spark.spark.connector.scan.task_packing import (
     SplitPart,
     coalesced,
     pieces_of,
+    planned_bytes,
     restricted,
     split_parts,
     total_bytes,

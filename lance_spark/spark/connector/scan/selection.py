@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyroaring
 
+from lance_spark.errors import InvalidInputError
 from lance_spark.expr.nodes import Expr, referenced_columns
 from lance_spark.expr.prune import ColumnStatistics, may_match
 from lance_spark.spark.index_answers import IndexAnswers
 from lance_spark.table.reading.limit import physical_offset
 from lance_spark.table.reading.scan import Scan
-from lance_spark.table.reading.selectivity import ScannedFragment
+from lance_spark.table.reading.selectivity import ScannedFragment, estimated_selectivity
 from lance_spark.table.reading.system_columns import FRAGMENT_ID, ROW_ADDRESS
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.rows.row_address import MAX_ROWS_PER_FRAGMENT, OFFSET_BITS
@@ -114,6 +115,31 @@ class ScannedFragments(Sequence[ScannedFragment]):
         run = bisect_right(self._ends, number)
         item = self._selected[run]
         return self._scans[item.split], item.fragments[item.stop - (self._ends[run] - number)]
+
+
+def most_rows(selected: Sequence[SelectedFragments]) -> int | None:
+    """Upper bound of the rows that the selected fragments have for the answer; None if one count is not known."""
+    known = [rows for item in selected if (rows := item.num_rows) is not None]
+    return sum(known) if len(known) == len(selected) else None
+
+
+def sampled_selectivity(selected: Sequence[SelectedFragments], splits: Sequence[SplitScan]) -> float:
+    """About which share, in [0, 1], of the rows of the selected fragments the filter of the scans keeps: of those that
+    indexes have found all.
+
+    Raises:
+        CorruptFileError: a file contradicts the format.
+    """
+    sampled = [item for item in selected if item.candidates is None]
+    num_rows, num_sampled = most_rows(selected), most_rows(sampled)
+    if len(sampled) < len(selected) and not (num_rows and num_sampled):
+        return 1.0
+    try:
+        share = estimated_selectivity(ScannedFragments(sampled, splits))
+        return share if not (num_rows and num_sampled) else (num_rows - num_sampled + share * num_sampled) / num_rows
+    except InvalidInputError:
+        # The sample has deleted rows too. If a row that is not deleted fails, a task reports it.
+        return 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,12 @@ def _part_of_one(sized: SizedSplit, selected: SelectedFragments) -> SizedFragmen
     return fragment.part(*selected.rows)
 
 
+def planned_bytes(pieces: Sequence[SplitPart]) -> int | None:
+    """The bytes of the files that a read of `pieces` touches; None if a manifest lacks the size of a file."""
+    is_known = all(item.rows.is_size_known for item in pieces)
+    return sum(item.size_bytes for item in pieces) if is_known else None
+
+
 def total_bytes(pieces: Sequence[SplitPart]) -> int:
     """About how much a read of all pieces touches."""
     return sum(item.size_bytes for item in pieces)
