@@ -145,6 +145,8 @@ class Picker:
         definition = picked.definition
         if definition is not None and not definition.any():
             definition = None
+        if self.path is None and definition is None:
+            return leaf(None, picked.num_slots)
         levels = SlotLevels(picked.repetition, definition, picked.num_slots)
         if self.path is None:
             return leaf(*visible_validity(self.scheme, levels))
