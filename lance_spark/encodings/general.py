@@ -96,7 +96,7 @@ class General(MiniBlockEncoding, BlockEncoding, PerValueEncoding):
 
     @property
     def value_form(self) -> ValueForm | None:
-        """Of strings, each of which is compressed alone; the chunks of mini-block pages are compressed completely."""
+        """The form of strings each of which is compressed alone; of mini-block pages whole chunks are compressed."""
         inner = self.values.value_form
         return None if inner is None or inner.kind != STRINGS else inner._replace(compressed_by=self)
 

@@ -169,15 +169,6 @@ class FileReader(DataFileReader):
         except CorruptFileError as error:
             raise error.at(path=self.path, root=self._store.uri) from None
 
-    def encoded_leaves(self, fields: Sequence[Field]) -> dict[FieldId, EncodedColumn]:
-        """The metadata of the columns of some top-level fields of the file's own schema.
-
-        Raises:
-            CorruptFileError: the metadata contradicts the format.
-        """
-        with self._errors:
-            return self._load(fields, self.columns)
-
     def _load(self, fields: Sequence[Field], column_indices: Mapping[FieldId, int]) -> dict[FieldId, EncodedColumn]:
         """The columns of `fields` that exist in the file; their metadata is fetched together."""
         owners: Sequence[Field] = column_fields(fields, self.version)

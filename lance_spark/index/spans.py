@@ -84,18 +84,6 @@ class Span:
     def _is_after(self, key: int | str) -> bool:
         return self.high is not None and (key > self.high or (key == self.high and self.without_high))  # type: ignore[operator]
 
-    def places_in(self, values: pa.Array) -> npt.NDArray[np.int64]:
-        """int64: the places of those of a few values, in any order and nulls among them, that are in the span."""
-        keys = numbers_of(values).tolist() if is_numbered(values.type) else values.to_pylist()
-        if values.null_count and is_numbered(values.type):
-            keys = [key if valid else None for key, valid in zip(keys, values.is_valid().to_pylist(), strict=True)]
-        return np.array([place for place, key in enumerate(keys) if key is not None and self._has(key)], np.int64)
-
-    def _has(self, key: int | str) -> bool:
-        if self.low is not None and (key < self.low or (key == self.low and self.without_low)):  # type: ignore[operator]
-            return False
-        return not self._is_after(key)
-
     def intersection(self, other: Span) -> Span:
         """The keys in both."""
         low, high = self, self

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -26,7 +27,9 @@ from lance_spark._proto import transaction_pb2
 from lance_spark.errors import LanceError
 from lance_spark.expr.evaluate import evaluate_filter
 from lance_spark.expr.sql.parse import parse
+from lance_spark.file.data_file_reader import DataFileReader
 from lance_spark.file.open_file import open_data_file
+from lance_spark.file.reader import FileReader
 from lance_spark.layouts.base import RowRanges
 from lance_spark.storage import open_store
 from lance_spark.storage.cache import shared
@@ -36,6 +39,7 @@ from tests.fuzz.mutate import NUMBERS, mutate_message, mutated_as, mutated_bytes
 from tests.support import arrays
 from tests.support.file.forced_layouts import CASES
 from tests.support.file_surgery import columns_of, descriptor_of, layout_of, repacked, set_layout, with_buffer
+from tests.support.guarded_memory import guarded
 from tests.support.manifest_surgery import newest_manifest, with_manifest
 
 _names = itertools.count()
@@ -129,7 +133,22 @@ def _use_file(data: bytes) -> None:
         file.read_table().validate(full=True)
     starts = np.arange(0, file.num_rows, max(1, file.num_rows // 5))
     if len(starts):
-        file.read_table(rows=RowRanges(starts, starts + 1)).validate(full=True)
+        with contextlib.suppress(LanceError):
+            file.read_table(rows=RowRanges(starts, starts + 1)).validate(full=True)
+        _pick(file, starts)
+
+
+def _pick(file: DataFileReader, rows: np.ndarray[Any, Any]) -> None:
+    """Picks rows of each field, out of memory behind whose end nothing can be read."""
+    whole = file.in_memory()
+    if not isinstance(file, FileReader) or whole is None:
+        return
+    content = guarded(whole)
+    for field in file.schema.fields:
+        prepared = file.prepared_field(field, file.columns)
+        array = None if prepared is None else prepared.pick(content, rows)
+        if array is not None:
+            array.validate(full=True)
 
 
 # Tables

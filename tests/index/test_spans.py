@@ -102,22 +102,6 @@ def test_values_of_other_types_have_no_spans(dtype: pa.DataType) -> None:
     assert span_of(parse("x = 1"), dtype) is None
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_few_values_in_any_order_are_found_one_by_one(condition: str, dtype: pa.DataType) -> None:
-    """Nulls among them are in no span."""
-    choice = random.Random(7)
-    for _ in range(20):
-        numbers = [None if choice.random() < 0.2 else choice.randrange(12) for _ in range(12)]
-        values = pa.array([None if number is None else value(number, dtype) for number in numbers], dtype)
-        low, high = choice.randrange(12), choice.randrange(12)
-        expr = parse(condition.format(constant(low, dtype), constant(high, dtype)))
-        span = span_of(expr, dtype)
-        assert span is not None
-        kept = evaluate_filter(expr, pa.record_batch([values], ["x"])).to_pylist()
-        assert span.places_in(values).tolist() == [place for place, is_kept in enumerate(kept) if is_kept], expr
-
-
 @pytest.mark.parametrize("dtype", [pa.int8(), pa.int32(), pa.int64()], ids=str)
 def test_keys_of_a_list_are_those_that_the_type_has(dtype: pa.DataType) -> None:
     for listed, expected in (

@@ -80,7 +80,7 @@ def _selections(num_rows: int) -> list[RowRanges]:
 def _picked(file: FileReader, content: pa.Buffer, rows: RowRanges) -> pa.Array | None:
     """Rows of the only column out of other content of the file; None if they cannot be picked."""
     [field] = file.schema.fields
-    prepared = prepare_field(file.version, field, file.encoded_leaves([field]), content)
+    prepared = prepare_field(file.version, field, {field.id: file.encoded_columns()[0]}, content)
     return None if prepared is None else prepared.pick(content, rows.indices())
 
 

@@ -194,9 +194,8 @@ def place_of_row(scratch, count, ordinal, has_definition, row, bound, block, beg
 
 @inlined
 def keep_levels(scratch, start, stop, has_definition, reps, defs, picked):
-    """Copies both levels of slots from `start` to `stop` behind those that are picked; returns how many are then."""
+    """Copies both levels of slots from `start` to `stop` behind those that are picked."""
     num_bytes = 2 * (stop - start)
     copy_bytes(reps + 2 * picked, scratch + 2 * start, num_bytes)
     if has_definition:
         copy_bytes(defs + 2 * picked, scratch + 2 * (SCRATCH_LEVELS + start), num_bytes)
-    return picked + stop - start

@@ -130,7 +130,7 @@ def run_key(form: PageForm) -> Hashable:
 
 
 def stored_type(forms: Sequence[PageForm], data_type: pa.DataType) -> FixedWidth | None:
-    """What pages hold of one key and a leaf of `data_type`: values, indices into dictionaries, or None for strings.
+    """The values in pages of one key and a leaf of `data_type`, or their indices into dictionaries; None for strings.
 
     Raises:
         ValueError: values of the type, or those of a page, are of another kind.

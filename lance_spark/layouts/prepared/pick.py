@@ -20,7 +20,7 @@ from lance_spark.errors import CorruptFileError
 from lance_spark.kernels.compression.fsst import SLACK_BYTES
 from lance_spark.kernels.jit import address_of
 from lance_spark.kernels.layouts.pick import copy_strings, pick
-from lance_spark.kernels.layouts.pick_levels import SCRATCH_LEVELS
+from lance_spark.kernels.layouts.pick_levels import MAX_CHUNK_LEVELS, SCRATCH_LEVELS
 from lance_spark.layouts.arrow_take import take
 from lance_spark.layouts.leaf.arrays import Leaf, PageDictionary, block_leaf, check_count
 from lance_spark.layouts.mini_block.chunks import ChunkTable, RowIndex
@@ -145,6 +145,8 @@ class Picker:
         definition = picked.definition
         if definition is not None and not definition.any():
             definition = None
+        if self.path is None and definition is None:
+            return leaf(None, picked.num_slots)
         levels = SlotLevels(picked.repetition, definition, picked.num_slots)
         if self.path is None:
             return leaf(*visible_validity(self.scheme, levels))
@@ -167,7 +169,9 @@ class Picker:
     @cached_property
     def _slots_per_row(self) -> float:
         """Room for each row: the slots of a row of average length, and a quarter more."""
-        return 1 + 1.25 * int(self.table.ends[-1]) / max(self.num_rows, 1)
+        # The last chunk of a damaged page can claim any number of values.
+        num_slots = min(int(self.table.ends[-1]), len(self.table) * MAX_CHUNK_LEVELS)
+        return 1 + 1.25 * num_slots / max(self.num_rows, 1)
 
     @cached_property
     def _tables(self) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def picked_rows(
 
 
 def _matching(columns: ReadColumns, filtered: SingleRowColumns, wanted: _Rows, time_zone: str) -> _Rows | None:
-    """Those of `wanted` for which the filter is true; None if its columns cannot be picked."""
+    """The rows of `wanted` for which the filter is true; None if its columns cannot be picked."""
     arrays = None if columns.plain_names is None else filtered.columns(wanted)
     if arrays is None:
         return None
