@@ -39,7 +39,7 @@ from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.row_level.rewritten_row_writer import MovedRowWriter
 from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
 from lance_spark.table.rows.row_address import UInt64Array
-from lance_spark.table.writing.conform import Conformer
+from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.write import FileLimits, remove_fragments, remove_job_files
 
 MAX_OPEN_FILES = 64
@@ -54,7 +54,7 @@ class PartitionedWrite:
         root, storage_options: the namespace.
         catalog_version: the version of `__manifest` that knows the partitions.
         schema: the columns that data files get, with their field ids.
-        conform: brings batches into the table's types.
+        pipeline: completes and checks the rows.
         file_version: of the data files.
         limits: when a data file is full.
         job: the name of the write; its data files and new directories follow from it.
@@ -65,7 +65,7 @@ class PartitionedWrite:
     storage_options: Mapping[str, str] | None
     catalog_version: int
     schema: LanceSchema
-    conform: Conformer
+    pipeline: RowPipeline
     file_version: FileVersion
     limits: FileLimits
     job: str
@@ -80,14 +80,14 @@ class PartitionedWrite:
             UnsupportedFeatureError: this release cannot write such columns.
         """
         table.catalog.table.history.check_commits()
-        conform = Conformer(table.lance_schema, given)
-        require_writable(conform.schema, table.file_version)
+        pipeline = RowPipeline(table.lance_schema, given)
+        require_writable(pipeline.schema, table.file_version)
         return cls(
             table.root,
             table.storage_options,
             table.version,
-            conform.schema,
-            conform,
+            pipeline.schema,
+            pipeline,
             table.file_version,
             limits or FileLimits(),
             new_job(),
@@ -167,7 +167,7 @@ class PartitionWriter:
         Raises:
             InvalidInputError: the batch does not fit the table, or a partition value cannot be computed.
         """
-        rows = self._plan.conform(batch)
+        rows = self._plan.pipeline(batch)
         values = self._spec.values(_with_missing_columns(rows, self._table.lance_schema), self._table.lance_schema)
         for part in grouped(rows, values):
             writer = self._writer(part)

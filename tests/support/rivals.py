@@ -445,7 +445,7 @@ def save(base: Dataset, rows: pa.Table, mode: str) -> Manifest:
     source = RowSource.of(rows, None)
     plan = plan_write(base.manifest, source, mode=mode)
     fragments = write_fragments(
-        source.batches, base.location.store, plan.schema, file_version=plan.file_version, convert=plan.conform
+        source.batches, base.location.store, plan.schema, file_version=plan.file_version, convert=plan.pipeline
     )
     return commit_planned(base.location, plan, fragments, mode, CommitOptions())
 

@@ -98,7 +98,7 @@ class PlainTarget(Target):
             blob_source=blob_source,
         ) as writer:
             for batch, _ in rows:
-                writer.write(batch if plan.conform is None else plan.conform(batch))
+                writer.write(plan.pipeline(batch))
             return list(map(NewFragment, writer.close()))
 
     def _write_rewritten(
@@ -115,7 +115,7 @@ class PlainTarget(Target):
         ) as writer:
             for batch, source_addresses in rows:
                 known = None if source_addresses is None else source_addresses.addresses
-                writer.write(batch if plan.conform is None else plan.conform(batch), known)
+                writer.write(plan.pipeline(batch), known)
             return writer.close()
 
     def _blob_source(self, plan: WritePlan, blobs: BlobInputs) -> BlobSource | None:

@@ -23,9 +23,9 @@ from lance_spark.schema.arrow import to_arrow_field, to_arrow_type
 from lance_spark.schema.blob import is_blob_v1
 from lance_spark.schema.columns import is_blob
 from lance_spark.schema.field import Field, FieldId, LanceSchema
-from lance_spark.schema.projection import FieldFinder, dotted
+from lance_spark.schema.projection import FieldFinder
 from lance_spark.table.writing.python_values import check_value
-from lance_spark.table.writing.text_lengths import check_lengths
+from lance_spark.table.writing.row_pipeline import check_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,8 @@ class _Assignment:
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(self.value, pa.Array):
-            check_lengths(self.value, to_arrow_field(self.fields[-1]), dotted(self.path))
             return take(self.value, np.zeros(batch.num_rows, np.int64))
-        values = assigned(self.value, batch, to_arrow_type(self.fields[-1]))
-        check_lengths(values, to_arrow_field(self.fields[-1]), dotted(self.path))
-        return values
+        return assigned(self.value, batch, to_arrow_type(self.fields[-1]))
 
 
 class Assignments:
@@ -149,9 +146,11 @@ def _nested(value: object, field: Field, column: str) -> pa.Array:
             # Arrow makes no array of a null list.
             return pa.array([value]).cast(type_) if value.is_valid else pa.nulls(1, type_)
         check_value(value, type_, column)
-        return pa.array([value], type_)
+        array = pa.array([value], type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"column {column!r} of type {type_} cannot hold {value!r}: {error}") from error
+    check_lengths(array, to_arrow_field(field), column)
+    return array
 
 
 def _replaced(values: pa.Array, field: Field, below: Sequence[Field], new: pa.Array) -> pa.Array:

@@ -44,7 +44,7 @@ from lance_spark.table.row_level.row_target import RowTarget, Version, Written
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
-from lance_spark.table.writing.conform import Conformer
+from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.row_source import RowSource
 
 _WINDOW_BYTES = 64 << 20
@@ -388,12 +388,12 @@ def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tup
     )
     table = LanceSchema(tuple(fields), table.metadata)
     # CHECK constraints concern the merged rows, with all of their columns.
-    conform = Conformer(without_checks(table), rows.schema)
+    pipeline = RowPipeline(without_checks(table), rows.schema)
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidInputError("a column of the source holds more than 2 GiB of text; merge it in parts")
     batch = batches[0] if batches else no_rows(rows.schema)
-    return conform.schema.fields, conform(batch)
+    return pipeline.schema.fields, pipeline(batch)
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -106,6 +106,6 @@ def _write(
         plan.schema,
         file_version=plan.file_version,
         limits=rows.limits,
-        convert=plan.conform,
+        convert=plan.pipeline,
     )
     return plan, fragments, replace(rows.options, identity=identity.mark())

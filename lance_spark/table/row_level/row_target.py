@@ -32,8 +32,8 @@ from lance_spark.table.row_level.rewritten_rows import NewFragment
 from lance_spark.table.row_level.row_changes import commit_row_changes, rows_by_fragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
-from lance_spark.table.writing.checks import RowChecks
 from lance_spark.table.writing.identity import IdentityColumns
+from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, CommitOptions
 
 Version = TypeVar("Version")
@@ -155,7 +155,7 @@ class PlainRows(RowTarget[Manifest, list[NewFragment]]):
         return found, found.splits()
 
     def writer(self, columns: pa.Schema) -> _PlainWriter:
-        return _PlainWriter(self._table, self._base)
+        return _PlainWriter(self._table, self._base, columns)
 
     def commit(
         self,
@@ -191,15 +191,14 @@ def change_rows(
 
 
 class _PlainWriter:
-    def __init__(self, table: TableLocation, base: Manifest) -> None:
+    def __init__(self, table: TableLocation, base: Manifest, columns: pa.Schema) -> None:
         version = version_to_write(base)
         sources = sources_in(table.bases(base))
-        self._checks = RowChecks(base.schema)
+        self._pipeline = RowPipeline(base.schema, columns)
         self._writer = MovedRowWriter(table.store, base.schema, file_version=version, blob_source=sources)
 
     def write(self, batch: pa.RecordBatch, split: Split | None = None, addresses: UInt64Array | None = None) -> None:
-        self._checks(batch)
-        self._writer.write(batch, addresses)
+        self._writer.write(self._pipeline(batch), addresses)
 
     def close(self) -> list[NewFragment]:
         return self._writer.close()

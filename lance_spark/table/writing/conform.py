@@ -9,7 +9,7 @@ rejected, because a lossy cast must be the user's own decision.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -30,10 +30,7 @@ from lance_spark.table.writing.array_layouts import (
     run_values,
     view_items,
 )
-from lance_spark.table.writing.checks import RowChecks
-from lance_spark.table.writing.generated import GeneratedValues
 from lance_spark.table.writing.stored_types import stored_type
-from lance_spark.table.writing.text_lengths import check_lengths, has_length
 
 _TEXT = (pt.is_string, pt.is_large_string, pt.is_string_view)
 _BYTES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
@@ -50,96 +47,66 @@ class Conformer:
     Args:
         table: the table's schema.
         given: the schema of the batches.
+        computed: columns that may be missing because they are computed later.
+
+    Attributes:
+        fields: the fields of the table that converted batches have, in the table's order.
+        targets: the same columns in Arrow's types.
 
     Raises:
         InvalidInputError: an unknown column, a column of another type, or a missing column that is not nullable.
-        UnsupportedFeatureError: a CHECK constraint of the table cannot be enforced.
     """
 
-    @classmethod
-    def of(cls, table: LanceSchema, given: pa.Schema) -> Conformer:
-        """One for these schemas: a recent one, if the columns and the metadata of both are equal to those of that."""
-        global _recent
-        for kept in _recent:
-            if kept._is_for(table, given):
-                return kept
-        made = cls(table, given)
-        if not made._checks.has_moment:
-            _recent = (*_recent[1 - _MAX_RECENT :], made)
-        return made
-
-    def __init__(self, table: LanceSchema, given: pa.Schema) -> None:
-        self._table = table
+    def __init__(self, table: LanceSchema, given: pa.Schema, computed: Collection[str] = ()) -> None:
         _check_names(table.names(), given.names, "")
-        fields = {field.name: field for field in table.fields}
         present = set(given.names)
-        self._generated = GeneratedValues(table, present)
         for field in table.fields:
-            if field.name not in present and not field.nullable and field.name not in self._generated.names:
+            if field.name not in present and not field.nullable and field.name not in computed:
                 raise InvalidInputError(f"column {field.name!r} is missing, and the table does not let it be null")
-        targets = {name: to_arrow_field(field) for name, field in fields.items() if name in present}
+        self.fields = tuple(field for field in table.fields if field.name in present)
+        self.targets = [to_arrow_field(field) for field in self.fields]
+        targets = {target.name: target for target in self.targets}
         for column in given:
             _check_type(column.type, targets[column.name], column.name)
-        written = present | set(self._generated.names)
-        self.schema = LanceSchema(tuple(field for field in table.fields if field.name in written), dict(table.metadata))
-        """The part of the table's schema that converted batches have."""
         self._given = given
-        self._checks = RowChecks(table)
-        self._targets = [targets[field.name] for field in self.schema.fields if field.name in present]
-        self._limited = [target for target in self._targets if has_length(target)]
-        self._fits = not any(map(has_blob_type, self._targets)) and given.equals(
-            pa.schema(self._targets, metadata=given.metadata), check_metadata=True
+        self._fits = not any(map(has_blob_type, self.targets)) and given.equals(
+            pa.schema(self.targets, metadata=given.metadata), check_metadata=True
         )
         """Whether batches are as they are written."""
-
-    def _is_for(self, table: LanceSchema, given: pa.Schema) -> bool:
-        # Versions with equal columns have the same tuple of them.
-        is_same_table = self._table.fields is table.fields and self._table.metadata == table.metadata
-        return is_same_table and bool(self._given.equals(given, check_metadata=True))
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the table's types, columns in the table's order.
 
         Raises:
-            InvalidInputError: the schema of the batch differs from the first one's, a string is longer than its
-                column's CHAR(n) or VARCHAR(n), or a row violates a CHECK constraint.
+            InvalidInputError: the schema of the batch differs from the first one's, or a value does not fit its type.
         """
-        if not batch.schema.equals(self._given) and not self._differs_in_blobs(batch.schema):
+        has_first_schema = bool(batch.schema.equals(self._given))
+        if not has_first_schema and not self._differs_in_blobs(batch.schema):
             raise InvalidInputError("the batches to write differ in their schemas")
-        if not self._targets:
+        if not self.targets:
             return batch.select([])
-        rows = batch if self._fits and batch.schema.equals(self._given) else self._converted(batch)
-        for target in self._limited:
-            check_lengths(rows.column(target.name), target, target.name)
-        rows = self._generated(rows)
-        self._checks(rows)
-        return rows
+        return batch if self._fits and has_first_schema else self._converted(batch)
 
     def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
-            arrays = [_in_field(batch.column(target.name), target) for target in self._targets]
+            arrays = [_in_field(batch.column(target.name), target) for target in self.targets]
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"the batch does not fit into the table's types: {error}") from error
         # Blobs of other files of the table keep the form of descriptions.
-        targets = [target.with_type(array.type) for target, array in zip(self._targets, arrays, strict=True)]
+        targets = [target.with_type(array.type) for target, array in zip(self.targets, arrays, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(targets))
 
     def _differs_in_blobs(self, given: pa.Schema) -> bool:
         """Whether all but the form of blobs is as in the first batch."""
         if given.names != self._given.names:
             return False
-        targets = {target.name: target for target in self._targets}
+        targets = {target.name: target for target in self.targets}
         for field, first in zip(given, self._given, strict=True):
             if field.type != first.type:
                 if not has_blob_type(targets[field.name]):
                     return False
                 _check_type(field.type, targets[field.name], field.name)
         return True
-
-
-_MAX_RECENT = 8
-_recent: tuple[Conformer, ...] = ()
-"""Those of the last appends, the newest last: looking at each column again is a tenth of an append to a wide table."""
 
 
 def same_columns(left: LanceSchema, right: LanceSchema) -> bool:

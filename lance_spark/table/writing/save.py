@@ -11,9 +11,8 @@ from lance_spark.file_version import FileVersion
 from lance_spark.progress import progress
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2, has_blobs
-from lance_spark.schema.check import checks_of, has_new_checks
+from lance_spark.schema.check import has_new_checks
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.generated import generated_of
 from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
@@ -29,8 +28,9 @@ from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.base_selection import require_same_bases
-from lance_spark.table.writing.conform import Conformer, same_columns
+from lance_spark.table.writing.conform import same_columns
 from lance_spark.table.writing.identity import IdentityColumns, without_identities
+from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.schema_merge import MapFiles, append_evolving, evolved_schema
 from lance_spark.table.writing.write import FileLimits, num_rows_of, remove_fragments, write_fragments
@@ -88,14 +88,14 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """The plan for writing rows of one schema. Made by the driver; tasks need `schema`, `file_version` and `conform`.
+    """The plan for writing rows of one schema. Made by the driver; tasks need `schema`, `file_version` and `pipeline`.
 
     Attributes:
         base: the version to build on; None if there is no table.
         appends: whether the rows are appended.
         schema: the columns of the data files, with their field ids.
         file_version: version of the data files.
-        conform: converts batches to the table's types; None if they have them already.
+        pipeline: completes and checks the rows.
         evolved: the new schema of the table, if the rows have new columns.
     """
 
@@ -103,7 +103,7 @@ class WritePlan:
     appends: bool
     schema: LanceSchema
     file_version: FileVersion
-    conform: Conformer | None = None
+    pipeline: RowPipeline
     evolved: LanceSchema | None = None
 
     @property
@@ -140,9 +140,9 @@ def plan_write(
     asked = None if file_format_version is None else FileVersion.parse(file_format_version)
     if mode == APPEND and base is not None:
         evolved = None if merge_schema is None else evolved_schema(merge_schema, base, source.schema)
-        conform = Conformer.of(evolved or base.schema, source.schema)
+        pipeline = RowPipeline.of(evolved or base.schema, source.schema)
         file_version = asked or data_format(base) or DEFAULT_FILE_VERSION
-        plan = WritePlan(base, True, conform.schema, file_version, conform, evolved)
+        plan = WritePlan(base, True, pipeline.schema, file_version, pipeline, evolved)
     else:
         kept = None if base is None else data_format(base)
         kept = kept if kept in WRITABLE_VERSIONS else None
@@ -150,13 +150,9 @@ def plan_write(
         used = None if base is None else base.max_allocated_field_id
         schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
         file_version = asked or kept or DEFAULT_FILE_VERSION
-        conform = None
         if file_version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
             schema = as_blob_v2(schema)
-            conform = Conformer(schema, source.schema)
-        elif checks_of(schema) or generated_of(schema):
-            conform = Conformer(schema, source.schema)
-        plan = WritePlan(base, False, schema, file_version, conform)
+        plan = WritePlan(base, False, schema, file_version, RowPipeline(schema, source.schema))
     require_writable(plan.schema, plan.file_version)
     return plan
 
@@ -270,7 +266,7 @@ def save(
             plan.schema,
             file_version=plan.file_version,
             limits=limits,
-            convert=plan.conform,
+            convert=plan.pipeline,
             targets=bases.targets(target_bases),
         )
     with cleanup_on_failure(lambda: remove_fragments(table.store, fragments, bases)):
