@@ -8,7 +8,6 @@ the ids of columns whose name and type stay.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -21,23 +20,18 @@ from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
 from lance_spark.partitioned.commit import Check, commit_specs, with_operation_name
 from lance_spark.partitioned.field import PartitionField
 from lance_spark.partitioned.maintenance.auto_compaction import compact_after
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    RowDelta,
-    SaveMode,
-    changes_from_delta,
-)
+from lance_spark.partitioned.row_delta import RowDelta, changes_from_delta
+from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
-from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field, with_metadata
 from lance_spark.schema.blob import in_file_version
 from lance_spark.schema.check import CHECK_PREFIX, checks_of, without_checks
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.schema_merge import columns_lacking
 
@@ -85,7 +79,6 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
 
 def commit_planned(
     table: PlannedTable,
-    plan: PartitionedWrite | None,
     delta: RowDelta,
     options: CommitOptions | None = None,
     *,
@@ -94,32 +87,30 @@ def commit_planned(
 ) -> PartitionedTable:
     """Commits deleted and added rows with the columns and specs of `table`, which all partitions get.
 
+    After an error the files of the rows stay.
+
     Args:
-        plan: what the rows were written by; None if none were.
         properties: of the namespace, which change too.
         check: asked for each newer version that the commit has to follow, unless all other rows are deleted.
 
     Raises:
         RetryableConflictError: another writer has changed columns, specs or the same partitions, or anything if all
-            rows are deleted. Nothing was changed, and the files were removed.
+            rows are deleted. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
     options = with_operation_name(options, delta.operation)
     changes = changes_from_delta(table, delta)
-    if delta.mode is not SaveMode.OVERWRITE:
-        made = _commit_evolved(table, plan, delta.added, changes, options, properties, check)
+    if delta.mode not in (WriteMode.OVERWRITE, WriteMode.TRUNCATE):
+        made = _commit_evolved(table, changes, options, properties, check)
         compact_after(made, [change.partition.key for change in changes])
         return made
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(delta.added)):
-        return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
+    return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
 
 
 def _commit_evolved(
     table: PlannedTable,
-    plan: PartitionedWrite | None,
-    added: Sequence[WrittenPartition],
     changes: Sequence[PartitionChange],
     options: CommitOptions,
     properties: Mapping[str, str | None] | None = None,
@@ -131,10 +122,9 @@ def _commit_evolved(
         for item in changes
     ]
     properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(added)):
-        return commit_specs(
-            table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
-        )
+    return commit_specs(
+        table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
+    )
 
 
 def _refuse(current: PartitionedTable) -> None:

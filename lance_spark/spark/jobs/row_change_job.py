@@ -14,18 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from lance_spark.spark.blobs.references import BlobInputs, with_references
-from lance_spark.spark.jobs.job import Job
+from lance_spark.spark.jobs.job import Job, Version
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
-from lance_spark.spark.jobs.packed_addresses import PackedAddresses
-from lance_spark.spark.jobs.row_changes import RowChanges, RowIds
-from lance_spark.spark.jobs.target import Rows, Version
-from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, deleted_rows, identity_values
+from lance_spark.spark.jobs.row_changes import RowChanges, by_split
+from lance_spark.spark.jobs.task_result import TaskResult, deleted_rows, task_number
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
+from lance_spark.table.row_level.rewritten_rows import PackedAddresses
+from lance_spark.table.row_level.write_target import RowOrigins
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.source import Split
-from lance_spark.table.writing.identity import IdentityValues
 
 OPERATION = "spark.operation"
 """The transaction property that names the statement; what it counted is in properties beside it."""
@@ -35,7 +33,7 @@ _PREFIX = "spark."
 
 @dataclass(frozen=True)
 class RowChangeJob(Job):
-    """A statement that changes rows of one table. `plan_plain_changes` and `plan_partitioned_changes` make one.
+    """A statement that changes rows of one table. `plan_changes` makes one.
 
     Attributes:
         originals: restores values that Spark has rounded; None if there are no such columns.
@@ -48,33 +46,32 @@ class RowChangeJob(Job):
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         deleted = _DeletedRows()
         changes = (deleted.with_those_of(RowChanges.from_batch(batch)) for batch in batches)
-        written: tuple[NewFiles, ...] = ()
-        identity = identity_values(self.target.identity)
-        if self.target.takes_rows:
-            rows = self._rows(changes, identity)
-            written = self.target.write(rows, with_source_addresses=True, blobs=self.blobs)
-        else:
+        if self.target.job is None:
             deque(changes, maxlen=0)
-        return TaskResult(written, deleted.packed(), identity=identity.used() if self.target.identity else None)
+            return TaskResult((), deleted.packed())
+        task, num_tasks = task_number(self.target.identity)
+        with self.target.writer(task, num_tasks, self.blobs.others) as writer:
+            for rows, origins in self._rows(changes):
+                writer.write(rows, origins)
+            return TaskResult(writer.close(), deleted.packed(), identity=writer.used())
 
-    def _rows(self, changes: Iterable[RowChanges], identity: IdentityValues) -> Iterator[Rows]:
+    def _rows(self, changes: Iterable[RowChanges]) -> Iterator[tuple[pa.RecordBatch, RowOrigins]]:
         split_of = cache(self.target.opener()) if self.originals is not None else None
         for batch in changes:
             if batch.rows is not None:
                 source_addresses, start = batch.source_addresses, 0
                 restored = self._restored(batch.rows, source_addresses, split_of)
                 for part in with_references(restored, self.blobs.mark):
-                    ids = source_addresses.slice(start, part.num_rows)
-                    yield identity(part, ids.addresses == NO_ORIGIN), ids
+                    yield part, source_addresses.slice(start, part.num_rows)
                     start += part.num_rows
 
     def _restored(
-        self, rows: pa.RecordBatch, source_addresses: RowIds, split_of: Callable[[str | None], Split] | None
+        self, rows: pa.RecordBatch, source_addresses: RowOrigins, split_of: Callable[[str | None], Split] | None
     ) -> pa.RecordBatch:
         batch = from_spark_batch(rows, self.table_types)
         if self.originals is None or split_of is None:
             return batch
-        for key, is_here in source_addresses.by_split():
+        for key, is_here in by_split(source_addresses):
             split = split_of(key)
             read = partial(read_rows, split.table, split.manifest, source_addresses.addresses[is_here])
             batch = self.originals.restored(batch, is_here, read)
@@ -96,7 +93,11 @@ class RowChangeJob(Job):
         """
         options = self._with_identity(replace(self.commit_options, properties=properties), results)
         return self._run_commit(
-            results, lambda files: self.target.change_rows(deleted_rows(results), files, options, reads), reads
+            results,
+            lambda written: self.target.change_rows(
+                deleted_rows(results), written, options, check=self.target.check_of(reads)
+            ),
+            reads,
         )
 
 
@@ -108,7 +109,7 @@ class _DeletedRows:
 
     def with_those_of(self, changes: RowChanges) -> RowChanges:
         """`changes`, whose rows are added."""
-        for key, is_here in changes.ids.by_split():
+        for key, is_here in by_split(changes.ids):
             self.parts.setdefault(key, []).append(changes.ids.addresses[is_here])
         return changes
 

@@ -32,6 +32,7 @@ from lance_spark.schema.check import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.identity import identities_of
 from lance_spark.schema.projection import dotted, find, parse_path
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
@@ -40,12 +41,13 @@ from lance_spark.table.row_level.delete import split_scan
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.key_rows import KeyRows
 from lance_spark.table.row_level.merge_conditions import MatchedCondition, matching
-from lance_spark.table.row_level.row_target import RowTarget, Version, Written
+from lance_spark.table.row_level.write_target import RowOrigins, Version, WriteTarget, own_blobs
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
 from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
 
 _WINDOW_BYTES = 64 << 20
 _MIN_WINDOW_ROWS = 1024
@@ -117,7 +119,11 @@ def source_rows(source: RowSource) -> pa.Table:
 
 
 def merge_once(
-    target: RowTarget[Version, Written], rows: pa.Table, on: str | Sequence[str], actions: MergeActions
+    target: WriteTarget[Version],
+    rows: pa.Table,
+    on: str | Sequence[str],
+    actions: MergeActions,
+    options: CommitOptions,
 ) -> Version:
     """The version after `target` in which `rows` are merged into its rows.
 
@@ -125,7 +131,7 @@ def merge_once(
         RetryableConflictError: another writer has touched one of the rows, or inserted one of the same keys.
         Others as `RowVerbs.merge`.
     """
-    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run()
+    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +149,10 @@ class _Matches:
     unmatched: UInt64Array
 
 
-class _Merge(Generic[Version, Written]):
+class _Merge(Generic[Version]):
     """One run of a merge, on one version."""
 
-    def __init__(
-        self, target: RowTarget[Version, Written], rows: pa.Table, on: Sequence[str], actions: MergeActions
-    ) -> None:
+    def __init__(self, target: WriteTarget[Version], rows: pa.Table, on: Sequence[str], actions: MergeActions) -> None:
         self._target = target
         self._actions = actions
         self._schema = target.lance_schema
@@ -165,32 +169,34 @@ class _Merge(Generic[Version, Written]):
         self._index = KeyIndex(self._keys_of(self._source), self._names)
         self._seen = np.zeros(self._index.num_keys, np.bool_)
 
-    def run(self) -> Version:
-        splits = self._target.splits()
-        identity = self._target.identity.values()
-        with self._target.writer(self._arrow_schema) as writer:
+    def run(self, options: CommitOptions) -> Version:
+        target = self._target.taking(self._arrow_schema)
+        splits = target.splits()
+        with target.writer(blobs=own_blobs) as writer:
             matches = [self._match(split) for split in splits]
             if self._actions.matched is not None:
                 self._check_unambiguous()
             inserted = self._inserted()
             if self._actions.matched is Matched.UPDATE:
-                for split, found in zip(splits, matches, strict=True):
-                    for batch, addresses in self._updated(split, found):
-                        writer.write(batch, split, addresses)
+                for split, matching_rows in zip(splits, matches, strict=True):
+                    for batch, addresses in self._updated(split, matching_rows):
+                        writer.write(batch, RowOrigins.of_split(split, addresses))
             step = window_rows(self._source, 0)
             for start in range(0, len(inserted), step):
-                writer.write(identity(self._batch(inserted[start : start + step], {})))
+                writer.write(self._batch(inserted[start : start + step], {}))
             written = writer.close()
-        return self._target.commit(
-            {
-                split.key: np.concatenate([found.addresses, found.unmatched])
-                for split, found in zip(splits, matches, strict=True)
-            },
-            written,
-            changed_fields=[node.id for field in self._source_fields for node in field.walk()],
-            check=InsertedKeys(self._target, splits, self._keys_of(self._source, inserted), self._paths),
-            identity=identity.mark(),
-        )
+        deleted = {
+            split.key: np.concatenate([matching_rows.addresses, matching_rows.unmatched])
+            for split, matching_rows in zip(splits, matches, strict=True)
+        }
+        with cleanup_on_failure(lambda: target.remove_files(written)):
+            return target.change_rows(
+                deleted,
+                written,
+                target.with_identity(options, [writer.used()]),
+                changed_fields=[node.id for field in self._source_fields for node in field.walk()],
+                check=InsertedKeys(target, splits, self._keys_of(self._source, inserted), self._paths),
+            )
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
         columns = [column_values(rows, path) for path in self._paths]
@@ -277,7 +283,7 @@ class _Merge(Generic[Version, Written]):
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
 
 
-class InsertedKeys(Generic[Version, Written]):
+class InsertedKeys(Generic[Version]):
     """Looks at newer versions for keys that ours inserts.
 
     Args:
@@ -287,7 +293,7 @@ class InsertedKeys(Generic[Version, Written]):
 
     def __init__(
         self,
-        target: RowTarget[Version, Written],
+        target: WriteTarget[Version],
         splits: Sequence[Split],
         keys: Sequence[pa.Array],
         paths: Sequence[tuple[str, ...]],
@@ -309,7 +315,8 @@ class InsertedKeys(Generic[Version, Written]):
         """
         if not self._index.num_keys:
             return
-        newer, splits = self._seen.newer(version)
+        newer = self._seen.at(version)
+        splits = newer.changed_splits(self._seen)
         # Others may have renamed the key columns.
         paths = [path_to(newer.lance_schema, field_id) for field_id in self._fields]
         for split in splits:
@@ -322,7 +329,7 @@ class InsertedKeys(Generic[Version, Written]):
                     f"another writer inserted a key that was about to be inserted into {newer.uri}. "
                     "Read the new version and run the merge again",
                     own=OperationKind.UPDATE.value,
-                    table_version=newer.version,
+                    table_version=newer.base_version,
                 )
             self._known.update(files)
         self._seen = newer

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.partitioned.evolution import set_partitioning
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.day import Day
@@ -20,6 +20,7 @@ from lance_spark.partitioned.transforms.month import Month
 from lance_spark.partitioned.transforms.multi_bucket import MultiBucket
 from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.partitioned.transforms.year import Year
+from tests.partitioned.verbs import delete_rows, save_rows
 from tests.support.connector.plans import plan
 
 pytestmark = pytest.mark.tasks

@@ -23,15 +23,15 @@ from lance_spark.spark.connector.write.job_task import JobTask, pickle_job, unpi
 from lance_spark.spark.connector.write.overwrite_mode import is_everything
 from lance_spark.spark.connector.write.row_search import search_job
 from lance_spark.spark.connector.write.statement_reads import reads_of
-from lance_spark.spark.connector.write.tables import AskedMode, table_of
+from lance_spark.spark.connector.write.tables import RequestedMode, table_of
 from lance_spark.spark.connector.write.written import Written, counts_of
-from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import deleted_rows
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import DYNAMIC, STATIC
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.spark.types.texts import with_declared_types
+from lance_spark.table.row_level.write_target import WriteMode
 
 _log = logging.getLogger(__name__)
 
@@ -184,10 +184,10 @@ def _job(request: WriteRequest) -> WriteJob:
         columns = with_declared_types(request.columns, handle.staged.columns)
         return staged_table(handle).job(columns, request.options, from_query=True)
     table = table_of(handle)
-    asked = AskedMode(
+    requested = RequestedMode(
         request.mode, request.predicates, options.partition_overwrite_mode, request.session_overwrite_mode
     )
-    mode = table.write_mode(asked)
+    mode = table.write_mode(requested)
     replaced = _required_filter(request) if mode is WriteMode.REPLACE_WHERE else None
     return table.plan_write(request.columns, mode, options, replaced)
 

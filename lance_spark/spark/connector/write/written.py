@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lance_spark.spark.jobs.task_result import TaskResult
-from lance_spark.table.rows.fragment import DataFragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,7 @@ class Written:
 
 def counts_of(results: Iterable[TaskResult]) -> dict[str, int]:
     """The numbers of what the tasks wrote."""
-    fragments = [DataFragment.from_bytes(fragment) for result in results for fragment in result.fragments]
+    fragments = [fragment for result in results for fragment in result.fragments]
     files = [file for fragment in fragments for file in fragment.files]
     return {
         "rows_written": sum(fragment.physical_rows or 0 for fragment in fragments),
