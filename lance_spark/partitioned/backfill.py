@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyroaring
 
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lance_spark.file.writable import require_writable
 from lance_spark.partitioned.change import ChangeTable, PartitionChange, Step
 from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
 from lance_spark.partitioned.commit import Check, commit_changes, commit_specs, with_operation_name
-from lance_spark.partitioned.row_migration_check import MovedRows
 from lance_spark.partitioned.table import NUM_THREADS, PartitionedTable, PartitionVersion, open_partitioned
 from lance_spark.partitioned.writer import partition_schema
 from lance_spark.schema.arrow import to_arrow_schema
@@ -37,6 +37,8 @@ from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import check_writable
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.reading.fragment_reader import FragmentReader
+from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import remove_job_files
@@ -237,3 +239,71 @@ def _remove_unused(made: PartitionedTable, opened: PartitionVersion, files: Iter
         messages = made.open(partition).manifest.fragments.messages
         kept = {file.path for message in messages for file in message.files}
     remove_backfill(opened.table.store, [item for item in files if item.file.path not in kept])
+
+
+class MovedRows:
+    """Looks at newer versions of the table for backfilled rows that may have moved to another partition.
+
+    Such a row is deleted here and new there, where its value would be missing. Which of the new rows it is cannot be
+    seen, so backfilled rows may be deleted only if no rows are added anywhere.
+
+    Args:
+        base: the version that the addresses are of.
+        filled: the partitions with such rows, and the rows.
+    """
+
+    def __init__(
+        self, base: PartitionedTable, filled: Sequence[tuple[PartitionVersion, Sequence[BackfilledFragment]]]
+    ) -> None:
+        self._base = base
+        self._filled = filled
+
+    def __call__(self, current: PartitionedTable) -> None:
+        """Passes if no backfilled row has moved.
+
+        Raises:
+            RetryableConflictError: one may have.
+        """
+        if any(self._has_lost(current, *item) for item in self._filled) and self._has_new_rows(current):
+            raise RetryableConflictError(
+                f"another writer has deleted rows of {current.root} that values are written for, or moved them to "
+                "other partitions. Read the table and run the operation again",
+                table_version=current.version,
+            )
+
+    def _has_lost(
+        self, current: PartitionedTable, before: PartitionVersion, files: Sequence[BackfilledFragment]
+    ) -> bool:
+        partition = current.index.find(before.partition.key)
+        if partition is None or partition == before.partition:
+            return False  # The commit refuses partitions that were dropped.
+        now = current.open(partition)
+        old, new = _by_number(before.manifest), _by_number(now.manifest)
+        for item in files:
+            was, left = old[item.fragment_id], new.get(item.fragment_id)
+            if left is None:
+                return True
+            if left.deletion_file != was.deletion_file:
+                deleted = _deleted(left, now) - _deleted(was, before)
+                if deleted & pyroaring.BitMap.deserialize(item.rows):
+                    return True
+        return False
+
+    def _has_new_rows(self, current: PartitionedTable) -> bool:
+        changed = [item for item in current.index.partitions if item != self._base.index.find(item.key)]
+        for now in current.open_all(changed):
+            known = self._base.index.find(now.partition.key)
+            if known is None or known.location != now.partition.location:
+                return True
+            if not _by_number(now.manifest).keys() <= _by_number(self._base.open(known).manifest).keys():
+                return True
+        return False
+
+
+def _by_number(manifest: Manifest) -> dict[int, DataFragment]:
+    return {int(fragment.id): fragment for fragment in manifest.fragments}
+
+
+def _deleted(fragment: DataFragment, opened: PartitionVersion) -> pyroaring.BitMap:
+    offsets = FragmentReader(fragment, opened.table.bases(opened.manifest)).deletions.offsets
+    return pyroaring.BitMap(offsets.tolist())

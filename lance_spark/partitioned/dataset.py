@@ -21,7 +21,6 @@ from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
 from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.properties import set_properties, user_properties
 from lance_spark.partitioned.save import PartitionBy, create_partitioned
-from lance_spark.partitioned.search import PartitionedSearchVerbs
 from lance_spark.partitioned.table import PartitionedTable, identity_columns, is_partitioned_table, open_partitioned
 from lance_spark.storage.paths import UriOrPath
 from lance_spark.table.access import open_dataset
@@ -41,8 +40,12 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.moments import Moment
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs
 from lance_spark.table.reading.scan import Scan
+from lance_spark.table.reading.system_columns import ROW_ADDRESS, ROW_ID, SYSTEM_FIELDS
 from lance_spark.table.reference_arguments import takes_reference_arguments, with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
+from lance_spark.table.search.search_verbs import SearchVerbs
+from lance_spark.table.search.text_filters import shared_analyses
+from lance_spark.table.search.text_search import SearchedPart
 from lance_spark.table.vector_search.hybrid_verbs import HybridVerbs
 from lance_spark.table.vector_search.recall import IndexRecallVerbs
 from lance_spark.table.vector_search.search import Part, Search
@@ -53,6 +56,37 @@ from lance_spark.table.writing.save import CommitOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+class PartitionedSearchVerbs(PartitionedTable, SearchVerbs):
+    """See `Dataset.search`. The statistics of scores are those of all partitions, whatever the filter."""
+
+    def _searched_parts(
+        self, columns: Sequence[str] | None, filter: str | Expr | None, with_row_id: bool, with_row_address: bool
+    ) -> tuple[list[SearchedPart], pa.Schema]:
+        shared = shared_analyses(self)
+        kept = {partition.object_id for partition in self.partitions(filter)}
+        parts = [
+            SearchedPart(
+                opened.manifest,
+                self.plan(
+                    opened,
+                    columns,
+                    self.searched_filter(opened, filter, shared),
+                    with_row_id=with_row_id,
+                    with_row_address=with_row_address,
+                ),
+                opened.key,
+                opened.key in kept,
+            )
+            for opened in self.splits()
+        ]
+        schema = parts[0].scan.arrow_schema if parts else self._plan_of_nothing(columns, filter).arrow_schema
+        asked = [name for name, is_on in ((ROW_ID, with_row_id), (ROW_ADDRESS, with_row_address)) if is_on]
+        for name in asked:
+            if name not in schema.names:
+                schema = schema.append(SYSTEM_FIELDS[name])
+        return parts, schema
 
 
 @with_reference_arguments

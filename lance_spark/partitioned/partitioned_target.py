@@ -34,14 +34,8 @@ from lance_spark.table.paths import new_job
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.write_target import (
-    OtherTables,
-    RowSearch,
-    WriteMode,
-    WriteTarget,
-    WrittenSplit,
-    check_columns_fit,
-)
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.write_target import OtherTables, RowSearch, WriteMode, WriteTarget, check_columns_fit
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.identity import IdentityColumns
@@ -180,7 +174,7 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
 
     def taking(
         self,
-        given: pa.Schema,
+        columns: pa.Schema,
         limits: FileLimits | None = None,
         *,
         mode: WriteMode = WriteMode.APPEND,
@@ -195,9 +189,9 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
             )
         target = self
         if merge_schema and mode is WriteMode.APPEND:
-            target = PartitionedTarget.of(with_columns_of(self.version, given), self.changed_properties)
+            target = PartitionedTarget.of(with_columns_of(self.version, columns), self.changed_properties)
         table = target.version
-        pipeline = RowPipeline.of(table.lance_schema, given, target.identity)
+        pipeline = RowPipeline.of(table.lance_schema, columns, target.identity)
         require_writable(pipeline.schema, table.file_version)
         return replace(target, pipeline=pipeline, job=new_job(), limits=limits or FileLimits())
 
@@ -249,7 +243,7 @@ class PartitionedTarget(WriteTarget[PartitionedTable]):
         # Partitions record a change of all columns: a row that moves comes with all of them.
         return self._commit(RowDelta(_of_partitions(deleted), _partitions(written)), options, check)
 
-    def _matching(self, filter: Expr, known: RowDelta | None) -> RowDelta:
+    def _matching(self, filter: Expr, before: RowDelta | None) -> RowDelta:
         return matching_rows(self.version, filter)
 
     def _found(self, filter: Expr, matching: Mapping[str | None, UInt64Array]) -> RowDelta:

@@ -69,9 +69,9 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
     specs = PartitionSpecs(schema, table.specs.specs)
     fields: list[PartitionField] = []
     for item in partition_by:
-        made = item.field(schema)
+        new = item.field(schema)
         taken = {field.field_id for field in (*specs.fields_of_all(), *fields)}
-        fields.append(specs.existing_field(made) or replace(made, field_id=_free(made.field_id, taken)))
+        fields.append(specs.existing_field(new) or replace(new, field_id=_free(new.field_id, taken)))
     if tuple(fields) != specs.current.fields:
         specs = specs.with_spec(fields)
     return table if specs == table.specs else PlannedTable(table, specs)
@@ -102,9 +102,9 @@ def commit_planned(
     options = with_operation_name(options, delta.operation)
     changes = changes_from_delta(table, delta)
     if delta.mode not in (WriteMode.OVERWRITE, WriteMode.TRUNCATE):
-        made = _commit_evolved(table, changes, options, properties, check)
-        compact_after(made, [change.partition.key for change in changes])
-        return made
+        committed = _commit_evolved(table, changes, options, properties, check)
+        compact_after(committed, [change.partition.key for change in changes])
+        return committed
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
     return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
 
@@ -158,27 +158,27 @@ class _Evolved(PartitionChange):
 
 def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
     """The columns, those of known name and type with the ids that they have."""
-    known = {field.name: field for field in table.lance_schema.fields}
-    kept = {column.name: known[column.name] for column in columns if _is_same(known, column)}
-    new = pa.schema([column for column in columns if column.name not in kept])
+    existing = {field.name: field for field in table.lance_schema.fields}
+    unchanged = {column.name: existing[column.name] for column in columns if _is_same(existing, column)}
+    new = pa.schema([column for column in columns if column.name not in unchanged])
     # Constraints are those of the new columns.
     checks = checks_of(from_arrow_schema(columns))
     metadata = dict(without_checks(table.lance_schema).metadata)
     metadata |= {CHECK_PREFIX + name: condition.encode() for name, condition in checks.items()}
     added = in_file_version(from_arrow_schema(new, first_id=next_field_id(table)), table.file_version)
-    fields = kept | {field.name: field for field in added.fields}
+    fields = unchanged | {field.name: field for field in added.fields}
     version = table.file_version
     return LanceSchema(tuple(_with_metadata_of(fields[column.name], column, version) for column in columns), metadata)
 
 
-def _is_same(known: Mapping[str, Field], column: pa.Field) -> bool:
-    return column.name in known and to_arrow_field(known[column.name]).equals(column)
+def _is_same(existing: Mapping[str, Field], column: pa.Field) -> bool:
+    return column.name in existing and to_arrow_field(existing[column.name]).equals(column)
 
 
 def _with_metadata_of(field: Field, column: pa.Field, version: FileVersion) -> Field:
     """`field` with the metadata that `column` has in files of a version."""
-    given = in_file_version(LanceSchema((from_arrow_field(column, first_id=field.id),)), version)
-    metadata = given.fields[0].metadata
+    converted = in_file_version(LanceSchema((from_arrow_field(column, first_id=field.id),)), version)
+    metadata = converted.fields[0].metadata
     return field if field.metadata == metadata else with_metadata(field, metadata)
 
 

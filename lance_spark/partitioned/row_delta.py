@@ -82,9 +82,9 @@ def commit_delta(
         StorageError: the store failed. Nothing was changed.
     """
     changes, options = changes_from_delta(table, delta), with_operation_name(options, delta.operation)
-    made = commit_changes(table, changes, options, check=check)
-    compact_after(made, [change.partition.key for change in changes])
-    return made
+    committed = commit_changes(table, changes, options, check=check)
+    compact_after(committed, [change.partition.key for change in changes])
+    return committed
 
 
 def changes_from_delta(table: PartitionedTable, delta: RowDelta) -> list[PartitionChange]:

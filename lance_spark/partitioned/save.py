@@ -71,22 +71,22 @@ def create_partitioned(
     specs.check()
     catalog = CatalogTable(root, storage_options)
     metadata = {**(properties or {}), **specs.to_metadata()}
-    found = catalog.load()
-    if found.dataset is None:
+    current = catalog.load()
+    if current.dataset is None:
         empty = pa.schema([*CATALOG_SCHEMA, *READ_FIELDS, *specs.partition_columns()]).empty_table()
         # Another writer may be first; whether that was for the same table is looked at below.
         with suppress(CommitConflictError):
             manifest = catalog.replace_rows(CatalogVersion(), empty, changed_properties=metadata)
             return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))
-        found = catalog.load()
-    assert found.dataset is not None  # It was there, or another writer has made it.
-    names = found.dataset.stored_schema.names
-    if is_partitioned(found.properties) or found.dataset.count_rows():
+        current = catalog.load()
+    assert current.dataset is not None  # It was there, or another writer has made it.
+    names = current.dataset.stored_schema.names
+    if is_partitioned(current.properties) or current.dataset.count_rows():
         raise AlreadyExistsError(f"there is a table or a catalog of tables at {root} already")
     if not {field.name for field in specs.partition_columns()} <= set(names):
         raise AlreadyExistsError(f"there is a catalog at {root} already")
     try:
-        manifest = update_metadata(catalog.table, found.dataset.manifest, metadata)
+        manifest = update_metadata(catalog.table, current.dataset.manifest, metadata)
     except CommitConflictError as error:
         raise AlreadyExistsError(f"another writer has created a table at {root}") from error
     return PartitionedTable(root, storage_options, catalog, catalog.at(manifest))

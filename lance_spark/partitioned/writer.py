@@ -27,7 +27,7 @@ from lance_spark.table.bases import Bases
 from lance_spark.table.reading.blobs.blob_columns import sources_in
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.row_level.rewritten_rows import MovedRowWriter, NewFragment
-from lance_spark.table.row_level.write_target import RowOrigins, RowWriter, WrittenSplit
+from lance_spark.table.row_level.row_writer import RowOrigins, RowWriter, WrittenSplit
 from lance_spark.table.writing.row_pipeline import TaskRows
 from lance_spark.table.writing.write import FileLimits, remove_fragments
 
@@ -109,8 +109,8 @@ class PartitionWriter(RowWriter):
         if len(self._open) >= MAX_OPEN_FILES:
             self._close_oldest()
         if place not in self._partitions:
-            known = self._table.index.find(place)
-            new = known or self._table.index.new_partition(self._spec, part.values, self._job)
+            existing = self._table.index.find(place)
+            new = existing or self._table.index.new_partition(self._spec, part.values, self._job)
             self._partitions[place] = new
         writer = self._open[place] = MovedRowWriter(
             self._store(place),

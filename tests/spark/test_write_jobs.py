@@ -29,8 +29,7 @@ from lance_spark.partitioned.table import open_partitioned
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.write.tables import WritableTable, table_of
 from lance_spark.spark.jobs.job import Job
-from lance_spark.spark.jobs.row_change_job import RowChangeJob
-from lance_spark.spark.jobs.row_changes import ChangeKind
+from lance_spark.spark.jobs.row_change_job import ChangeKind, RowChangeJob
 from lance_spark.spark.jobs.task_result import TaskResult, addresses_of, deleted_rows
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
@@ -203,7 +202,7 @@ def test_replace_where_with_rows_found_by_commit_or_tasks(fixture: Fixture, wher
             for split in search.splits
             if search.scan is not None
         )
-    job.commit(results, found=found)
+    job.commit(results, matching=found)
     assert fixture.ids() == sorted([*kept, 6, 7])
 
 

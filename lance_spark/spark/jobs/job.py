@@ -13,7 +13,8 @@ from lance_spark.spark.jobs.task_result import TaskResult, written_splits
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.write_target import AnyTarget, WrittenSplit
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.write_target import AnyTarget
 from lance_spark.table.writing.save import CommitOptions
 
 Version = Manifest | PartitionedTable
@@ -53,9 +54,9 @@ class Job(ABC):
         if not all_tasks_finished:
             self.target.abandon(written_splits(results))
 
-    def others_commits(self, made: Version | None) -> int:
-        """Number of versions of other writers between the base version of the job and `made`."""
-        return 0 if made is None else max(0, made.version - (self.target.base_version or 0) - 1)
+    def others_commits(self, committed: Version | None) -> int:
+        """Number of versions of other writers between the base version of the job and `committed`."""
+        return 0 if committed is None else max(0, committed.version - (self.target.base_version or 0) - 1)
 
     def _with_identity(self, options: CommitOptions, results: Sequence[TaskResult]) -> CommitOptions:
         """`options` with the values of identity columns that the tasks used."""
@@ -79,8 +80,8 @@ class Job(ABC):
         written = written_splits(results)
         with cleanup_on_failure(lambda: self.target.remove_files(written)):
             self.target.check_reads(reads)
-            made = commit(written)
+            committed = commit(written)
         if any(result.attempt for result in results):
             fragments = [fragment for result in results for fragment in result.fragments]
             self.target.remove_files(written, keep=fragments)
-        return None if made.version == self.target.base_version else made
+        return None if committed.version == self.target.base_version else committed

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from lance_spark.errors import UnsupportedFeatureError
 from lance_spark.table.row_level.rewritten_rows import PackedAddresses
-from lance_spark.table.row_level.write_target import WrittenSplit
+from lance_spark.table.row_level.row_writer import WrittenSplit
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.writing.identity import IdentityColumns, UsedByTask

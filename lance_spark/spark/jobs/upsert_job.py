@@ -17,8 +17,8 @@ from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.row_level.row_writer import WrittenSplit
 from lance_spark.table.row_level.upsert import replace_keys
-from lance_spark.table.row_level.write_target import WrittenSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class UpsertJob(Job):
         rows = self._latest(rows)
         is_deleted = self._is_deleted(rows)
         new = rows.filter(pc.invert(is_deleted))
-        made = self.append.write([new] if new.num_rows else [])
+        result = self.append.write([new] if new.num_rows else [])
         return UpsertResult(
-            made.written,
-            made.deleted,
-            made.attempt,
+            result.written,
+            result.deleted,
+            result.attempt,
             written_keys=_stream(self._keys_of(new)),
             deleted_keys=_stream(self._keys_of(rows.filter(is_deleted))),
         )

@@ -13,7 +13,8 @@ from lance_spark.spark.jobs.job import Job, Version
 from lance_spark.spark.jobs.task_result import TaskResult, task_number
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.write_target import WriteMode, WrittenSplit
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.rows.row_address import UInt64Array
 
 
@@ -43,14 +44,14 @@ class WriteJob(Job):
         self,
         results: Sequence[TaskResult],
         *,
-        found: Mapping[str | None, UInt64Array] | None = None,
+        matching: Mapping[str | None, UInt64Array] | None = None,
         reads: Sequence[ReadRows] = (),
     ) -> Version | None:
         """The version with the rows of all tasks; None if there is nothing to change.
 
         Args:
             results: in the order of the rows.
-            found: with REPLACE_WHERE, by key of the split, the addresses of the replaced rows in the splits of
+            matching: with REPLACE_WHERE, by key of the split, the addresses of the replaced rows in the splits of
                 `WriteTarget.search`; None to search for them.
             reads: of an append, rows of the table that nobody else may have changed since they were read.
 
@@ -63,7 +64,7 @@ class WriteJob(Job):
         def commit(written: Sequence[WrittenSplit]) -> Version:
             version: Version
             if self.replaced is not None:
-                version = self.target.replace_rows(self.replaced, written, options, found)
+                version = self.target.replace_rows(self.replaced, written, options, matching)
             elif self.target.changes_nothing(self.mode, written):
                 version = self.target.version
             else:

@@ -78,13 +78,13 @@ def plan_write(
     )
     if from_query or definition is None:
         types = schema_without_identities(types)
-    given = types
+    defined = types
     if makes_columns and mode in NEW_COLUMNS:
         # A statement that defines the table has its properties too; rows by path keep the comments.
-        given = with_comments(types, columns, replaces=definition is not None)
-        given = with_constraints(given, () if definition is None else definition.constraints)
+        defined = with_comments(types, columns, replaces=definition is not None)
+        defined = with_constraints(defined, () if definition is None else definition.constraints)
     planned = target.taking(
-        given,
+        defined,
         options.limits(target.table_properties if definition is None else {}),
         mode=mode,
         merge_schema=options.merge_schema,

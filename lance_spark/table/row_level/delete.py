@@ -46,29 +46,29 @@ class Search:
         return {fragment.id: fragment for fragment in self.version.fragments}
 
 
-def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Search | None = None) -> DeletedRows:
+def matching_rows(table: TableLocation, base: Manifest, filter: Expr, before: Search | None = None) -> DeletedRows:
     """Ascending offsets of the rows that the filter keeps, for each fragment that has any.
 
     A filter that is always true selects complete fragments, and no file is read.
 
     Args:
-        known: what the filter keeps in an older version; only fragments that are not the same since are read.
+        before: what the filter keeps in an older version; only fragments that are not the same since are read.
     """
     if isinstance(filter, Literal) and filter.value is True:
         return dict.fromkeys(FragmentId(message.id) for message in base.fragments.messages)
-    if known is not None and known.version.version == base.version:
-        return known.deleted
-    searched = {} if known is None else known.comparable(base)
+    if before is not None and before.version.version == base.version:
+        return before.deleted
+    searched = {} if before is None else before.comparable(base)
     scan = Candidates.of(address_scan(table, base, filter), base, checks_exact=True)
-    found: dict[FragmentId, Int64Array | None] = {}
+    offsets: dict[FragmentId, Int64Array | None] = {}
     changed = []
     for fragment in base.fragments:
-        if known is None or searched.get(fragment.id) != fragment:
+        if before is None or searched.get(fragment.id) != fragment:
             changed.append(fragment)
-        elif fragment.id in known.deleted:
-            found[fragment.id] = known.deleted[fragment.id]
+        elif fragment.id in before.deleted:
+            offsets[fragment.id] = before.deleted[fragment.id]
     parts = [batch.column(0).to_numpy() for batch in scan.read_fragments(changed)]
-    return found | dict(by_fragment(np.concatenate(parts))) if parts else found
+    return offsets | dict(by_fragment(np.concatenate(parts))) if parts else offsets
 
 
 def address_scan(

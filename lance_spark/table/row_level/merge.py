@@ -38,10 +38,10 @@ from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.delete import split_scan
-from lance_spark.table.row_level.key_index import KeyIndex
-from lance_spark.table.row_level.key_rows import KeyRows
+from lance_spark.table.row_level.key_index import KeyIndex, KeyRows
 from lance_spark.table.row_level.merge_conditions import MatchedCondition, matching
-from lance_spark.table.row_level.write_target import RowOrigins, Version, WriteTarget, own_blobs
+from lance_spark.table.row_level.row_writer import RowOrigins
+from lance_spark.table.row_level.write_target import Version, WriteTarget, own_blobs
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
@@ -209,12 +209,12 @@ class _Merge(Generic[Version]):
         keys: list[Int64Array] = [np.empty(0, np.int64)]
         matched_only = self._actions.not_matched_by_source is None
         rows = key_rows(self._schema, split, self._paths, self._index, matched_only=matched_only)
-        for addresses, found in rows.read(split.manifest.fragments):
-            is_match = found >= 0
-            self._seen[found[is_match]] = True
+        for addresses, numbers in rows.read(split.manifest.fragments):
+            is_match = numbers >= 0
+            self._seen[numbers[is_match]] = True
             if self._actions.matched is not None:
                 matched.append(addresses[is_match])
-                keys.append(found[is_match])
+                keys.append(numbers[is_match])
             if self._actions.not_matched_by_source is not None:
                 unmatched.append(addresses[~is_match])
         addresses, numbers = np.concatenate(matched), np.concatenate(keys)
@@ -252,30 +252,32 @@ class _Merge(Generic[Version]):
         """The rows of a split that match, as they become, and their addresses."""
         from_source = {field.id for field in self._source_fields}
         shown = with_blob_descriptors(self._schema, data_format(split.manifest), with_source=True)
-        kept = [field for field in shown.fields if field.id not in from_source]
+        unchanged = [field for field in shown.fields if field.id not in from_source]
         fragments = split.manifest.fragments
         places = {message.id: place for place, message in enumerate(fragments.messages)}
         bases = split.bases
         start = 0
         for fragment_id, offsets in by_fragment(matches.addresses):
-            columns = FragmentReader(fragments[places[fragment_id]], bases).columns(kept)
+            columns = FragmentReader(fragments[places[fragment_id]], bases).columns(unchanged)
             step = window_rows(self._source, sum(columns.encoded_widths))
             for first in range(0, len(offsets), step):
                 part = offsets[first : first + step]
-                values = dict(zip((field.id for field in kept), columns.read(RowRanges.of_numbers(part)), strict=True))
+                values = dict(
+                    zip((field.id for field in unchanged), columns.read(RowRanges.of_numbers(part)), strict=True)
+                )
                 source_rows = matches.source_rows[start : start + len(part)]
                 yield self._batch(source_rows, values), row_addresses(fragment_id, part)
                 start += len(part)
 
-    def _batch(self, source_rows: Int64Array, kept: Mapping[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
-        """Rows with all columns: those of the source at `source_rows`, `kept` ones, and nulls for the others."""
+    def _batch(self, source_rows: Int64Array, unchanged: Mapping[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
+        """Rows with all columns: those of the source at `source_rows`, `unchanged` ones, and nulls for the others."""
         names = set(self._source.schema.names)
         arrays = []
         for field, column in zip(self._schema.fields, self._arrow_schema, strict=True):
             if column.name in names:
                 arrays.append(take(self._source.column(column.name), source_rows))
-            elif field.id in kept:
-                arrays.append(one_array(kept[field.id]))
+            elif field.id in unchanged:
+                arrays.append(one_array(unchanged[field.id]))
             else:
                 arrays.append(pa.nulls(len(source_rows), column.type))
         # Kept blobs are descriptions, those of the source are values.

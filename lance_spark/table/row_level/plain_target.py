@@ -27,14 +27,12 @@ from lance_spark.table.row_level.delete import Search, address_scan, matching_ro
 from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
 from lance_spark.table.row_level.rewritten_rows import MovedRowWriter, NewFragment
 from lance_spark.table.row_level.row_changes import NewerVersionCheck, commit_row_changes, rows_by_fragment
+from lance_spark.table.row_level.row_writer import RowOrigins, RowWriter, WrittenSplit
 from lance_spark.table.row_level.write_target import (
     OtherTables,
-    RowOrigins,
     RowSearch,
-    RowWriter,
     WriteMode,
     WriteTarget,
-    WrittenSplit,
     check_columns_fit,
     unfit,
 )
@@ -163,7 +161,7 @@ class PlainTarget(WriteTarget[Manifest]):
 
     def taking(
         self,
-        given: pa.Schema,
+        columns: pa.Schema,
         limits: FileLimits | None = None,
         *,
         mode: WriteMode = WriteMode.APPEND,
@@ -179,7 +177,7 @@ class PlainTarget(WriteTarget[Manifest]):
         evolves = merge_schema and mode is WriteMode.APPEND and base is not None
         plan = plan_write(
             base,
-            given,
+            columns,
             # Rows in the columns that the table has are planned as an append.
             mode=mode.value if makes_columns else APPEND,
             identity=identity,
@@ -272,13 +270,13 @@ class PlainTarget(WriteTarget[Manifest]):
             evolved=self.evolved,
         )
 
-    def _matching(self, filter: Expr, known: Search | None) -> Search:
+    def _matching(self, filter: Expr, before: Search | None) -> Search:
         version = self._evolved()
-        return Search(version, matching_rows(self.location, version, filter, known))
+        return Search(version, matching_rows(self.location, version, filter, before))
 
     def _found(self, filter: Expr, matching: Mapping[str | None, UInt64Array]) -> Search:
-        known = Search(self._evolved(), rows_by_fragment(matching.get(None, _NO_ROWS)))
-        return self._matching(filter, known)
+        before = Search(self._evolved(), rows_by_fragment(matching.get(None, _NO_ROWS)))
+        return self._matching(filter, before)
 
     def _replace(
         self,

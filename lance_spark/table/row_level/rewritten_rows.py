@@ -173,8 +173,8 @@ class MovedRows:
         self.fragments = tuple(item.fragment for item in new)
         self._base = base
         self._source_addresses = [_checked_source_addresses(item) for item in new]
-        known = [source_addresses[source_addresses != NO_ORIGIN] for source_addresses in self._source_addresses]
-        addresses = np.concatenate([np.empty(0, np.uint64), *known])
+        parts = [source_addresses[source_addresses != NO_ORIGIN] for source_addresses in self._source_addresses]
+        addresses = np.concatenate([np.empty(0, np.uint64), *parts])
         order: slice | Int64Array = slice(None)
         if not is_strictly_ascending(addresses):
             order = np.argsort(addresses, kind="stable")
@@ -187,7 +187,7 @@ class MovedRows:
         if base.has_stable_row_ids:
             row_ids, created = np.empty(len(addresses), np.uint64), np.empty(len(addresses), np.uint64)
             row_ids[order], created[order] = self._looked_up(ascending, bases)
-            cuts = np.cumsum(np.array([len(part) for part in known], np.int64))[:-1]
+            cuts = np.cumsum(np.array([len(part) for part in parts], np.int64))[:-1]
             self._row_ids, self._created = np.split(row_ids, cuts), np.split(created, cuts)
 
     def with_lineage(self, previous: Manifest) -> tuple[DataFragment, ...]:
@@ -233,11 +233,11 @@ class MovedRows:
         """Row ids and versions of creation at `addresses` (uint64[n], ascending), both uint64[n]."""
         row_ids = [np.empty(0, np.uint64)]
         created = [np.empty(0, np.uint64)]
-        found = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
+        places = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
         for fragment_id, offsets in by_fragment(addresses):
-            if fragment_id not in found:
+            if fragment_id not in places:
                 raise InvalidInputError(f"version {self._base.version} has no fragment {fragment_id}")
-            fragment = self._base.fragments[found[fragment_id]]
+            fragment = self._base.fragments[places[fragment_id]]
             reader = FragmentReader(fragment, bases)
             if int(offsets[-1]) >= reader.num_rows:
                 raise InvalidInputError(f"fragment {fragment_id} has no row {int(offsets[-1])}")

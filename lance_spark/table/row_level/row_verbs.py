@@ -262,8 +262,10 @@ class RowVerbs(ABC):
         """
         options = CommitOptions(commit_message, transaction_properties)
         condition = None if where is None else condition_of(where, to_match_all="leave it out")
-        made = self.write_target().attempted(lambda target: update_once(target, updates, condition, options), options)
-        return self._of_version(made)
+        version = self.write_target().attempted(
+            lambda target: update_once(target, updates, condition, options), options
+        )
+        return self._of_version(version)
 
     def merge(
         self,
@@ -311,8 +313,8 @@ class RowVerbs(ABC):
         actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source, *conditions)
         options = CommitOptions(commit_message, transaction_properties)
         rows = source_rows(RowSource.of(source, schema))
-        made = self.write_target().attempted(lambda target: merge_once(target, rows, on, actions, options), options)
-        return self._of_version(made)
+        version = self.write_target().attempted(lambda target: merge_once(target, rows, on, actions, options), options)
+        return self._of_version(version)
 
 
 def _checked(source: RowSource, condition: Expr, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,8 @@ from lance_spark.schema.field import LanceSchema
 from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.merge import InsertedKeys, key_rows
-from lance_spark.table.row_level.write_target import Version, WriteTarget, WrittenSplit
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.write_target import Version, WriteTarget
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.writing.save import CommitOptions
 

@@ -16,11 +16,8 @@ from enum import Enum
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import IncompatibleConflictError, LanceError
 from lance_spark.expr.nodes import Expr
 from lance_spark.expr.sql.parse import condition_of
@@ -32,13 +29,12 @@ from lance_spark.table.operations import OperationKind
 from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, NewFragment
+from lance_spark.table.row_level.row_writer import RowWriter, WrittenSplit
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
 from lance_spark.table.source import Split
 from lance_spark.table.writing.conform import same_columns
-from lance_spark.table.writing.identity import BoolArray, IdentityColumns, UsedByTask
-from lance_spark.table.writing.row_pipeline import TaskRows
+from lance_spark.table.writing.identity import IdentityColumns, UsedByTask
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.write import FileLimits, remove_job_files
 
@@ -74,49 +70,6 @@ class WriteMode(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RowOrigins:
-    """Rows of the version that was read which the rows of a batch were.
-
-    Attributes:
-        keys: the key of the split of each row, without a meaning for a new row; None in a plain table.
-        addresses: uint64[n]: the address in that split, `NO_ORIGIN` for a new row.
-    """
-
-    keys: pa.Array | None
-    addresses: UInt64Array
-
-    @classmethod
-    def of_split(cls, split: Split, addresses: UInt64Array) -> RowOrigins:
-        """Rows at `addresses` (uint64[n]) of one split."""
-        keys = None if split.key is None else pa.array([split.key] * len(addresses), pa.string())
-        return cls(keys, addresses)
-
-    def where(self, chosen: BoolArray) -> RowOrigins:
-        """The origins of the rows for which `chosen` (bool[n]) is true."""
-        keys = None if self.keys is None else self.keys.filter(pa.array(chosen))
-        return RowOrigins(keys, self.addresses[chosen])
-
-    def slice(self, start: int, length: int) -> RowOrigins:
-        """The origins of `length` rows from `start` on."""
-        keys = None if self.keys is None else self.keys.slice(start, length)
-        return RowOrigins(keys, self.addresses[start : start + length])
-
-    def within(self, key: str, places: Int64Array) -> UInt64Array:
-        """uint64[k]: addresses of the rows at `places` (int64[k]) in one split; there a row of another is new."""
-        assert self.keys is not None, "rows of a partitioned table have the keys of their partitions"
-        stays = pc.fill_null(pc.equal(self.keys.take(pa.array(places)), key), False).to_numpy(zero_copy_only=False)
-        addresses: UInt64Array = np.where(stays, self.addresses[places], np.uint64(NO_ORIGIN))
-        return addresses
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenSplit:
-    """New fragments of one split, in row order and without ids. Travels from a task to the driver."""
-
-    new: tuple[NewFragment, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RowSearch:
     """A search for rows.
 
@@ -127,52 +80,6 @@ class RowSearch:
 
     splits: Sequence[Split]
     scan: Scan | None
-
-
-class RowWriter(ABC):
-    """Writes the rows of a task. A context manager: an error inside removes everything that was written.
-
-    Args:
-        rows: completes and checks them.
-    """
-
-    def __init__(self, rows: TaskRows) -> None:
-        self._rows = rows
-
-    def write(self, batch: pa.RecordBatch, origins: RowOrigins | None = None) -> None:
-        """Appends rows.
-
-        Args:
-            origins: which rows they were; None if all are new.
-
-        Raises:
-            InvalidInputError: the rows do not fit the table.
-        """
-        is_new = None if origins is None else origins.addresses == NO_ORIGIN
-        self._write(self._rows(batch, is_new), origins)
-
-    def used(self) -> UsedByTask | None:
-        """The values of identity columns that new rows got; None if there are no such columns."""
-        return self._rows.used()
-
-    @abstractmethod
-    def _write(self, batch: pa.RecordBatch, origins: RowOrigins | None) -> None:
-        """Appends complete rows."""
-
-    @abstractmethod
-    def close(self) -> tuple[WrittenSplit, ...]:
-        """Finishes all files; the splits that got rows."""
-
-    @abstractmethod
-    def abort(self) -> None:
-        """Removes everything that was written."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
-        if kind is not None:
-            self.abort()
 
 
 class WriteTarget(ABC, Generic[Version]):
@@ -225,7 +132,7 @@ class WriteTarget(ABC, Generic[Version]):
     @property
     @abstractmethod
     def committed_nanos(self) -> int:
-        """The commit time of the version, which tells it from one of a table that was dropped and created again."""
+        """Commit time in nanoseconds; another one with this number means that the table was created again."""
 
     @property
     @abstractmethod
@@ -289,14 +196,14 @@ class WriteTarget(ABC, Generic[Version]):
     @abstractmethod
     def taking(
         self,
-        given: pa.Schema,
+        columns: pa.Schema,
         limits: FileLimits | None = None,
         *,
         mode: WriteMode = WriteMode.APPEND,
         merge_schema: bool = False,
         file_format_version: str | None = None,
     ) -> Self:
-        """The target of a new job, for rows with the columns `given`.
+        """The target of a new job, for rows with the columns `columns`.
 
         Args:
             merge_schema: whether an append may add columns to the table.
@@ -367,11 +274,11 @@ class WriteTarget(ABC, Generic[Version]):
         """
 
     @abstractmethod
-    def _matching(self, filter: Expr, known: Any) -> Any:
+    def _matching(self, filter: Expr, before: Any) -> Any:
         """The rows of this version for which `filter` is true, for `_replace`.
 
         Args:
-            known: those of an older version, of which only what has changed since is read; None if there are none.
+            before: those of an older version, of which only what has changed since is read; None if there are none.
         """
 
     @abstractmethod
@@ -421,15 +328,15 @@ class WriteTarget(ABC, Generic[Version]):
 
         Raises: as `save`, and `IncompatibleConflictError` as `fitting`.
         """
-        known = None if matching is None else self._found(filter, matching)
+        before = None if matching is None else self._found(filter, matching)
 
         def attempt(version: Version) -> Version:
-            nonlocal known
+            nonlocal before
             current = self.at(version)
             files = current.fitting(written, self)
-            if known is None or current.base_version != self.base_version:
-                known = current._matching(filter, known)
-            return current._replace(known, files, options, predicate=str(filter))
+            if before is None or current.base_version != self.base_version:
+                before = current._matching(filter, before)
+            return current._replace(before, files, options, predicate=str(filter))
 
         if options.identity is not None or not self.can_rebase:
             return attempt(self.version)  # After a conflict the new rows would need other values.
@@ -453,13 +360,13 @@ class WriteTarget(ABC, Generic[Version]):
         options = options or CommitOptions()
         condition = condition_of(filter, to_match_all="give 'true'")
 
-        known = None
+        before = None
 
         def attempt(target: Self) -> Version:
-            nonlocal known
-            known = target._matching(condition, known)
+            nonlocal before
+            before = target._matching(condition, before)
             reads = [ReadRows(target.base_version or 0, condition)] if is_serializable else []
-            return target._replace(known, None, options, predicate=str(filter), check=target.check_of(reads))
+            return target._replace(before, None, options, predicate=str(filter), check=target.check_of(reads))
 
         return self.attempted(attempt, options)
 

@@ -34,7 +34,7 @@ class RowPipeline:
 
     Args:
         table: all columns of the table.
-        given: the columns of the rows.
+        columns: the columns of the rows.
         identity: the identity columns, whose values new rows get.
 
     Attributes:
@@ -45,36 +45,36 @@ class RowPipeline:
         UnsupportedFeatureError: a CHECK constraint or a generated column of the table cannot be enforced.
     """
 
-    def __init__(self, table: LanceSchema, given: pa.Schema, identity: IdentityColumns | None = None) -> None:
+    def __init__(self, table: LanceSchema, columns: pa.Schema, identity: IdentityColumns | None = None) -> None:
         self._table = table
-        self._given = given
+        self._given = columns
         self._identity = identity or IdentityColumns()
-        given = self._identity.with_columns(given)
-        self._generated = GeneratedValues(table, set(given.names))
-        self._conform = Conformer(table, given, self._generated.names)
-        written = {*given.names, *self._generated.names}
+        columns = self._identity.with_columns(columns)
+        self._generated = GeneratedValues(table, set(columns.names))
+        self._conform = Conformer(table, columns, self._generated.names)
+        written = {*columns.names, *self._generated.names}
         self.schema = LanceSchema(tuple(field for field in table.fields if field.name in written), dict(table.metadata))
         self._limited = [target for target in self._conform.targets if has_length(target)]
         self._checks = RowChecks(table)
 
     @classmethod
-    def of(cls, table: LanceSchema, given: pa.Schema, identity: IdentityColumns | None = None) -> RowPipeline:
+    def of(cls, table: LanceSchema, columns: pa.Schema, identity: IdentityColumns | None = None) -> RowPipeline:
         """A pipeline for these schemas: a recent one, if the columns and the metadata of both are equal to its own."""
         global _recent
         if identity:
-            return cls(table, given, identity)
+            return cls(table, columns, identity)
         for recent in _recent:
-            if recent._is_for(table, given):
+            if recent._is_for(table, columns):
                 return recent
-        new = cls(table, given)
+        new = cls(table, columns)
         if not new._checks.has_moment:
             _recent = (*_recent[1 - _MAX_RECENT :], new)
         return new
 
-    def _is_for(self, table: LanceSchema, given: pa.Schema) -> bool:
+    def _is_for(self, table: LanceSchema, columns: pa.Schema) -> bool:
         # Versions with equal columns have the same tuple of them.
         is_same_table = self._table.fields is table.fields and self._table.metadata == table.metadata
-        return is_same_table and bool(self._given.equals(given, check_metadata=True))
+        return is_same_table and bool(self._given.equals(columns, check_metadata=True))
 
     def start(self, task: int = 0, num_tasks: int = 1) -> TaskRows:
         """The pipeline for the rows of one task."""

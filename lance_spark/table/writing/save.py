@@ -100,14 +100,14 @@ class WritePlan:
 
 def plan_write(
     base: Manifest | None,
-    given: pa.Schema,
+    columns: pa.Schema,
     *,
     mode: str,
     identity: IdentityColumns | None = None,
     file_format_version: str | None = None,
     merge_schema: History | None = None,
 ) -> WritePlan:
-    """The plan for writing rows with the columns `given` to the table whose newest version is `base`.
+    """The plan for writing rows with the columns `columns` to the table whose newest version is `base`.
 
     Args:
         identity: the identity columns whose values new rows get.
@@ -126,9 +126,9 @@ def plan_write(
     chosen = None if file_format_version is None else FileVersion.parse(file_format_version)
     if mode == APPEND and base is not None:
         # New rows have a value in each identity column.
-        given_columns = given if identity is None else identity.with_columns(given)
+        given_columns = columns if identity is None else identity.with_columns(columns)
         evolved = None if merge_schema is None else evolved_schema(merge_schema, base, given_columns)
-        pipeline = RowPipeline.of(evolved or base.schema, given, identity)
+        pipeline = RowPipeline.of(evolved or base.schema, columns, identity)
         file_version = chosen or data_format(base) or DEFAULT_FILE_VERSION
         plan = WritePlan(pipeline.schema, evolved or base.schema, file_version, pipeline, evolved)
     else:
@@ -136,11 +136,11 @@ def plan_write(
         current = current if current in WRITABLE_VERSIONS else None
         # In a table that records its field ids not even an overwrite reuses one.
         used = None if base is None else base.max_allocated_field_id
-        schema = from_arrow_schema(given, first_id=0 if used is None else used + 1)
+        schema = from_arrow_schema(columns, first_id=0 if used is None else used + 1)
         file_version = chosen or current or DEFAULT_FILE_VERSION
         if file_version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
             schema = as_blob_v2(schema)
-        plan = WritePlan(schema, schema, file_version, RowPipeline(schema, given, identity))
+        plan = WritePlan(schema, schema, file_version, RowPipeline(schema, columns, identity))
     require_writable(plan.schema, plan.file_version)
     return plan
 
@@ -180,9 +180,9 @@ def commit_append(
     new_table, marks = NewTable(file_version), options.marks()
     with cleanup_on_failure(maps.remove):
         transaction = Transaction.new(base.version, on_version(base), options.all_properties())
-        made = Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=marks).run()
-    maps.remove(but_those_of=made)
-    return made
+        committed = Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=marks).run()
+    maps.remove(but_those_of=committed)
+    return committed
 
 
 def commit_overwrite(

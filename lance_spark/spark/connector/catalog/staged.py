@@ -121,17 +121,17 @@ class StagedTable:
             AlreadyExistsError, NotFoundError: another statement was first with the name. The new table is deleted.
         """
         job = unpickle_job(attachments[0]) if attachments else self.job(self.staged.columns, {}, like=like)
-        made = job.commit(unpickle_results(attachments[1:]))
+        committed = job.commit(unpickle_results(attachments[1:]))
         if self.staged.location is not None:
             try:
                 _give_name(self.staged)
             except (AlreadyExistsError, NotFoundError):
                 if self.handle.partitioned:
-                    self._delete(self.handle.version if made is None else made.version)
+                    self._delete(self.handle.version if committed is None else committed.version)
                 else:
                     _delete_staged(self.handle, self.staged)
                 raise
-        return made
+        return committed
 
     def give_up(self) -> None:
         """Removes what the statement has made, unless another writer has changed it since."""
@@ -147,11 +147,11 @@ class StagedTable:
             # The job has removed its files. A directory that the statement has named may hold others.
             open_namespace(staged.catalog).drop_table(staged.identifier, purge="location" not in staged.properties)
 
-    def describe(self, place: ResolvedTable, made: Version | None) -> TableDescription:
-        """The table after the commit, which has made the version `made`."""
-        if isinstance(made, Manifest):
-            return describe(place, place.location(), made, READS + WRITES)
-        return describe_partitioned(place, made or self.handle.open_partitioned(), writable=True)
+    def describe(self, place: ResolvedTable, committed: Version | None) -> TableDescription:
+        """The table after the commit, which has made the version `committed`."""
+        if isinstance(committed, Manifest):
+            return describe(place, place.location(), committed, READS + WRITES)
+        return describe_partitioned(place, committed or self.handle.open_partitioned(), writable=True)
 
     def _delete(self, version: int | None) -> bool:
         """Deletes a new partitioned table; false if it was removed or another writer has changed it after `version`."""
@@ -217,11 +217,11 @@ class NewPartitionedTable:
             properties[FILE_VERSION] = options.file_format_version
         if stable_row_ids(options, self.staged.catalog):
             properties[STABLE_ROW_IDS] = "true"
-        made = with_constraints(with_comments(types, columns), self.staged.constraints)
-        check_zone_columns(from_arrow_schema(made), properties.get(AUTO_ZONEMAP))
+        schema = with_constraints(with_comments(types, columns), self.staged.constraints)
+        check_zone_columns(from_arrow_schema(schema), properties.get(AUTO_ZONEMAP))
         return create_partitioned(
             place.uri,
-            made,
+            schema,
             self.partition_by,
             storage_options=place.storage_options,
             properties=properties,
@@ -310,8 +310,8 @@ def _replacement(handle: TableHandle, staged: Staged) -> PartitionedTarget:
         replaces=True,
         large=parsed.options.use_large_var_types,
     )
-    made = with_constraints(with_comments(types, staged.columns, replaces=True), staged.constraints)
-    planned = replaced(table, made, partition_fields(staged.partitioning))
+    schema = with_constraints(with_comments(types, staged.columns, replaces=True), staged.constraints)
+    planned = replaced(table, schema, partition_fields(staged.partitioning))
     current = user_properties(table.properties)
     deleted: dict[str, str | None] = {
         name: None for name in current if name not in parsed.config and name not in (FILE_VERSION, STABLE_ROW_IDS)
@@ -327,9 +327,9 @@ def _new_location(names: DirectoryNamespace, identifier: tuple[str, ...], proper
     return hashed_directory(object_id(identifier)) if location is None else requested_location(names.root, location)
 
 
-def _check_large(made: PartitionedTable, options: WriteOptions) -> None:
-    if options.use_large_var_types and table_types(made.stored_schema, None, large=True) != table_types(
-        made.stored_schema, None
+def _check_large(table: PartitionedTable, options: WriteOptions) -> None:
+    if options.use_large_var_types and table_types(table.stored_schema, None, large=True) != table_types(
+        table.stored_schema, None
     ):
         raise UnsupportedFeatureError(
             "option use_large_var_types: the columns of a partitioned table are made before Spark hands over the "

@@ -172,8 +172,8 @@ class WritableTable:
             is_serializable: whether nobody else may have added rows of `filter` meanwhile.
         """
         target = write_target(self.handle)
-        made = target.delete_rows(filter, options, is_serializable=is_serializable)
-        return bool(made.version != target.base_version)
+        committed = target.delete_rows(filter, options, is_serializable=is_serializable)
+        return bool(committed.version != target.base_version)
 
     def truncate(self) -> bool:
         """Removes all rows of the newest version; false if there are none."""
