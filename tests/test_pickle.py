@@ -16,9 +16,10 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
+from tests.partitioned.verbs import save_rows
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
 READ = """

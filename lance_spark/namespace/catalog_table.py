@@ -250,7 +250,7 @@ class CatalogTable:
         """
         before = None if base.dataset is None else base.dataset.manifest
         source = RowSource.of(rows)
-        plan = plan_write(before, source, mode=OVERWRITE)
+        plan = plan_write(before, rows.schema, mode=OVERWRITE)
         if before is not None:
             # The ids of the columns are kept, so that references by id stay valid.
             plan = replace(plan, schema=_with_new_columns(before, rows.schema))

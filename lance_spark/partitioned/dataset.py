@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,16 +20,12 @@ from lance_spark.partitioned.maintenance import compaction
 from lance_spark.partitioned.maintenance.compaction import compact_small_fragments
 from lance_spark.partitioned.maintenance.upgrade import commit_partition_upgrade
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans, vacuum
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.properties import set_properties
 from lance_spark.partitioned.replace import planned_with
-from lance_spark.partitioned.row_changes import PartitionRows, change_rows
 from lance_spark.partitioned.save import (
     PartitionBy,
-    SaveMode,
     create_partitioned,
-    delete_rows,
-    replace_where,
-    save_rows,
 )
 from lance_spark.partitioned.table import (
     PartitionedTable,
@@ -75,7 +71,6 @@ from lance_spark.table.versions.changes import set_identity_counts
 from lance_spark.table.versions.known_properties import check_known
 from lance_spark.table.versions.version_summary import TableVersion
 from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write_verbs import RowsToWrite
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -172,23 +167,12 @@ class PartitionedDataset(
         set_identity_counts(self.catalog.table, dataset.manifest, mark)
         return newest.newest()
 
-    def _append(self, rows: RowsToWrite) -> Self:
-        return self._save(rows, SaveMode.APPEND)
+    def write_target(self, zone_maps: str | None = None) -> PartitionedTarget:
+        check_zone_columns(self.lance_schema, zone_maps)
+        return PartitionedTarget.of(self)
 
-    def _overwrite(self, rows: RowsToWrite, only_written_partitions: bool) -> Self:
-        return self._save(rows, SaveMode.DYNAMIC_OVERWRITE if only_written_partitions else SaveMode.OVERWRITE)
-
-    def _save(self, rows: RowsToWrite, mode: SaveMode) -> Self:
-        return self.of(save_rows(self, rows.source, mode, limits=rows.limits, options=rows.options))
-
-    def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Self:
-        return self.of(replace_where(self, rows, condition))
-
-    def _delete(self, filter: str | Expr, options: CommitOptions) -> Self:
-        return self.of(delete_rows(self, filter, options))
-
-    def _change_rows(self, attempt: Callable[[PartitionRows], PartitionedTable], options: CommitOptions) -> Self:
-        return self.of(change_rows(self, attempt, options))
+    def _of_version(self, version: PartitionedTable) -> Self:
+        return self.of(version)
 
     def _add_columns(self, columns: ColumnsToAdd) -> Self:
         fields = columns.null_fields

@@ -8,7 +8,6 @@ the ids of columns whose name and type stay.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -21,23 +20,18 @@ from lance_spark.partitioned.columns import follower, next_field_id, noted_ids
 from lance_spark.partitioned.commit import Check, commit_specs, with_operation_name
 from lance_spark.partitioned.field import PartitionField
 from lance_spark.partitioned.maintenance.compaction import compact_after
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    RowDelta,
-    SaveMode,
-    changes_from_delta,
-)
+from lance_spark.partitioned.row_delta import RowDelta, changes_from_delta
+from lance_spark.partitioned.save import PartitionBy
 from lance_spark.partitioned.spec import PartitionSpecs
 from lance_spark.partitioned.table import PartitionedTable, PlannedTable
-from lance_spark.partitioned.writer import PartitionedWrite, WrittenPartition
 from lance_spark.schema.arrow import from_arrow_field, from_arrow_schema, to_arrow_field, with_metadata
 from lance_spark.schema.blob import in_file_version
 from lance_spark.schema.constraints import CHECK_PREFIX, checks_of, without_checks
 from lance_spark.schema.evolution import with_added
 from lance_spark.schema.field import Field, LanceSchema
-from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.writing.save import CommitOptions
 from lance_spark.table.writing.schema_merge import columns_lacking
 
@@ -75,9 +69,9 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
     specs = PartitionSpecs(schema, table.specs.specs)
     fields: list[PartitionField] = []
     for item in partition_by:
-        made = item.field(schema)
+        new = item.field(schema)
         taken = {field.field_id for field in (*specs.fields_of_all(), *fields)}
-        fields.append(specs.existing_field(made) or replace(made, field_id=_free(made.field_id, taken)))
+        fields.append(specs.existing_field(new) or replace(new, field_id=_free(new.field_id, taken)))
     if tuple(fields) != specs.current.fields:
         specs = specs.with_spec(fields)
     return table if specs == table.specs else PlannedTable(table, specs)
@@ -85,7 +79,6 @@ def replaced(table: PartitionedTable, columns: pa.Schema, partition_by: Sequence
 
 def commit_planned(
     table: PlannedTable,
-    plan: PartitionedWrite | None,
     delta: RowDelta,
     options: CommitOptions | None = None,
     *,
@@ -94,32 +87,30 @@ def commit_planned(
 ) -> PartitionedTable:
     """Commits deleted and added rows with the columns and specs of `table`, which all partitions get.
 
+    After an error the files of the rows stay.
+
     Args:
-        plan: what the rows were written by; None if none were.
         properties: of the namespace, which change too.
         check: asked for each newer version that the commit has to follow, unless all other rows are deleted.
 
     Raises:
         RetryableConflictError: another writer has changed columns, specs or the same partitions, or anything if all
-            rows are deleted. Nothing was changed, and the files were removed.
+            rows are deleted. Nothing was changed.
         CommitStateUnknownError: the store never said whether the version was committed.
         StorageError: the store failed. Nothing was changed.
     """
     options = with_operation_name(options, delta.operation)
     changes = changes_from_delta(table, delta)
-    if delta.mode is not SaveMode.OVERWRITE:
-        made = _commit_evolved(table, plan, delta.added, changes, options, properties, check)
-        compact_after(made, [change.partition.key for change in changes])
-        return made
+    if delta.mode not in (WriteMode.OVERWRITE, WriteMode.TRUNCATE):
+        committed = _commit_evolved(table, changes, options, properties, check)
+        compact_after(committed, [change.partition.key for change in changes])
+        return committed
     changed = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(delta.added)):
-        return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
+    return commit_specs(table.base, table.specs, options, properties=changed, changes=changes, check=_refuse)
 
 
 def _commit_evolved(
     table: PlannedTable,
-    plan: PartitionedWrite | None,
-    added: Sequence[WrittenPartition],
     changes: Sequence[PartitionChange],
     options: CommitOptions,
     properties: Mapping[str, str | None] | None = None,
@@ -131,10 +122,9 @@ def _commit_evolved(
         for item in changes
     ]
     properties = {**noted_ids(table.base, table.lance_schema), **(properties or {})}
-    with nullcontext() if plan is None else cleanup_on_failure(lambda: plan.remove_files(added)):
-        return commit_specs(
-            table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
-        )
+    return commit_specs(
+        table.base, table.specs, options, step=step, properties=properties, changes=evolved, check=check
+    )
 
 
 def _refuse(current: PartitionedTable) -> None:
@@ -168,27 +158,27 @@ class _Evolved(PartitionChange):
 
 def _schema(table: PartitionedTable, columns: pa.Schema) -> LanceSchema:
     """The columns, those of known name and type with the ids that they have."""
-    known = {field.name: field for field in table.lance_schema.fields}
-    kept = {column.name: known[column.name] for column in columns if _is_same(known, column)}
-    new = pa.schema([column for column in columns if column.name not in kept])
+    existing = {field.name: field for field in table.lance_schema.fields}
+    unchanged = {column.name: existing[column.name] for column in columns if _is_same(existing, column)}
+    new = pa.schema([column for column in columns if column.name not in unchanged])
     # Constraints are those of the new columns.
     checks = checks_of(from_arrow_schema(columns))
     metadata = dict(without_checks(table.lance_schema).metadata)
     metadata |= {CHECK_PREFIX + name: condition.encode() for name, condition in checks.items()}
     added = in_file_version(from_arrow_schema(new, first_id=next_field_id(table)), table.file_version)
-    fields = kept | {field.name: field for field in added.fields}
+    fields = unchanged | {field.name: field for field in added.fields}
     version = table.file_version
     return LanceSchema(tuple(_with_metadata_of(fields[column.name], column, version) for column in columns), metadata)
 
 
-def _is_same(known: Mapping[str, Field], column: pa.Field) -> bool:
-    return column.name in known and to_arrow_field(known[column.name]).equals(column)
+def _is_same(existing: Mapping[str, Field], column: pa.Field) -> bool:
+    return column.name in existing and to_arrow_field(existing[column.name]).equals(column)
 
 
 def _with_metadata_of(field: Field, column: pa.Field, version: FileVersion) -> Field:
     """`field` with the metadata that `column` has in files of a version."""
-    given = in_file_version(LanceSchema((from_arrow_field(column, first_id=field.id),)), version)
-    metadata = given.fields[0].metadata
+    converted = in_file_version(LanceSchema((from_arrow_field(column, first_id=field.id),)), version)
+    metadata = converted.fields[0].metadata
     return field if field.metadata == metadata else with_metadata(field, metadata)
 
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.storage.paths import UriOrPath
-from lance_spark.table.bases import BasePath
+from lance_spark.table.bases import BasePath, Bases
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.indexes.auto_zonemap import check_zone_columns
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after, zoned
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.moments import Moment
 from lance_spark.table.paths import TREE
 from lance_spark.table.reference_arguments import refuse_write_options
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.row_verbs import write_rows
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.writing.base_selection import checked_bases
+from lance_spark.table.writing.identity import without_identities
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CREATE, CommitOptions, save
+from lance_spark.table.writing.save import APPEND, CREATE, MODES, CommitOptions
 from lance_spark.table.writing.write import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE, FileLimits
+
+_NAMESPACE_FOLDER = "__manifest"
 
 
 def located(
@@ -142,22 +149,45 @@ def write_dataset(
     """
     refuse_write_options(others)
     location = located(uri, storage_options, branch)
+    base = location.latest()
+    bases = checked_bases(initial_bases)
+    _check_creation(location, base, bases, stable_row_ids=enable_stable_row_ids)
+    if mode not in MODES:
+        raise InvalidInputError(f"unknown mode {mode!r}; one of {', '.join(MODES)}")
+    source = RowSource.of(data, schema)
+    if base is None or mode != APPEND:
+        source = without_identities(source)
+    target = PlainTarget.of(zoned(location, auto_zonemap), base).taking(
+        source.schema,
+        FileLimits(max_rows_per_file, max_bytes_per_file),
+        mode=WriteMode(mode),
+        merge_schema=merge_schema,
+        file_format_version=file_format_version,
+    )
+    check_zone_columns(target.table_schema, auto_zonemap)
+    if target_bases:
+        all_bases = Bases(location.store, bases if base is None else base.base_paths, location.storage_options)
+        target = replace(target, bases=all_bases, target_bases=tuple(target_bases))
     options = CommitOptions(
         message=commit_message,
         properties=transaction_properties,
         stable_row_ids=enable_stable_row_ids,
-        initial_bases=checked_bases(initial_bases),
+        initial_bases=bases,
         zone_maps=auto_zonemap,
-        check_columns=partial(check_zone_columns, text=auto_zonemap),
     )
-    manifest = save(
-        zoned(location, auto_zonemap),
-        RowSource.of(data, schema),
-        mode=mode,
-        file_format_version=file_format_version,
-        limits=FileLimits(max_rows_per_file, max_bytes_per_file),
-        options=options,
-        merge_schema=merge_schema,
-        target_bases=target_bases,
-    )
-    return Dataset(location, manifest)
+    return Dataset(location, write_rows(target, source, options, WriteMode(mode)))
+
+
+def _check_creation(
+    location: TableLocation, base: Manifest | None, bases: Sequence[BasePath], *, stable_row_ids: bool
+) -> None:
+    """Refuses options of a new table for one that exists, and a new table in the root of a namespace."""
+    if base is not None and stable_row_ids and not base.has_stable_row_ids:
+        raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
+    if base is not None and bases:
+        raise InvalidInputError("the table exists; add_bases adds base paths to it")
+    if base is None and next(iter(location.store.list(f"{_NAMESPACE_FOLDER}/_versions")), None) is not None:
+        raise InvalidInputError(
+            f"{location.uri} is the root of a namespace or of a partitioned table. Name a table in the namespace, or "
+            "write to the partitioned table: lance_spark.open(...).append(rows)"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_spark._proto import table_pb2
 from lance_spark.cached import cached_property
-from lance_spark.errors import InvalidInputError, NotFoundError
+from lance_spark.errors import NotFoundError
 from lance_spark.expr.nodes import Expr
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_schema
@@ -39,9 +39,7 @@ from lance_spark.table.reading.scan import DEFAULT_WINDOW_BYTES, Scan
 from lance_spark.table.reading.take import Take
 from lance_spark.table.reference_arguments import with_reference_arguments
 from lance_spark.table.reference_verbs import ReferenceVerbs
-from lance_spark.table.row_level.delete import delete_rows
-from lance_spark.table.row_level.replace import append_to, replace_all_rows, replace_where
-from lance_spark.table.row_level.row_target import PlainRows, change_rows
+from lance_spark.table.row_level.plain_target import PlainTarget
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.search.search_verbs import DatasetSearchVerbs
 from lance_spark.table.search.text_filters import asked_text_indexes, with_text_searches_done
@@ -53,8 +51,6 @@ from lance_spark.table.versions.changes import restore, set_identity_counts, upd
 from lance_spark.table.versions.known_properties import check_known
 from lance_spark.table.versions.version_verbs import VersionVerbs
 from lance_spark.table.writing.identity import IdentityColumns
-from lance_spark.table.writing.save import CommitOptions
-from lance_spark.table.writing.write_verbs import RowsToWrite
 
 _MAX_PLANS = 64
 """Plans that a dataset keeps."""
@@ -335,27 +331,12 @@ class Dataset(
             return newest
         return Dataset(self.location, set_identity_counts(self.location, newest.manifest, mark))
 
-    def _append(self, rows: RowsToWrite) -> Dataset:
-        return Dataset(self.location, append_to(self._zoned(rows), self.manifest, rows))
+    def write_target(self, zone_maps: str | None = None) -> PlainTarget:
+        check_zone_columns(self.manifest.schema, zone_maps)
+        return PlainTarget.of(zoned(self.location, zone_maps), self.manifest)
 
-    def _overwrite(self, rows: RowsToWrite, only_written_partitions: bool) -> Dataset:
-        if only_written_partitions:
-            raise InvalidInputError(f"{self.uri} has no partitions; leave only_written_partitions out")
-        return Dataset(self.location, replace_all_rows(self._zoned(rows), self.manifest, rows))
-
-    def _replace_where(self, rows: RowsToWrite, condition: Expr) -> Dataset:
-        return Dataset(self.location, replace_where(self._zoned(rows), self.manifest, rows, condition))
-
-    def _zoned(self, rows: RowsToWrite) -> TableLocation:
-        """The table to write some rows to, which get the zone maps that their options name."""
-        check_zone_columns(self.manifest.schema, rows.options.zone_maps)
-        return zoned(self.location, rows.options.zone_maps)
-
-    def _delete(self, filter: str | Expr, options: CommitOptions) -> Dataset:
-        return Dataset(self.location, delete_rows(self.location, self.manifest, filter, options))
-
-    def _change_rows(self, attempt: Callable[[PlainRows], Manifest], options: CommitOptions) -> Dataset:
-        return Dataset(self.location, change_rows(self.location, self.manifest, attempt, options))
+    def _of_version(self, version: Manifest) -> Dataset:
+        return self if version is self.manifest else Dataset(self.location, version)
 
 
 def _reopened(

@@ -17,7 +17,6 @@ from lance_spark.table.reference_arguments import MISSING_VERBS
 from lance_spark.table.row_level.merge_insert import MergeInsert
 from lance_spark.table.row_level.row_verbs import RowVerbs
 from lance_spark.table.versions.tag_verbs import TagVerbs
-from lance_spark.table.writing.write_verbs import WriteVerbs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,7 +25,7 @@ _WRITES = ("append", "overwrite")
 _ALTERATION = ("path", "name", "nullable", "data_type")
 
 
-class ReferenceVerbs(RowVerbs, WriteVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
+class ReferenceVerbs(RowVerbs, ColumnVerbs, CleanupVerbs, TagVerbs):
     """`insert`, `merge_insert`, `alter_columns`, `cleanup_old_versions`, `checkout_version`, `latest_version`.
 
     A dataset of the reference library changes when it is written to; these verbs return the new version, as all do.

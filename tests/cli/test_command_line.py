@@ -11,8 +11,9 @@ import pytest
 
 from lance_spark.cli.main import main
 from lance_spark.cli.output import escaped
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned.save import create_partitioned
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import save_rows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v0_1"
 GOLDEN_READABLE = ["0.5.9-no_fragments", "0.7.5-with_deletions", "0.8.0-migrated_from_v0.7.5"]

@@ -12,9 +12,10 @@ import pytest
 import lance_spark
 from lance_spark.cli.main import main
 from lance_spark.partitioned.dataset import open_partitioned_dataset
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import FILE_VERSION
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import save_rows
 
 
 @pytest.mark.parametrize("old", ["legacy", "2.0", "2.1"])

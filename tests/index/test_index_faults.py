@@ -26,11 +26,10 @@ from lance_spark.table.maintenance.compaction import compact
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.manifests.history import History
 from lance_spark.table.refs.refs import Refs
-from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.history_seeds import FIRST_SEED
-from tests.support.row_verbs import update_rows
+from tests.support.row_verbs import delete_rows, save, update_rows
 from tests.support.table.faults import MANY, Call, harms_of, run
 from tests.support.table_steps import NO_WAIT, copy_table, newest
 

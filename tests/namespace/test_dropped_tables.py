@@ -20,12 +20,13 @@ from lance_spark.namespace import dropped_tables
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.namespace.dropped_retention import DEFAULT_RETENTION, remove_expired
 from lance_spark.namespace.dropped_tables import DroppedTable
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.table import location
 from lance_spark.table.cleanup.auto_cleanup import DROPPED_TABLE_RETENTION, parse_retention
 from lance_spark.table.location import TableLocation
 from lance_spark.table.refs.tagging import create_tag
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import save_rows
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import PartitionedTable
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import save_rows
 from tests.support.catalog_roots import root as any_root
 from tests.support.moto import s3_bucket
 

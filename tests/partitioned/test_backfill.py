@@ -20,7 +20,7 @@ from lance_spark.partitioned.columns import add_columns
 from lance_spark.partitioned.commit import commit_specs
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.schema.evolution import with_added
@@ -28,7 +28,7 @@ from lance_spark.table.columns.backfill_writer import BackfillWriter
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, files, rows, shown
-from tests.partitioned.verbs import drop_columns, update_rows
+from tests.partitioned.verbs import delete_rows, drop_columns, save_rows, update_rows
 
 NEW = pa.schema([pa.field("note", pa.string(), nullable=False), pa.field("s", pa.struct([("a", pa.int8())]))])
 

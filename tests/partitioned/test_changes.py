@@ -18,21 +18,15 @@ from lance_spark.partitioned.maintenance.compaction import (
     plan_partition_compaction,
     run_partition_task,
 )
-from lance_spark.partitioned.save import (
-    PartitionBy,
-    SaveMode,
-    commit_delta,
-    create_partitioned,
-    delete_rows,
-    matching_rows,
-    save_rows,
-)
+from lance_spark.partitioned.row_delta import commit_delta, matching_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
+from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
-from tests.partitioned.verbs import merge_rows, update_rows
+from tests.partitioned.verbs import delete_rows, merge_rows, save_rows, update_rows
 
 
 def test_partitions_that_a_filter_covers_go_without_a_look_at_rows(
@@ -154,9 +148,9 @@ def test_a_partition_that_another_has_made_anew(root: str) -> None:
     assert {item.version for item in (*now.partitions(), *base.partitions())} == {1}
     for condition in ("id = 1", "country = 'at'"):
         with pytest.raises(RetryableConflictError, match="another writer has created the partition"):
-            commit_delta(base, None, matching_rows(base, parse(condition)))
+            commit_delta(base, matching_rows(base, parse(condition)))
     with pytest.raises(RetryableConflictError, match="another writer has created the partition"):
-        save_rows(base, rows(5), SaveMode.DYNAMIC_OVERWRITE)
+        save_rows(base, rows(5), WriteMode.OVERWRITE_PARTITIONS)
     assert ids(now.newest()) == [7, 8]
     made = save_rows(base, rows(9))
     assert ids(made) == [7, 8, 9]

@@ -9,13 +9,13 @@ from lance_spark.errors import InvalidInputError, LanceError, NotFoundError, Ret
 from lance_spark.namespace.catalog_table import CatalogTable
 from lance_spark.partitioned.columns import add_columns, alter_column
 from lance_spark.partitioned.evolution import drop_partition_field
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
 from tests.partitioned.fixtures import SCHEMA, by_reference, files, ids, rows, shown
-from tests.partitioned.verbs import drop_columns, rename_columns, reorder_columns, update_rows
+from tests.partitioned.verbs import drop_columns, rename_columns, reorder_columns, save_rows, update_rows
 
 
 def check(table: PartitionedTable) -> None:

@@ -16,7 +16,7 @@ from lance_spark.partitioned.evolution import (
     replace_partition_field,
     set_partitioning,
 )
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.date_part import Year
@@ -24,6 +24,7 @@ from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage.overlap import overlapped
 from tests.partitioned.appendix import METADATA
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, ids, rows
+from tests.partitioned.verbs import delete_rows, save_rows
 
 YEAR = PartitionBy("year", ("ts",), Year())
 

@@ -26,15 +26,16 @@ from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.storage.faults import Harm
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.paths import new_job
+from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, backfilled, by_reference, rows, shown
-from tests.partitioned.verbs import drop_columns, merge_rows, update_rows, vacuum
+from tests.partitioned.verbs import delete_rows, drop_columns, merge_rows, save_rows, update_rows, vacuum
 from tests.support.forked import Report, fork, kill_self
 from tests.support.partitioned.faults import CALLS, KILLS, Plan, RandomPlan, forks, harmed
 from tests.support.table_steps import copy_table
@@ -55,7 +56,7 @@ def filled(table: PartitionedTable, plan: PartitionedBackfill, name: str, value:
 Step = Callable[[PartitionedTable], PartitionedTable]
 STEPS: dict[str, Step] = {
     "append": lambda table: save_rows(table, pa.concat_tables([rows(10), rows(11, country="de")])),
-    "overwrite": lambda table: save_rows(table, rows(12, country="ch"), SaveMode.OVERWRITE),
+    "overwrite": lambda table: save_rows(table, rows(12, country="ch"), WriteMode.OVERWRITE),
     "delete": lambda table: delete_rows(table, "country = 'ch' OR id = 1"),
     "update": lambda table: update_rows(table, {"country": "'de'"}, "id IN (1, 3)"),
     "merge": lambda table: merge_rows(table, pa.concat_tables([rows(1, country="ch"), rows(13)]), "id"),

@@ -26,7 +26,7 @@ from lance_spark.partitioned.columns import add_columns, alter_column
 from lance_spark.partitioned.evolution import set_partitioning
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
@@ -34,7 +34,15 @@ from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.maintenance.compaction_plan import CompactionOptions
 from lance_spark.table.paths import new_job
 from tests.partitioned.fixtures import backfilled, by_reference
-from tests.partitioned.verbs import drop_columns, merge_rows, rename_columns, update_rows, vacuum
+from tests.partitioned.verbs import (
+    delete_rows,
+    drop_columns,
+    merge_rows,
+    rename_columns,
+    save_rows,
+    update_rows,
+    vacuum,
+)
 from tests.support.model import Row, State, shown_table
 
 WRITERS = st.integers(0, 2)

@@ -14,13 +14,23 @@ from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.evolution import add_partition_field
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
-from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.table.columns.alter_column import Alteration
-from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, ids, rows, shown
-from tests.partitioned.verbs import create_tag, delete_tag, drop_columns, tags, update_rows, update_tag, versions
+from tests.partitioned.verbs import (
+    create_tag,
+    delete_rows,
+    delete_tag,
+    drop_columns,
+    save_rows,
+    tags,
+    update_rows,
+    update_tag,
+    versions,
+)
 
 
 @pytest.fixture
@@ -38,7 +48,7 @@ def feed(table: PartitionedTable, first: int, last: int | None = None) -> Counte
 
 
 def test_history(table: PartitionedTable) -> None:
-    made = save_rows(table, rows(4), options=CommitOptions(message="one more"))
+    made = PartitionedDataset.of(table).append(rows(4), commit_message="one more")
     assert [entry.version for entry in versions(made)] == list(range(1, made.version + 1))
     assert versions(made)[-1].message == "one more"
 
@@ -88,11 +98,11 @@ def test_a_writer_does_not_follow_a_restore(table: PartitionedTable) -> None:
     assert ids(save_rows(table, rows(6))) == [1, 2, 3, 6]
 
 
-@pytest.mark.parametrize("mode", [SaveMode.OVERWRITE, SaveMode.DYNAMIC_OVERWRITE])
-def test_an_append_follows_an_overwrite_of_its_partition(table: PartitionedTable, mode: SaveMode) -> None:
+@pytest.mark.parametrize("mode", [WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS])
+def test_an_append_follows_an_overwrite_of_its_partition(table: PartitionedTable, mode: WriteMode) -> None:
     save_rows(table, rows(7), mode)
     made = save_rows(table, rows(9))
-    kept = [3] if mode is SaveMode.DYNAMIC_OVERWRITE else []
+    kept = [3] if mode is WriteMode.OVERWRITE_PARTITIONS else []
     assert sorted(ids(made)) == [*kept, 7, 9]
     assert shown(made) == by_reference(made)
 
@@ -140,7 +150,7 @@ def test_changes_across_columns_restore_and_overwrites(table: PartitionedTable) 
     back = restore(made, table.version)
     # The column x is another one since.
     assert {key[1] for key in feed(back, back.version)} == {"update_preimage", "update_postimage"}
-    over = save_rows(back, rows(7), SaveMode.OVERWRITE)
+    over = save_rows(back, rows(7), WriteMode.OVERWRITE)
     assert feed(over, over.version) == Counter(
         {
             (over.version, kind, key, country): 1
@@ -162,7 +172,7 @@ def test_changes_across_columns_restore_and_overwrites(table: PartitionedTable) 
 
 def test_the_feed_of_a_history_adds_up_to_the_table(table: PartitionedTable) -> None:
     table = update_rows(table, {"country": "'ch'", "x": 1.0}, "id = 1")
-    table = save_rows(table, pa.concat_tables([rows(4), rows(5, country=None)]), SaveMode.DYNAMIC_OVERWRITE)
+    table = save_rows(table, pa.concat_tables([rows(4), rows(5, country=None)]), WriteMode.OVERWRITE_PARTITIONS)
     table = restore(table, 3)
     table = delete_rows(table, "id = 2")
     content: Counter[tuple[object, ...]] = Counter()

@@ -16,11 +16,12 @@ from lance_spark.partitioned import manifest_index as partition_index
 from lance_spark.partitioned import writer as partition_writer
 from lance_spark.partitioned.commit import commit_rows
 from lance_spark.partitioned.manifest_index import Partition, PartitionIndex, rows_of
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.storage import open_store
 from lance_spark.table import location
+from tests.partitioned.verbs import save_rows
 from tests.support.counting_store import CountingStore, Counts
 
 SCHEMA = pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.int64())])

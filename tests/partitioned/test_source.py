@@ -11,7 +11,7 @@ import pytest
 
 import lance_spark
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.storage.meter import READS
@@ -19,6 +19,7 @@ from lance_spark.table.reading.scan import Scan
 from lance_spark.table.rows.fragment import FragmentList
 from lance_spark.table.source import Split, TableSource, known_row_counts
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import save_rows
 
 ROWS = pa.concat_tables([rows(1, 2, country="at"), rows(3, country="ch"), rows(4, 5, 6, country=None)])
 KINDS = ("plain", "partitioned")

@@ -19,16 +19,18 @@ from lance_spark.errors import (
     StorageError,
 )
 from lance_spark.namespace.catalog_table import CatalogTable
-from lance_spark.partitioned.save import PartitionBy, SaveMode, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import STABLE_ROW_IDS, PartitionedTable, open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.date_part import Year
 from lance_spark.partitioned.transforms.identity import Identity
-from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter
+from lance_spark.partitioned.writer import WrittenPartition
 from lance_spark.storage.overlap import overlapped
 from lance_spark.table.location import TableLocation
+from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, ids, rows
-from tests.partitioned.verbs import update_rows
+from tests.partitioned.verbs import delete_rows, save_rows, update_rows
 
 
 @pytest.fixture
@@ -78,13 +80,13 @@ def test_each_write_is_one_version_and_older_ones_can_be_read(table: Partitioned
 
 
 def test_overwrites(table: PartitionedTable) -> None:
-    dynamic = save_rows(table, rows(7, country="ch"), SaveMode.DYNAMIC_OVERWRITE)
+    dynamic = save_rows(table, rows(7, country="ch"), WriteMode.OVERWRITE_PARTITIONS)
     assert ids(dynamic) == [1, 2, 4, 5, 7]
-    whole = save_rows(dynamic, rows(8, country="de"), SaveMode.OVERWRITE)
+    whole = save_rows(dynamic, rows(8, country="de"), WriteMode.OVERWRITE)
     assert ids(whole) == [8]
     assert len(whole.partitions()) == 1
     assert ids(dynamic) == [1, 2, 4, 5, 7]
-    assert ids(save_rows(whole, SCHEMA.empty_table(), SaveMode.OVERWRITE)) == []
+    assert ids(save_rows(whole, SCHEMA.empty_table(), WriteMode.OVERWRITE)) == []
 
 
 def test_deletes_and_updates_rows(table: PartitionedTable) -> None:
@@ -192,11 +194,11 @@ def test_an_update_of_rows_that_another_has_changed(table: PartitionedTable) -> 
 def test_an_overwrite_does_not_take_away_what_it_has_not_seen(table: PartitionedTable) -> None:
     save_rows(table, rows(6, country="ch"))
     with pytest.raises(CommitConflictError):
-        save_rows(table, rows(7, country="ch"), SaveMode.DYNAMIC_OVERWRITE)
+        save_rows(table, rows(7, country="ch"), WriteMode.OVERWRITE_PARTITIONS)
 
 
 def test_an_append_to_a_partition_that_is_gone(table: PartitionedTable) -> None:
-    newest = save_rows(table, rows(9, country="de"), SaveMode.OVERWRITE)
+    newest = save_rows(table, rows(9, country="de"), WriteMode.OVERWRITE)
     with pytest.raises(RetryableConflictError, match="removed the partition"):
         save_rows(table, rows(10, country="ch"))
     assert ids(save_rows(newest, rows(10, country="ch"))) == [9, 10]
@@ -258,10 +260,10 @@ def test_a_writer_that_dies_before_the_last_step_is_not_seen(
 
 
 def test_tasks_name_new_partitions_alike(table: PartitionedTable) -> None:
-    plan = PartitionedWrite.of(table, SCHEMA)
-    written = []
+    target = PartitionedTarget.of(table).taking(SCHEMA)
+    written: list[WrittenPartition] = []
     for number in (20, 21):
-        with PartitionWriter(plan) as writer:
+        with target.writer() as writer:
             writer.write(rows(number, country="de").to_batches()[0])
             written += writer.close()
     assert written[0].partition.location == written[1].partition.location

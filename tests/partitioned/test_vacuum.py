@@ -18,22 +18,19 @@ from lance_spark.partitioned.columns import alter_column
 from lance_spark.partitioned.history import restore
 from lance_spark.partitioned.maintenance.compaction import compact
 from lance_spark.partitioned.maintenance.vacuum import remove_orphans
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.properties import set_properties
-from lance_spark.partitioned.save import (
-    RowDelta,
-    commit_delta,
-    create_partitioned,
-    delete_rows,
-    matching_rows,
-    save_rows,
-)
+from lance_spark.partitioned.row_delta import commit_delta, matching_rows
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
-from lance_spark.partitioned.writer import PartitionedWrite, PartitionWriter, WrittenPartition
+from lance_spark.partitioned.writer import WrittenPartition
 from lance_spark.storage.local.store import LocalStore
 from lance_spark.table.columns.alter_column import Alteration
 from lance_spark.table.location import TableLocation
+from lance_spark.table.row_level.write_target import WriteMode
+from lance_spark.table.writing.save import CommitOptions
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, by_reference, files, ids, rows, shown
-from tests.partitioned.verbs import create_tag, update_rows, vacuum
+from tests.partitioned.verbs import create_tag, delete_rows, save_rows, update_rows, vacuum
 
 NOW = timedelta(0)
 
@@ -48,7 +45,7 @@ def table(root: str) -> PartitionedTable:
 
 
 def write_and_forget(table: PartitionedTable, given: pa.Table) -> list[WrittenPartition]:
-    with PartitionWriter(PartitionedWrite.of(table, SCHEMA)) as writer:
+    with PartitionedTarget.of(table).taking(SCHEMA).writer() as writer:
         writer.write(given.combine_chunks().to_batches()[0])
         return writer.close()
 
@@ -207,14 +204,14 @@ def test_a_directory_that_nobody_names_goes_when_it_is_old(table: PartitionedTab
 
 
 def test_a_writer_at_work_while_others_commit_and_clean_up(table: PartitionedTable) -> None:
-    plan = PartitionedWrite.of(table, SCHEMA)
-    with PartitionWriter(plan) as writer:
+    target = PartitionedTarget.of(table).taking(SCHEMA)
+    with target.writer() as writer:
         writer.write(pa.concat_tables([rows(30), rows(31, country="de")]).combine_chunks().to_batches()[0])
         written = writer.close()
     newest = save_rows(delete_rows(table, "id = 4"), rows(40, country="de"))
     vacuum(newest, NOW)
     try:
-        made = commit_delta(table, plan, RowDelta({}, written))
+        made = target.save(WriteMode.APPEND, written, CommitOptions())
     except (CommitConflictError, NotFoundError):
         made = newest.newest()
         assert ids(made) == [1, 2, 3, 5, 6, 7, 40]
@@ -234,7 +231,7 @@ def test_a_stale_writer_does_not_take_a_number_for_what_it_was(table: Partitione
 
 
 def delete_rows_once(table: PartitionedTable) -> PartitionedTable:
-    return commit_delta(table, None, matching_rows(table, parse("id = 8")))
+    return commit_delta(table, matching_rows(table, parse("id = 8")))
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 5, 8, 13, 21, 34])

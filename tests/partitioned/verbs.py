@@ -10,12 +10,14 @@ from lance_spark.expr.sql.parse import condition_of
 from lance_spark.partitioned.dataset import PartitionedDataset
 from lance_spark.partitioned.maintenance.vacuum import VacuumStats
 from lance_spark.partitioned.maintenance.vacuum import vacuum as vacuum_by_policy
-from lance_spark.partitioned.row_changes import change_rows
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.partitioned.table import PartitionedTable
 from lance_spark.table.cleanup.cleanup import CleanupPolicy
 from lance_spark.table.refs.refs import Tag
 from lance_spark.table.row_level.merge import MergeActions, merge_once, source_rows
+from lance_spark.table.row_level.row_verbs import write_rows
 from lance_spark.table.row_level.update import update_once
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.versions.version_summary import TableVersion, version_summaries
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.save import CommitOptions
@@ -28,7 +30,8 @@ def update_rows(
     options: CommitOptions | None = None,
 ) -> PartitionedTable:
     condition = None if filter is None else condition_of(filter, to_match_all="leave it out")
-    return change_rows(table, lambda target: update_once(target, values, condition), options or CommitOptions())
+    commit = options or CommitOptions()
+    return PartitionedTarget.of(table).attempted(lambda target: update_once(target, values, condition, commit), commit)
 
 
 def merge_rows(
@@ -43,7 +46,8 @@ def merge_rows(
 ) -> PartitionedTable:
     actions = MergeActions.of(when_matched, when_not_matched, when_not_matched_by_source)
     rows = source_rows(RowSource.of(data))
-    return change_rows(table, lambda target: merge_once(target, rows, on, actions), options or CommitOptions())
+    commit = options or CommitOptions()
+    return PartitionedTarget.of(table).attempted(lambda target: merge_once(target, rows, on, actions, commit), commit)
 
 
 def create_tag(table: PartitionedTable, name: str, version: int | None = None) -> None:
@@ -91,3 +95,12 @@ def vacuum(
 ) -> VacuumStats:
     policy = CleanupPolicy(older_than, keep_versions, delete_unverified, error_if_tagged_old_versions, dry_run)
     return vacuum_by_policy(table, policy, keep_from)
+
+
+def save_rows(table: PartitionedTable, data: object, mode: WriteMode = WriteMode.APPEND) -> PartitionedTable:
+    source = RowSource.of(data)
+    return write_rows(PartitionedTarget.of(table).taking(source.schema), source, CommitOptions(), mode)
+
+
+def delete_rows(table: PartitionedTable, filter: Expr | str, options: CommitOptions | None = None) -> PartitionedTable:
+    return PartitionedTarget.of(table).delete_rows(filter, options)

@@ -14,7 +14,7 @@ import pytest
 import lance_spark
 from lance_spark.errors import NotFoundError, RetryableConflictError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.channel.tasks import TaskFunction
@@ -22,6 +22,7 @@ from lance_spark.spark.connector.procedures import index_procedures
 from lance_spark.spark.connector.procedures.index_optimization import PROCEDURES
 from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation, Tasks
 from lance_spark.table.dataset import Dataset
+from tests.partitioned.verbs import save_rows
 
 SCHEMA = pa.schema([("x", pa.int64()), ("p", pa.int32())])
 KINDS = ("plain", "partitioned")

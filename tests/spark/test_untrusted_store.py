@@ -15,24 +15,25 @@ from pyspark.sql.types import StructType
 import lance_spark
 from lance_spark.errors import StorageError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.spark.connector.channel.handles import CatalogSettings
 from lance_spark.spark.connector.procedures.procedure_types import Arguments, Invocation
 from lance_spark.spark.connector.procedures.procedures import _PROCEDURES
 from lance_spark.spark.jobs.backfill_job import plan_columns, plan_values
 from lance_spark.spark.jobs.job import Job
-from lance_spark.spark.jobs.partitioned_target import plan_partitioned_changes, plan_partitioned_write
-from lance_spark.spark.jobs.plain_target import plan_plain_changes, plan_plain_write
-from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.jobs.write_plans import plan_changes, plan_write
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.storage import conditional_put
 from lance_spark.storage.paths import STAGING_PREFIX
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
-from tests.partitioned.verbs import update_rows
+from tests.partitioned.verbs import save_rows, update_rows
 
 
 class ChangingFileSystem(MemoryFileSystem):  # type: ignore[misc]
@@ -82,23 +83,24 @@ def columns(table: PartitionedTable) -> StructType:
 
 def plain_job(uri: str, mode: WriteMode) -> Job:
     location = TableLocation(f"{uri}/{'new' if mode is WriteMode.CREATE else 'plain'}")
-    return plan_plain_write(location, location.latest(), to_spark_schema(rows(1).schema), mode, options(location.uri))
+    target = PlainTarget.of(location, location.latest())
+    return plan_write(target, to_spark_schema(rows(1).schema), mode, options(location.uri))
 
 
 def row_changes(uri: str) -> Job:
     location = TableLocation(f"{uri}/plain")
-    base = location.at(1).manifest
-    return plan_plain_changes(location, base, to_spark_schema(rows(1).schema), options(location.uri))
+    target = PlainTarget.of(location, location.at(1).manifest)
+    return plan_changes(target, to_spark_schema(rows(1).schema), options(location.uri))
 
 
 def partitioned_job(uri: str) -> Job:
     table = open_partitioned(f"{uri}/parts")
-    return plan_partitioned_write(table, columns(table), WriteMode.APPEND, options(table.root))
+    return plan_write(PartitionedTarget.of(table), columns(table), WriteMode.APPEND, options(table.root))
 
 
 def partitioned_row_changes(uri: str) -> Job:
     table = open_partitioned(f"{uri}/parts")
-    return plan_partitioned_changes(table, StructType(), options(table.root))
+    return plan_changes(PartitionedTarget.of(table), StructType(), options(table.root))
 
 
 def optimize(uri: str, name: str) -> object:

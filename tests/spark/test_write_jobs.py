@@ -23,15 +23,13 @@ from lance_spark.errors import (
     RetryableConflictError,
 )
 from lance_spark.expr.sql.parse import parse
-from lance_spark.partitioned.save import create_partitioned, save_rows
+from lance_spark.partitioned import partitioned_target
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.write.tables import WritableTable, table_of
-from lance_spark.spark.jobs import partitioned_target, plain_target, target
 from lance_spark.spark.jobs.job import Job
-from lance_spark.spark.jobs.row_change_job import RowChangeJob
-from lance_spark.spark.jobs.row_changes import ChangeKind
-from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.jobs.row_change_job import ChangeKind, RowChangeJob
 from lance_spark.spark.jobs.task_result import TaskResult, addresses_of, deleted_rows
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
@@ -39,10 +37,13 @@ from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.types.schemas import to_spark_schema
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
+from lance_spark.table.row_level import plain_target, write_target
 from lance_spark.table.row_level.delete import address_scan
 from lance_spark.table.row_level.read_conflicts import ReadRows
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.source import Split
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
+from tests.partitioned.verbs import save_rows
 
 AT = [1, 2, 3]
 DE = [4, 5]
@@ -99,7 +100,7 @@ class Fixture:
 
 @pytest.fixture(params=["plain", "partitioned"])
 def fixture(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fixture:
-    monkeypatch.setattr(target, "_LATE_WAIT", 0.0)
+    monkeypatch.setattr(write_target, "_LATE_WAIT", 0.0)
     uri, first = str(tmp_path / "t"), pa.concat_tables([rows(*AT), rows(*DE, country="de")])
     if request.param == "plain":
         lance_spark.write(first, uri)
@@ -201,7 +202,7 @@ def test_replace_where_with_rows_found_by_commit_or_tasks(fixture: Fixture, wher
             for split in search.splits
             if search.scan is not None
         )
-    job.commit(results, found=found)
+    job.commit(results, matching=found)
     assert fixture.ids() == sorted([*kept, 6, 7])
 
 
@@ -211,14 +212,8 @@ def test_replace_where_after_a_conflict_doubles_no_row(fixture: Fixture) -> None
     other = fixture.change_job(writes=False)
     [(key, _)] = fixture.find("id = 4")
     other.commit(run(other, changes([key], [ChangeKind.DELETE], None)), {})
-    if fixture.partitioned:
-        # The statement runs again.
-        with pytest.raises(RetryableConflictError):
-            job.commit(results)
-        assert fixture.ids() == [1, 2, 3, 5]
-    else:
-        job.commit(results)
-        assert fixture.ids() == [1, 2, 9]
+    job.commit(results)
+    assert fixture.ids() == [1, 2, 9]
 
 
 def upsert(fixture: Fixture, **given: object) -> UpsertJob:
@@ -323,7 +318,7 @@ def test_abort_after_failed_task_removes_files_of_the_others(fixture: Fixture) -
 
 def test_late_file_of_a_killed_task_is_removed_too(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     may_look = threading.Event()
-    monkeypatch.setattr(target, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
+    monkeypatch.setattr(write_target, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
     job, before = fixture.write_job(), fixture.data_files()
     job.abort(run(job, rows(6)), all_tasks_finished=False)
     run(job, rows(7))  # Spark has not killed this task yet.
@@ -346,7 +341,7 @@ def test_unknown_commit_keeps_its_files(fixture: Fixture, monkeypatch: pytest.Mo
         raise CommitStateUnknownError("no answer", table_version=2, transaction="t")
 
     for module, names in (
-        (plain_target, ("commit_planned", "commit_row_changes", "replace_matching_rows")),
+        (plain_target, ("commit_planned", "commit_row_changes")),
         (partitioned_target, ("commit_delta",)),
     ):
         for name in names:

@@ -15,10 +15,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lance_spark
 from lance_spark.errors import CommitStateUnknownError, IncompatibleConflictError, InvalidInputError, LanceError
-from lance_spark.spark.jobs import plain_target, target
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.plugin.writer import LanceWriter
+from lance_spark.table.row_level import plain_target, write_target
 
 SCHEMA = StructType([StructField("id", LongType())])
 ROWS = pa.RecordBatch.from_pydict({"id": pa.array(range(10), pa.int64())})
@@ -26,7 +26,7 @@ ROWS = pa.RecordBatch.from_pydict({"id": pa.array(range(10), pa.int64())})
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(target, "_LATE_WAIT", 0.0)
+    monkeypatch.setattr(write_target, "_LATE_WAIT", 0.0)
     uri = str(tmp_path / "t")
     lance_spark.write(pa.table([ROWS["id"]], names=["id"]), uri)
     return uri
@@ -69,7 +69,7 @@ def test_an_abort_removes_what_all_tasks_left(uri: str) -> None:
 def test_abort_returns_at_once_and_removes_late_files(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = data_files(uri)
     may_look = Event()
-    monkeypatch.setattr(target, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
+    monkeypatch.setattr(write_target, "time", SimpleNamespace(sleep=lambda _seconds: may_look.wait(60)))
     writer = job(uri)
     message = travelled(writer).write(iter([ROWS]))
     travelled(writer).abort([message, None])

@@ -38,11 +38,13 @@ from lance_spark.table.operations import (
     Rewrite,
     RewriteGroup,
 )
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.row_verbs import write_rows
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.rows.fragment import DataFile, FragmentId
 from lance_spark.table.versions.changes import add_bases
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import APPEND, OVERWRITE, CommitOptions, commit_planned, plan_write
-from lance_spark.table.writing.write import write_fragments
+from lance_spark.table.writing.save import APPEND, OVERWRITE, CommitOptions
 from tests.support.model import Row, State, shown_table
 
 K = OperationKind
@@ -442,12 +444,8 @@ THEIRS = (append(40), *_STEPS)
 
 
 def save(base: Dataset, rows: pa.Table, mode: str) -> Manifest:
-    source = RowSource.of(rows, None)
-    plan = plan_write(base.manifest, source, mode=mode)
-    fragments = write_fragments(
-        source.batches, base.location.store, plan.schema, file_version=plan.file_version, convert=plan.conform
-    )
-    return commit_planned(base.location, plan, fragments, mode, CommitOptions())
+    target = PlainTarget.of(base.location, base.manifest).taking(rows.schema, mode=WriteMode(mode))
+    return write_rows(target, RowSource.of(rows), CommitOptions(), WriteMode(mode))
 
 
 def raw(base: Dataset, operation: CommittableOperation) -> Manifest:

@@ -16,12 +16,11 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.refs.tagging import create_tag, delete_tag, update_tag
-from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.row_level.merge import MergeActions
 from lance_spark.table.versions.changes import restore, update_config
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
-from tests.support.row_verbs import merge_rows, update_rows
+from lance_spark.table.writing.save import CommitOptions
+from tests.support.row_verbs import delete_rows, merge_rows, save, update_rows
 
 NO_WAIT = RetryPolicy(sleep=lambda seconds: None)
 OPTIONS = CommitOptions(policy=NO_WAIT)

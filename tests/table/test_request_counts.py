@@ -21,13 +21,13 @@ from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.manifests.transaction import Transaction
 from lance_spark.table.operations import Append
 from lance_spark.table.paths import ManifestNaming
-from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.versions.changes import update_config
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import DEFAULT_FILE_VERSION, save
+from lance_spark.table.writing.save import DEFAULT_FILE_VERSION
 from tests.support.counting_store import CountingStore, Counts
 from tests.support.manifest_tables import MemoryManifestTable
+from tests.support.row_verbs import delete_rows, save
 
 COLUMNS = 50
 

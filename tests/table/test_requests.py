@@ -14,8 +14,8 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import save
 from tests.support.counting_store import CountingStore
+from tests.support.row_verbs import save
 
 
 def wide(num_rows: int, num_columns: int) -> pa.Table:

@@ -77,8 +77,8 @@ def test_merge_by_an_indexed_key_finds_stale_and_uncovered_rows(
         asked.append(index_plan(scan, manifest))
         return asked[-1]
 
-    monkeypatch.setattr("lance_spark.table.row_level.key_rows.index_plan", plan)
-    monkeypatch.setattr("lance_spark.table.row_level.key_rows._ROWS_PER_KEY", 1)
+    monkeypatch.setattr("lance_spark.table.row_level.key_index.index_plan", plan)
+    monkeypatch.setattr("lance_spark.table.row_level.key_index._ROWS_PER_KEY", 1)
     rows = [(number, "a", number) for number in range(100, 200)]
     made = kind.append(dataset, *rows).create_scalar_index("id", "BTREE", zone_size=16)
     made = kind.append(made.delete("id IN (101, 102)"), (102, "a", 7))

@@ -9,7 +9,7 @@ import pytest
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.schema.text_type import TEXT_TYPE
-from lance_spark.table.writing.text_lengths import check_lengths
+from lance_spark.table.writing.row_pipeline import check_lengths
 from tests.table_verbs.kinds import ROWS, SCHEMA, Kind, content, table_of
 
 

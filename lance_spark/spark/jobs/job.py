@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_spark.spark.jobs.target import Target, Version
-from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, new_files
+from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.spark.jobs.task_result import TaskResult, written_splits
 from lance_spark.table.commits.retry import cleanup_on_failure
+from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.rows.fragment import DataFragment
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.write_target import AnyTarget
 from lance_spark.table.writing.save import CommitOptions
+
+Version = Manifest | PartitionedTable
+"""A version of a table: of a plain one its manifest."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ class Job(ABC):
         commit_options: of the commit.
     """
 
-    target: Target
+    target: AnyTarget
     table_types: pa.Schema
     commit_options: CommitOptions
 
@@ -47,21 +52,20 @@ class Job(ABC):
                 and that has decided about the files, because it alone knows whether its version may be there.
         """
         if not all_tasks_finished:
-            self.target.abandon(list(new_files(results)))
+            self.target.abandon(written_splits(results))
 
-    def others_commits(self, made: Version | None) -> int:
-        """Number of versions of other writers between the base version of the job and `made`."""
-        return 0 if made is None else max(0, made.version - (self.target.base_version or 0) - 1)
+    def others_commits(self, committed: Version | None) -> int:
+        """Number of versions of other writers between the base version of the job and `committed`."""
+        return 0 if committed is None else max(0, committed.version - (self.target.base_version or 0) - 1)
 
     def _with_identity(self, options: CommitOptions, results: Sequence[TaskResult]) -> CommitOptions:
         """`options` with the values of identity columns that the tasks used."""
-        used = [result.identity for result in results if result.identity is not None]
-        return replace(options, identity=self.target.identity.mark(used)) if used else options
+        return self.target.with_identity(options, [result.identity for result in results])
 
     def _run_commit(
         self,
         results: Sequence[TaskResult],
-        commit: Callable[[Sequence[NewFiles]], Version],
+        commit: Callable[[Sequence[WrittenSplit]], Version],
         reads: Sequence[ReadRows] = (),
     ) -> Version | None:
         """The version with the new files; None if the commit changes nothing. Files that it does not name are removed.
@@ -73,11 +77,11 @@ class Job(ABC):
             RetryableConflictError: no version has all of `reads`.
             CommitStateUnknownError: the version may be there and need the files, so they stay.
         """
-        files = list(new_files(results))
-        with cleanup_on_failure(lambda: self.target.remove_files(files)):
+        written = written_splits(results)
+        with cleanup_on_failure(lambda: self.target.remove_files(written)):
             self.target.check_reads(reads)
-            made = commit(files)
+            committed = commit(written)
         if any(result.attempt for result in results):
-            kept = [DataFragment.from_bytes(fragment) for result in results for fragment in result.fragments]
-            self.target.remove_files(files, keep=kept)
-        return None if made.version == self.target.base_version else made
+            fragments = [fragment for result in results for fragment in result.fragments]
+            self.target.remove_files(written, keep=fragments)
+        return None if committed.version == self.target.base_version else committed

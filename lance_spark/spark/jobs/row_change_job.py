@@ -1,6 +1,7 @@
 """A DELETE, UPDATE or MERGE: rows that are deleted, rewritten and inserted, in one version.
 
-Tasks write the new rows and report which rows they were; the driver commits once.
+Tasks get one change a row, evaluated by Spark. They write the new rows and report which rows they were; the driver
+commits once.
 """
 
 from __future__ import annotations
@@ -8,24 +9,87 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cache, partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_spark.spark.blobs.references import BlobInputs, with_references
-from lance_spark.spark.jobs.job import Job
+from lance_spark.spark.jobs.job import Job, Version
 from lance_spark.spark.jobs.original_values import OriginalValues, read_rows
-from lance_spark.spark.jobs.packed_addresses import PackedAddresses
-from lance_spark.spark.jobs.row_changes import RowChanges, RowIds
-from lance_spark.spark.jobs.target import Rows, Version
-from lance_spark.spark.jobs.task_result import NewFiles, TaskResult, deleted_rows, identity_values
+from lance_spark.spark.jobs.task_result import TaskResult, deleted_rows, task_number
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.read_conflicts import ReadRows
-from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN
+from lance_spark.table.row_level.rewritten_rows import NO_ORIGIN, PackedAddresses
+from lance_spark.table.row_level.row_writer import RowOrigins
 from lance_spark.table.rows.row_address import UInt64Array, distinct
 from lance_spark.table.source import Split
-from lance_spark.table.writing.identity import IdentityValues
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class ChangeKind(IntEnum):
+    """Kind of a row change; the connector's jar puts these numbers into the first column."""
+
+    DELETE = 0
+    UPDATE = 1
+    INSERT = 2
+
+
+def by_split(origins: RowOrigins) -> Iterator[tuple[str | None, BoolArray]]:
+    """Each split with rows, by its key, and bool[n]: which rows are in it; new rows are in none."""
+    is_known: BoolArray = origins.addresses != NO_ORIGIN
+    if origins.keys is None:
+        if is_known.any():
+            yield None, is_known
+        return
+    for key in origins.keys.filter(pa.array(is_known)).unique().to_pylist():
+        yield key, is_known & pc.fill_null(pc.equal(origins.keys, key), False).to_numpy(zero_copy_only=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """Changes as a task gets them.
+
+    Attributes:
+        kinds: int8[n], of `ChangeKind`.
+        ids: which rows are changed; new rows of an INSERT.
+        rows: the rows that are written: one for each change but the DELETEs, in order, as Spark hands it over; None if
+            there are none.
+    """
+
+    kinds: npt.NDArray[np.int8]
+    ids: RowOrigins
+    rows: pa.RecordBatch | None
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch) -> RowChanges:
+        """From a batch with columns kind, id and row, where id and row are structs.
+
+        The last column of id is the row's address; before it comes the key of the split in a partitioned table.
+        """
+        kinds = batch.column("kind").to_numpy()
+        ids = pa.RecordBatch.from_struct_array(batch.column("id"))
+        # What stands in the ids of an INSERT has no meaning.
+        addresses = ids.column(ids.num_columns - 1).fill_null(0).to_numpy().astype(np.uint64)
+        addresses = np.where(kinds == ChangeKind.INSERT, np.uint64(NO_ORIGIN), addresses)
+        row_ids = RowOrigins(ids.column(0) if ids.num_columns > 1 else None, addresses)
+        rows = batch.column("row")
+        is_written = kinds != ChangeKind.DELETE
+        if not rows.type.num_fields or not is_written.any():
+            return cls(kinds, row_ids, None)
+        if not is_written.all():
+            rows = rows.filter(pa.array(is_written))
+        return cls(kinds, row_ids, pa.RecordBatch.from_struct_array(rows))
+
+    @property
+    def source_addresses(self) -> RowOrigins:
+        """Which rows those in `rows` were."""
+        return self.ids.where(self.kinds != ChangeKind.DELETE)
+
 
 OPERATION = "spark.operation"
 """The transaction property that names the statement; what it counted is in properties beside it."""
@@ -35,7 +99,7 @@ _PREFIX = "spark."
 
 @dataclass(frozen=True)
 class RowChangeJob(Job):
-    """A statement that changes rows of one table. `plan_plain_changes` and `plan_partitioned_changes` make one.
+    """A statement that changes rows of one table. `plan_changes` makes one.
 
     Attributes:
         originals: restores values that Spark has rounded; None if there are no such columns.
@@ -48,33 +112,32 @@ class RowChangeJob(Job):
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         deleted = _DeletedRows()
         changes = (deleted.with_those_of(RowChanges.from_batch(batch)) for batch in batches)
-        written: tuple[NewFiles, ...] = ()
-        identity = identity_values(self.target.identity)
-        if self.target.takes_rows:
-            rows = self._rows(changes, identity)
-            written = self.target.write(rows, with_source_addresses=True, blobs=self.blobs)
-        else:
+        if self.target.job is None:
             deque(changes, maxlen=0)
-        return TaskResult(written, deleted.packed(), identity=identity.used() if self.target.identity else None)
+            return TaskResult((), deleted.packed())
+        task, num_tasks = task_number(self.target.identity)
+        with self.target.writer(task, num_tasks, self.blobs.others) as writer:
+            for rows, origins in self._rows(changes):
+                writer.write(rows, origins)
+            return TaskResult(writer.close(), deleted.packed(), identity=writer.used())
 
-    def _rows(self, changes: Iterable[RowChanges], identity: IdentityValues) -> Iterator[Rows]:
+    def _rows(self, changes: Iterable[RowChanges]) -> Iterator[tuple[pa.RecordBatch, RowOrigins]]:
         split_of = cache(self.target.opener()) if self.originals is not None else None
         for batch in changes:
             if batch.rows is not None:
                 source_addresses, start = batch.source_addresses, 0
                 restored = self._restored(batch.rows, source_addresses, split_of)
                 for part in with_references(restored, self.blobs.mark):
-                    ids = source_addresses.slice(start, part.num_rows)
-                    yield identity(part, ids.addresses == NO_ORIGIN), ids
+                    yield part, source_addresses.slice(start, part.num_rows)
                     start += part.num_rows
 
     def _restored(
-        self, rows: pa.RecordBatch, source_addresses: RowIds, split_of: Callable[[str | None], Split] | None
+        self, rows: pa.RecordBatch, source_addresses: RowOrigins, split_of: Callable[[str | None], Split] | None
     ) -> pa.RecordBatch:
         batch = from_spark_batch(rows, self.table_types)
         if self.originals is None or split_of is None:
             return batch
-        for key, is_here in source_addresses.by_split():
+        for key, is_here in by_split(source_addresses):
             split = split_of(key)
             read = partial(read_rows, split.table, split.manifest, source_addresses.addresses[is_here])
             batch = self.originals.restored(batch, is_here, read)
@@ -96,7 +159,11 @@ class RowChangeJob(Job):
         """
         options = self._with_identity(replace(self.commit_options, properties=properties), results)
         return self._run_commit(
-            results, lambda files: self.target.change_rows(deleted_rows(results), files, options, reads), reads
+            results,
+            lambda written: self.target.change_rows(
+                deleted_rows(results), written, options, check=self.target.check_of(reads)
+            ),
+            reads,
         )
 
 
@@ -108,7 +175,7 @@ class _DeletedRows:
 
     def with_those_of(self, changes: RowChanges) -> RowChanges:
         """`changes`, whose rows are added."""
-        for key, is_here in changes.ids.by_split():
+        for key, is_here in by_split(changes.ids):
             self.parts.setdefault(key, []).append(changes.ids.addresses[is_here])
         return changes
 
@@ -123,5 +190,5 @@ def properties_of(statement: str, counts: Mapping[str, int]) -> dict[str, str]:
     >>> properties_of("UPDATE", {"numUpdatedRows": 3, "numCopiedRows": -1})
     {'spark.operation': 'UPDATE', 'spark.numUpdatedRows': '3'}
     """
-    known = {f"{_PREFIX}{name}": str(count) for name, count in counts.items() if count >= 0}
-    return {OPERATION: statement, **known}
+    counted = {f"{_PREFIX}{name}": str(count) for name, count in counts.items() if count >= 0}
+    return {OPERATION: statement, **counted}

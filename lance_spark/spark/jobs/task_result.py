@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,56 +11,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from lance_spark.errors import UnsupportedFeatureError
-from lance_spark.spark.jobs.packed_addresses import PackedAddresses
-from lance_spark.table.row_level.rewritten_rows import NewFragment
+from lance_spark.table.row_level.rewritten_rows import PackedAddresses
+from lance_spark.table.row_level.row_writer import WrittenSplit
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.rows.row_address import UInt64Array
-from lance_spark.table.writing.identity import IdentityColumns, IdentityValues, UsedByTask
-
-if TYPE_CHECKING:
-    from lance_spark.partitioned.manifest_index import Partition
-
+from lance_spark.table.writing.identity import IdentityColumns, UsedByTask
 
 NUM_TASKS = "lance.num_tasks"
 """The local property of Spark's job with the number of tasks of a write; `LanceJobWrite` sets it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewFiles:
-    """New fragments of one split.
-
-    Attributes:
-        fragments: as `lance.table.DataFragment` bytes, in row order.
-        origins: for each fragment the address that each row had; empty if all rows are new.
-        partition: of the split; None in a plain table.
-    """
-
-    fragments: tuple[bytes, ...]
-    source_addresses: tuple[PackedAddresses, ...] = ()
-    partition: Partition | None = None
-
-    @classmethod
-    def of(
-        cls, new: Sequence[NewFragment], partition: Partition | None = None, *, with_source_addresses: bool
-    ) -> NewFiles:
-        """`new` as it travels to the driver."""
-        fragments = tuple(item.fragment.to_bytes() for item in new)
-        known = (
-            [item.source_addresses for item in new if item.source_addresses is not None]
-            if with_source_addresses
-            else []
-        )
-        return cls(fragments, tuple(map(PackedAddresses.of, known)), partition)
-
-    def unpack(self) -> tuple[NewFragment, ...]:
-        """The new fragments, in the form that a commit takes."""
-        fragments = map(DataFragment.from_bytes, self.fragments)
-        if not self.source_addresses:
-            return tuple(map(NewFragment, fragments))
-        return tuple(
-            NewFragment(fragment, packed.unpack())
-            for fragment, packed in zip(fragments, self.source_addresses, strict=True)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +32,15 @@ class TaskResult(WriterCommitMessage):
         identity: the values of identity columns that it used; None if there are no such columns.
     """
 
-    written: tuple[NewFiles, ...] = ()
+    written: tuple[WrittenSplit, ...] = ()
     deleted: Mapping[str | None, PackedAddresses] = field(default_factory=dict)
     attempt: int = field(default_factory=lambda: attempt_number())
     identity: UsedByTask | None = None
 
     @property
-    def fragments(self) -> tuple[bytes, ...]:
-        """All new fragments, as `lance.table.DataFragment` bytes."""
-        return tuple(fragment for files in self.written for fragment in files.fragments)
+    def fragments(self) -> list[DataFragment]:
+        """All new fragments."""
+        return [new.fragment for split in self.written for new in split.new]
 
 
 def attempt_number() -> int:
@@ -92,22 +49,22 @@ def attempt_number() -> int:
     return 0 if task is None else int(task.attemptNumber())
 
 
-def identity_values(columns: IdentityColumns) -> IdentityValues:
-    """The values of identity columns that the running task gives to new rows.
+def task_number(identity: IdentityColumns) -> tuple[int, int]:
+    """(number of the running task, number of all tasks), for values of identity columns; (0, 1) without such columns.
 
     Raises:
         UnsupportedFeatureError: Spark does not say how many tasks there are.
     """
     task = TaskContext.get()
-    if not columns or task is None:
-        return columns.values()
+    if not identity or task is None:
+        return 0, 1
     num_tasks = task.getLocalProperty(NUM_TASKS)
     if num_tasks is None or task.partitionId() >= int(num_tasks):
         raise UnsupportedFeatureError(
             "tasks of this write do not know how many they are, so they cannot choose values of identity columns",
             feature="identity columns",
         )
-    return columns.values(task.partitionId(), int(num_tasks))
+    return task.partitionId(), int(num_tasks)
 
 
 def addresses_of(batches: Iterable[pa.RecordBatch]) -> PackedAddresses:
@@ -115,9 +72,9 @@ def addresses_of(batches: Iterable[pa.RecordBatch]) -> PackedAddresses:
     return PackedAddresses.of(_joined(batch.column(0).to_numpy() for batch in batches))
 
 
-def new_files(results: Iterable[TaskResult]) -> Iterator[NewFiles]:
+def written_splits(results: Iterable[TaskResult]) -> list[WrittenSplit]:
     """The new files of all tasks, in the order of the rows."""
-    return (files for result in results for files in result.written)
+    return [split for result in results for split in result.written]
 
 
 def deleted_rows(results: Iterable[TaskResult]) -> dict[str | None, UInt64Array]:

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.evaluate import evaluate
 from lance_spark.expr.nodes import Expr
-from lance_spark.spark.jobs.job import Job
-from lance_spark.spark.jobs.target import Version
-from lance_spark.spark.jobs.task_result import NewFiles, TaskResult
+from lance_spark.spark.jobs.job import Job, Version
+from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.types.values import from_spark_batch
 from lance_spark.table.row_level.key_index import KeyIndex
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.upsert import replace_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,11 @@ class UpsertJob(Job):
         rows = self._latest(rows)
         is_deleted = self._is_deleted(rows)
         new = rows.filter(pc.invert(is_deleted))
-        made = self.append.write([new] if new.num_rows else [])
+        result = self.append.write([new] if new.num_rows else [])
         return UpsertResult(
-            made.written,
-            made.deleted,
-            made.attempt,
+            result.written,
+            result.deleted,
+            result.attempt,
             written_keys=_stream(self._keys_of(new)),
             deleted_keys=_stream(self._keys_of(rows.filter(is_deleted))),
         )
@@ -96,7 +97,7 @@ class UpsertJob(Job):
         return pa.Table.from_batches([from_spark_batch(rows, self.keys)])
 
     def commit(self, results: Sequence[TaskResult]) -> Version | None:
-        """The version with the changes; None if there are none. Raises as `Target.replace_keys`."""
+        """The version with the changes; None if there are none. Raises as `replace_keys`."""
         written = self._collected(item.written_keys for item in results if isinstance(item, UpsertResult))
         deleted = self._collected(item.deleted_keys for item in results if isinstance(item, UpsertResult))
         keys = pa.concat_tables([written, deleted])
@@ -109,8 +110,9 @@ class UpsertJob(Job):
         if self.target.base_version is None:
             return self.append.commit(results)
 
-        def commit(files: Sequence[NewFiles]) -> Version:
-            return self.target.replace_keys(keys, written, files, self.commit_options)
+        def commit(files: Sequence[WrittenSplit]) -> Version:
+            version: Version = replace_keys(self.target, keys, files, written, self.commit_options)
+            return version
 
         return self._run_commit(results, commit)
 

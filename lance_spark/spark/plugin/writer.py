@@ -16,13 +16,14 @@ from lance_spark.schema.field import Field
 from lance_spark.spark.blobs.references import BlobInputs
 from lance_spark.spark.column_names import check_distinct
 from lance_spark.spark.connector.channel.warm_worker import errors_without_traceback, keep_imports
-from lance_spark.spark.jobs.plain_target import PlainTarget, plan_plain_write
-from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.task_result import TaskResult
 from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.jobs.write_plans import plan_write as plan_write_to
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.table.location import TableLocation
 from lance_spark.table.maintenance.after_commit import maintain_after
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.write_target import WriteMode
 
 
 class LanceWriter(DataSourceArrowWriter):
@@ -93,7 +94,7 @@ def plan_write(options: WriteOptions, schema: StructType, overwrite: bool) -> Wr
             f"{options.path} is a partitioned table, which the plug-in does not write; use the connector",
             feature="partitioned tables in the plug-in",
         )
-    job = plan_plain_write(location, base, schema, mode, options, from_query=True)
+    job = plan_write_to(PlainTarget.of(location, base), schema, mode, options, from_query=True)
     target = job.target
     if target.identity:
         raise UnsupportedFeatureError(

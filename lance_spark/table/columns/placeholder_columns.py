@@ -24,7 +24,7 @@ from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.column_files import NewColumns, PlacedBatch, physical_batches
 from lance_spark.table.writing.conform import converted
-from lance_spark.table.writing.whole_maps import held_fields, incomplete_maps
+from lance_spark.table.writing.schema_merge import held_fields, incomplete_maps
 
 
 class PlaceholderColumns:

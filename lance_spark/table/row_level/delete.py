@@ -1,12 +1,8 @@
-"""Deleting the rows for which a filter is true.
-
-The rows are found once, in the version that is read. If other writers have touched some of them before the commit, the
-filter is asked again, on the newest version.
-"""
+"""Searches of a plain table for the rows for which a filter is true, and scans for the addresses of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +11,7 @@ from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
 from lance_spark.expr.literals import Literal
 from lance_spark.expr.nodes import Expr
-from lance_spark.expr.sql.parse import condition_of
 from lance_spark.schema.field import LanceSchema
-from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.operations.manifest_builder import data_format
@@ -25,47 +19,13 @@ from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.index_candidates import Candidates
 from lance_spark.table.reading.scan import Scan
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.row_changes import DeletedRows, NewerVersionCheck, commit_row_changes
+from lance_spark.table.row_level.row_changes import DeletedRows
 from lance_spark.table.rows.fragment import DataFragment, FragmentId
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.source import Split
-from lance_spark.table.writing.save import CommitOptions
 
 # What bounds a batch is the window of the scan, in bytes: each batch costs, and nobody wants small ones here.
 _BATCH_ROWS = 1 << 20
-
-
-def delete_rows(
-    table: TableLocation,
-    base: Manifest,
-    filter: Expr | str,
-    options: CommitOptions | None = None,
-    *,
-    check: Callable[[Manifest], NewerVersionCheck | None] | None = None,
-) -> Manifest:
-    """The version without the rows of `base` for which `filter` is true; `base` itself if there are none.
-
-    Args:
-        check: the check of a run of the deletion on a version, asked for each newer version that it has to follow.
-
-    Raises:
-        InvalidInputError: the filter is invalid, or fails on a value.
-        NotFoundError: the filter names a column that the table does not have.
-        CommitConflictError: it conflicts with what other writers have committed. Nothing was changed.
-        CommitStateUnknownError: the store never said whether the version was committed.
-        StorageError: the store failed. Nothing was changed.
-        UnsupportedFeatureError: this release cannot write to the table.
-    """
-    options = options or CommitOptions()
-    condition = condition_of(filter, to_match_all="give 'true'")
-    table.history.check_commits()
-
-    def attempt(version: Manifest) -> Manifest:
-        deleted = matching_rows(table, version, condition)
-        asked = None if check is None else check(version)
-        return commit_row_changes(table, version, deleted, options=options, predicate=str(filter), check=asked)
-
-    return retry_on_conflict(attempt, base, table.newest, options.policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +46,29 @@ class Search:
         return {fragment.id: fragment for fragment in self.version.fragments}
 
 
-def matching_rows(table: TableLocation, base: Manifest, filter: Expr, known: Search | None = None) -> DeletedRows:
+def matching_rows(table: TableLocation, base: Manifest, filter: Expr, before: Search | None = None) -> DeletedRows:
     """Ascending offsets of the rows that the filter keeps, for each fragment that has any.
 
     A filter that is always true selects complete fragments, and no file is read.
 
     Args:
-        known: what the filter keeps in an older version; only fragments that are not the same since are read.
+        before: what the filter keeps in an older version; only fragments that are not the same since are read.
     """
     if isinstance(filter, Literal) and filter.value is True:
         return dict.fromkeys(FragmentId(message.id) for message in base.fragments.messages)
-    if known is not None and known.version.version == base.version:
-        return known.deleted
-    searched = {} if known is None else known.comparable(base)
+    if before is not None and before.version.version == base.version:
+        return before.deleted
+    searched = {} if before is None else before.comparable(base)
     scan = Candidates.of(address_scan(table, base, filter), base, checks_exact=True)
-    found: dict[FragmentId, Int64Array | None] = {}
+    offsets: dict[FragmentId, Int64Array | None] = {}
     changed = []
     for fragment in base.fragments:
-        if known is None or searched.get(fragment.id) != fragment:
+        if before is None or searched.get(fragment.id) != fragment:
             changed.append(fragment)
-        elif fragment.id in known.deleted:
-            found[fragment.id] = known.deleted[fragment.id]
+        elif fragment.id in before.deleted:
+            offsets[fragment.id] = before.deleted[fragment.id]
     parts = [batch.column(0).to_numpy() for batch in scan.read(changed)]
-    return found | dict(by_fragment(np.concatenate(parts))) if parts else found
+    return offsets | dict(by_fragment(np.concatenate(parts))) if parts else offsets
 
 
 def address_scan(

@@ -32,21 +32,23 @@ from lance_spark.schema.constraints import without_checks
 from lance_spark.schema.field import Field, FieldId, LanceSchema
 from lance_spark.schema.generated import identities_of
 from lance_spark.schema.projection import dotted, find, parse_path
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.operations import OperationKind
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.blobs.blob_columns import with_blob_descriptors
 from lance_spark.table.reading.fragment_columns import SelectedFields
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.row_level.delete import split_scan
-from lance_spark.table.row_level.key_index import KeyIndex
-from lance_spark.table.row_level.key_rows import KeyRows
+from lance_spark.table.row_level.key_index import KeyIndex, KeyRows
 from lance_spark.table.row_level.merge_conditions import MatchedCondition, matching
-from lance_spark.table.row_level.row_target import RowTarget, Version, Written
+from lance_spark.table.row_level.row_writer import RowOrigins
+from lance_spark.table.row_level.write_target import Version, WriteTarget, own_blobs
 from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, row_addresses
 from lance_spark.table.source import Split
-from lance_spark.table.writing.conform import Conformer
+from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.save import CommitOptions
 
 _WINDOW_BYTES = 64 << 20
 _MIN_WINDOW_ROWS = 1024
@@ -118,7 +120,11 @@ def source_rows(source: RowSource) -> pa.Table:
 
 
 def merge_once(
-    target: RowTarget[Version, Written], rows: pa.Table, on: str | Sequence[str], actions: MergeActions
+    target: WriteTarget[Version],
+    rows: pa.Table,
+    on: str | Sequence[str],
+    actions: MergeActions,
+    options: CommitOptions,
 ) -> Version:
     """The version after `target` in which `rows` are merged into its rows.
 
@@ -126,7 +132,7 @@ def merge_once(
         RetryableConflictError: another writer has touched one of the rows, or inserted one of the same keys.
         Others as `RowVerbs.merge`.
     """
-    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run()
+    return _Merge(target, rows, [on] if isinstance(on, str) else list(on), actions).run(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +150,10 @@ class _Matches:
     unmatched: UInt64Array
 
 
-class _Merge(Generic[Version, Written]):
+class _Merge(Generic[Version]):
     """One run of a merge, on one version."""
 
-    def __init__(
-        self, target: RowTarget[Version, Written], rows: pa.Table, on: Sequence[str], actions: MergeActions
-    ) -> None:
+    def __init__(self, target: WriteTarget[Version], rows: pa.Table, on: Sequence[str], actions: MergeActions) -> None:
         self._target = target
         self._actions = actions
         self._schema = target.lance_schema
@@ -166,32 +170,34 @@ class _Merge(Generic[Version, Written]):
         self._index = KeyIndex(self._keys_of(self._source), self._names)
         self._seen = np.zeros(self._index.num_keys, np.bool_)
 
-    def run(self) -> Version:
-        splits = self._target.splits()
-        identity = self._target.identity.values()
-        with self._target.writer(self._arrow_schema) as writer:
+    def run(self, options: CommitOptions) -> Version:
+        target = self._target.taking(self._arrow_schema)
+        splits = target.splits()
+        with target.writer(blobs=own_blobs) as writer:
             matches = [self._match(split) for split in splits]
             if self._actions.matched is not None:
                 self._check_unambiguous()
             inserted = self._inserted()
             if self._actions.matched is Matched.UPDATE:
-                for split, found in zip(splits, matches, strict=True):
-                    for batch, addresses in self._updated(split, found):
-                        writer.write(batch, split, addresses)
+                for split, matching_rows in zip(splits, matches, strict=True):
+                    for batch, addresses in self._updated(split, matching_rows):
+                        writer.write(batch, RowOrigins.of_split(split, addresses))
             step = window_rows(self._source, 0)
             for start in range(0, len(inserted), step):
-                writer.write(identity(self._batch(inserted[start : start + step], {})))
+                writer.write(self._batch(inserted[start : start + step], {}))
             written = writer.close()
-        return self._target.commit(
-            {
-                split.key: np.concatenate([found.addresses, found.unmatched])
-                for split, found in zip(splits, matches, strict=True)
-            },
-            written,
-            changed_fields=[node.id for field in self._source_fields for node in field.walk()],
-            check=InsertedKeys(self._target, splits, self._keys_of(self._source, inserted), self._paths),
-            identity=identity.mark(),
-        )
+        deleted = {
+            split.key: np.concatenate([matching_rows.addresses, matching_rows.unmatched])
+            for split, matching_rows in zip(splits, matches, strict=True)
+        }
+        with cleanup_on_failure(lambda: target.remove_files(written)):
+            return target.change_rows(
+                deleted,
+                written,
+                target.with_identity(options, [writer.used()]),
+                changed_fields=[node.id for field in self._source_fields for node in field.walk()],
+                check=InsertedKeys(target, splits, self._keys_of(self._source, inserted), self._paths),
+            )
 
     def _keys_of(self, rows: pa.RecordBatch, places: Int64Array | None = None) -> list[pa.Array]:
         columns = [column_values(rows, path) for path in self._paths]
@@ -204,12 +210,12 @@ class _Merge(Generic[Version, Written]):
         keys: list[Int64Array] = [np.empty(0, np.int64)]
         matched_only = self._actions.not_matched_by_source is None
         rows = key_rows(self._schema, split, self._paths, self._index, matched_only=matched_only)
-        for addresses, found in rows.read(split.manifest.fragments):
-            is_match = found >= 0
-            self._seen[found[is_match]] = True
+        for addresses, numbers in rows.read(split.manifest.fragments):
+            is_match = numbers >= 0
+            self._seen[numbers[is_match]] = True
             if self._actions.matched is not None:
                 matched.append(addresses[is_match])
-                keys.append(found[is_match])
+                keys.append(numbers[is_match])
             if self._actions.not_matched_by_source is not None:
                 unmatched.append(addresses[~is_match])
         addresses, numbers = np.concatenate(matched), np.concatenate(keys)
@@ -247,30 +253,32 @@ class _Merge(Generic[Version, Written]):
         """The rows of a split that match, as they become, and their addresses."""
         from_source = {field.id for field in self._source_fields}
         shown = with_blob_descriptors(self._schema, data_format(split.manifest), with_source=True)
-        kept = [field for field in shown.fields if field.id not in from_source]
+        unchanged = [field for field in shown.fields if field.id not in from_source]
         fragments = split.manifest.fragments
         places = {message.id: place for place, message in enumerate(fragments.messages)}
         bases = split.bases
-        start, selected = 0, SelectedFields(tuple(kept))
+        start, selected = 0, SelectedFields(tuple(unchanged))
         for fragment_id, offsets in by_fragment(matches.addresses):
             columns = FragmentReader(fragments[places[fragment_id]], bases).columns(selected)
             step = window_rows(self._source, sum(columns.encoded_widths))
             for first in range(0, len(offsets), step):
                 part = offsets[first : first + step]
-                values = dict(zip((field.id for field in kept), columns.read(RowRanges.of_numbers(part)), strict=True))
+                values = dict(
+                    zip((field.id for field in unchanged), columns.read(RowRanges.of_numbers(part)), strict=True)
+                )
                 source_rows = matches.source_rows[start : start + len(part)]
                 yield self._batch(source_rows, values), row_addresses(fragment_id, part)
                 start += len(part)
 
-    def _batch(self, source_rows: Int64Array, kept: Mapping[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
-        """Rows with all columns: those of the source at `source_rows`, `kept` ones, and nulls for the others."""
+    def _batch(self, source_rows: Int64Array, unchanged: Mapping[FieldId, pa.ChunkedArray]) -> pa.RecordBatch:
+        """Rows with all columns: those of the source at `source_rows`, `unchanged` ones, and nulls for the others."""
         names = set(self._source.schema.names)
         arrays = []
         for field, column in zip(self._schema.fields, self._arrow_schema, strict=True):
             if column.name in names:
                 arrays.append(take(self._source.column(column.name), source_rows))
-            elif field.id in kept:
-                arrays.append(one_array(kept[field.id]))
+            elif field.id in unchanged:
+                arrays.append(one_array(unchanged[field.id]))
             else:
                 arrays.append(pa.nulls(len(source_rows), column.type))
         # Kept blobs are descriptions, those of the source are values.
@@ -278,7 +286,7 @@ class _Merge(Generic[Version, Written]):
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(types))
 
 
-class InsertedKeys(Generic[Version, Written]):
+class InsertedKeys(Generic[Version]):
     """Looks at newer versions for keys that ours inserts.
 
     Args:
@@ -288,7 +296,7 @@ class InsertedKeys(Generic[Version, Written]):
 
     def __init__(
         self,
-        target: RowTarget[Version, Written],
+        target: WriteTarget[Version],
         splits: Sequence[Split],
         keys: Sequence[pa.Array],
         paths: Sequence[tuple[str, ...]],
@@ -310,7 +318,8 @@ class InsertedKeys(Generic[Version, Written]):
         """
         if not self._index.num_keys:
             return
-        newer, splits = self._seen.newer(version)
+        newer = self._seen.at(version)
+        splits = newer.changed_splits(self._seen)
         # Others may have renamed the key columns.
         paths = [path_to(newer.lance_schema, field_id) for field_id in self._fields]
         for split in splits:
@@ -323,7 +332,7 @@ class InsertedKeys(Generic[Version, Written]):
                     f"another writer inserted a key that was about to be inserted into {newer.uri}. "
                     "Read the new version and run the merge again",
                     own=OperationKind.UPDATE.value,
-                    table_version=newer.version,
+                    table_version=newer.base_version,
                 )
             self._known.update(files)
         self._seen = newer
@@ -389,12 +398,12 @@ def conformed(table: LanceSchema, rows: pa.Table, *, inserts: bool) -> tuple[tup
     )
     table = LanceSchema(tuple(fields), table.metadata)
     # CHECK constraints concern the merged rows, with all of their columns.
-    conform = Conformer(without_checks(table), rows.schema)
+    pipeline = RowPipeline(without_checks(table), rows.schema)
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InvalidInputError("a column of the source holds more than 2 GiB of text; merge it in parts")
     batch = batches[0] if batches else no_rows(rows.schema)
-    return conform.schema.fields, conform(batch)
+    return pipeline.schema.fields, pipeline(batch)
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
-from lance_spark.table.bases import Bases
+from lance_spark.file.blob_writer import BlobSource
+from lance_spark.file_version import FileVersion
+from lance_spark.schema.field import LanceSchema
+from lance_spark.storage.base import ObjectStore
+from lance_spark.table.bases import Bases, DataTarget
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
@@ -22,9 +28,38 @@ from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, is_strictly_ascending
 from lance_spark.table.rows.row_ids import RowIdSequence, check_ids_left
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
+from lance_spark.table.writing.write import FileLimits, FragmentWriter
 
 NO_ORIGIN = (1 << 64) - 1
 """Instead of an address: the row is a new one."""
+
+_CODEC = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedAddresses:
+    """Row addresses, uint64[count], on their way from a task to the driver: compressed differences.
+
+    >>> packed = PackedAddresses.of(np.array([7, 8, 9, 3], np.uint64))
+    >>> packed.unpack().tolist()
+    [7, 8, 9, 3]
+    """
+
+    count: int
+    data: bytes
+
+    @classmethod
+    def of(cls, addresses: UInt64Array) -> PackedAddresses:
+        """`addresses`, packed."""
+        # Differences wrap around, and so do the sums that bring them back.
+        steps = np.diff(addresses.astype(np.uint64, copy=False), prepend=np.uint64(0))
+        return cls(len(addresses), pa.compress(steps.tobytes(), codec=_CODEC, asbytes=True))
+
+    def unpack(self) -> UInt64Array:
+        """uint64[count]."""
+        steps = pa.decompress(self.data, self.count * 8, codec=_CODEC)
+        addresses: UInt64Array = np.cumsum(np.frombuffer(steps, np.uint64), dtype=np.uint64)
+        return addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +68,85 @@ class NewFragment:
 
     Attributes:
         fragment: the fragment, its id still open.
-        origins: uint64[rows of the fragment]: the address that each row had in the version that was read, `NO_ORIGIN`
-            for a row that is new; None if all rows are.
+        source_addresses: uint64[rows of the fragment]: the address that each row had in the version that was read,
+            `NO_ORIGIN` for a row that is new; None if all rows are.
     """
 
     fragment: DataFragment
     source_addresses: UInt64Array | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        packed = None if self.source_addresses is None else PackedAddresses.of(self.source_addresses)
+        return _unpacked, (self.fragment.to_bytes(), packed)
+
+
+def _unpacked(fragment: bytes, packed: PackedAddresses | None) -> NewFragment:
+    return NewFragment(DataFragment.from_bytes(fragment), None if packed is None else packed.unpack())
+
+
+class MovedRowWriter:
+    """A `FragmentWriter` whose fragments have the source addresses of their rows.
+
+    Args:
+        store: the table's root.
+        schema: all columns of the table.
+        file_version: version of the data files.
+        job: the write job that this is a part of (`paths.new_job`).
+        targets: base paths that get the data files in turn; none for the table's root.
+        blob_source: finds the data files of blobs that are copied from other files.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: LanceSchema,
+        *,
+        file_version: FileVersion,
+        limits: FileLimits | None = None,
+        job: str | None = None,
+        targets: Sequence[DataTarget] = (),
+        blob_source: BlobSource | None = None,
+    ) -> None:
+        self._writer = FragmentWriter(
+            store, schema, file_version=file_version, limits=limits, job=job, targets=targets, blob_source=blob_source
+        )
+        self._num_rows: list[int] = []
+        self._source_addresses: list[UInt64Array | None] = []
+
+    def write(self, batch: pa.RecordBatch, source_addresses: UInt64Array | None = None) -> None:
+        """Appends rows.
+
+        Args:
+            source_addresses: uint64[batch.num_rows]: the address that each row had in the version that was read,
+                `NO_ORIGIN` for a new row; None if all rows are new.
+
+        Raises:
+            InvalidInputError: the batch does not fit the schema, or not its source addresses.
+        """
+        if source_addresses is not None and len(source_addresses) != batch.num_rows:
+            raise InvalidInputError(f"{batch.num_rows} rows come with the addresses of {len(source_addresses)}")
+        self._writer.write(batch)
+        self._num_rows.append(batch.num_rows)
+        self._source_addresses.append(source_addresses)
+
+    def close(self) -> list[NewFragment]:
+        """Finishes the last file; the new fragments in row order."""
+        fragments = self._writer.close()
+        if all(addresses is None for addresses in self._source_addresses):
+            return list(map(NewFragment, fragments))
+        addresses = np.concatenate(
+            [
+                np.full(num_rows, NO_ORIGIN, np.uint64) if part is None else part
+                for num_rows, part in zip(self._num_rows, self._source_addresses, strict=True)
+            ]
+        )
+        ends = np.cumsum(np.array([fragment.physical_rows for fragment in fragments], np.int64))
+        parts = np.split(addresses, ends[:-1])
+        return [NewFragment(fragment, part) for fragment, part in zip(fragments, parts, strict=False)]
+
+    def abort(self) -> None:
+        """Removes everything that was written."""
+        self._writer.abort()
 
 
 class MovedRows:
@@ -65,8 +173,8 @@ class MovedRows:
         self.fragments = tuple(item.fragment for item in new)
         self._base = base
         self._source_addresses = [_checked_source_addresses(item) for item in new]
-        known = [source_addresses[source_addresses != NO_ORIGIN] for source_addresses in self._source_addresses]
-        addresses = np.concatenate([np.empty(0, np.uint64), *known])
+        parts = [source_addresses[source_addresses != NO_ORIGIN] for source_addresses in self._source_addresses]
+        addresses = np.concatenate([np.empty(0, np.uint64), *parts])
         order: slice | Int64Array = slice(None)
         if not is_strictly_ascending(addresses):
             order = np.argsort(addresses, kind="stable")
@@ -79,7 +187,7 @@ class MovedRows:
         if base.has_stable_row_ids:
             row_ids, created = np.empty(len(addresses), np.uint64), np.empty(len(addresses), np.uint64)
             row_ids[order], created[order] = self._looked_up(ascending, bases)
-            cuts = np.cumsum(np.array([len(part) for part in known], np.int64))[:-1]
+            cuts = np.cumsum(np.array([len(part) for part in parts], np.int64))[:-1]
             self._row_ids, self._created = np.split(row_ids, cuts), np.split(created, cuts)
 
     def with_lineage(self, previous: Manifest) -> tuple[DataFragment, ...]:
@@ -125,11 +233,11 @@ class MovedRows:
         """Row ids and versions of creation at `addresses` (uint64[n], ascending), both uint64[n]."""
         row_ids = [np.empty(0, np.uint64)]
         created = [np.empty(0, np.uint64)]
-        found = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
+        places = {message.id: place for place, message in enumerate(self._base.fragments.messages)}
         for fragment_id, offsets in by_fragment(addresses):
-            if fragment_id not in found:
+            if fragment_id not in places:
                 raise InvalidInputError(f"version {self._base.version} has no fragment {fragment_id}")
-            fragment = self._base.fragments[found[fragment_id]]
+            fragment = self._base.fragments[places[fragment_id]]
             reader = FragmentReader(fragment, bases)
             if int(offsets[-1]) >= reader.num_rows:
                 raise InvalidInputError(f"fragment {fragment_id} has no row {int(offsets[-1])}")

@@ -1,26 +1,45 @@
-"""Giving columns other values, in the rows for which a filter is true.
+"""Updates: columns, or fields of structs, get other values in the rows for which a filter is true.
 
 Changed rows are written with all their columns into new fragments and deleted from their old ones; no file is changed
-in place.
+in place. All values are computed from the row as it was before. A field of a struct that is null makes it a struct
+whose other fields are null, as in Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from lance_spark.errors import InvalidInputError
+from lance_spark.expr.assign import assigned
+from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Expr
+from lance_spark.expr.sql.parse import parse
 from lance_spark.expr.values import no_rows
+from lance_spark.layouts.arrow_take import take
+from lance_spark.schema.arrow import to_arrow_field, to_arrow_type
+from lance_spark.schema.blob import is_blob_v1
+from lance_spark.schema.columns import is_blob
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import FieldFinder
+from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.reading.index_candidates import Candidates
-from lance_spark.table.row_level.assignments import Assignments
 from lance_spark.table.row_level.delete import split_scan
-from lance_spark.table.row_level.row_target import RowTarget, Version, Written
+from lance_spark.table.row_level.row_writer import RowOrigins
+from lance_spark.table.row_level.write_target import Version, WriteTarget, own_blobs
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.python_values import check_value
+from lance_spark.table.writing.row_pipeline import check_lengths
+from lance_spark.table.writing.save import CommitOptions
 
 
-def update_once(target: RowTarget[Version, Written], values: Mapping[str, object], filter: Expr | None) -> Version:
+def update_once(
+    target: WriteTarget[Version], values: Mapping[str, object], filter: Expr | None, options: CommitOptions
+) -> Version:
     """The version after `target` in which columns have other `values` where `filter` is true.
 
     Raises:
@@ -29,19 +48,158 @@ def update_once(target: RowTarget[Version, Written], values: Mapping[str, object
     """
     assignments = Assignments(target.lance_schema, values)
     target.identity.check_kept(assignments.columns())
-    columns = target.schema
+    columns = target.read_schema
     # A value that does not fit its column is an error even if there is no row to change.
     assignments(no_rows(columns))
+    target = target.taking(columns)
     deleted: dict[str | None, UInt64Array] = {}
-    with target.writer(columns) as writer:
+    with target.writer(blobs=own_blobs) as writer:
         for split in target.splits(filter):
             scan = split_scan(target.lance_schema, split, filter, columns.names)
-            found = [np.empty(0, np.uint64)]
+            addresses = [np.empty(0, np.uint64)]
             candidates = Candidates.of(scan, split.manifest, checks_exact=True)
             for batch in candidates.read(split.manifest.fragments):
                 rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=columns)
-                found.append(batch.column(batch.num_columns - 1).to_numpy())
-                writer.write(assignments(rows), split, found[-1])
-            deleted[split.key] = np.concatenate(found)
+                addresses.append(batch.column(batch.num_columns - 1).to_numpy())
+                writer.write(assignments(rows), RowOrigins.of_split(split, addresses[-1]))
+            deleted[split.key] = np.concatenate(addresses)
         written = writer.close()
-    return target.commit(deleted, written, changed_fields=assignments.changed_fields())
+    with cleanup_on_failure(lambda: target.remove_files(written)):
+        return target.change_rows(deleted, written, options, changed_fields=assignments.changed_fields())
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """A value for the field at the end of `fields`, which begin with the top-level one; nested constants as arrays."""
+
+    fields: tuple[Field, ...]
+    value: Expr | pa.Array
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    def values(self, batch: pa.RecordBatch) -> pa.Array:
+        if isinstance(self.value, pa.Array):
+            return take(self.value, np.zeros(batch.num_rows, np.int64))
+        return assigned(self.value, batch, to_arrow_type(self.fields[-1]))
+
+
+class Assignments:
+    """Values for some columns of a table.
+
+    Args:
+        schema: the table's schema.
+        values: by column, or dotted path into structs: SQL text (``"'text'"`` for a text), an expression, or any other
+            value of Python or Arrow, which stands for itself.
+
+    Raises:
+        NotFoundError: there is no such column.
+        InvalidInputError: no column at all, one that is assigned twice or in part and as a whole, or a value that its
+            type does not hold.
+    """
+
+    def __init__(self, schema: LanceSchema, values: Mapping[str, object]) -> None:
+        if not isinstance(values, Mapping) or not values:
+            raise InvalidInputError("an update says which columns get which values, as in {'price': 'price * 2'}")
+        finder = FieldFinder(schema)
+        self._assignments = [_assignment(finder, column, value) for column, value in values.items()]
+        paths = sorted(assignment.path for assignment in self._assignments)
+        for before, after in pairwise(paths):
+            if after[: len(before)] == before:
+                raise InvalidInputError(f"column {'.'.join(before)!r} is assigned twice, as a whole or in part")
+
+    def columns(self) -> list[str]:
+        """The columns that get other values, or in which fields of structs do."""
+        return [assignment.path[0] for assignment in self._assignments]
+
+    def changed_fields(self) -> list[FieldId]:
+        """Ids of the fields that may have other values afterwards: those assigned, all below them, and those around."""
+        ids = {field.id: None for assignment in self._assignments for field in assignment.fields}
+        ids.update((node.id, None) for assignment in self._assignments for node in assignment.fields[-1].walk())
+        return list(ids)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch`, which has all columns of the table, with the values assigned.
+
+        Raises:
+            InvalidInputError: an expression fails on a value, or its column cannot hold it.
+            NotFoundError: an expression names a column that is not there.
+        """
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for assignment in self._assignments:
+            top, *below = assignment.fields
+            columns[top.name] = _replaced(columns[top.name], top, below, assignment.values(batch))
+        # New blobs are values, where the old ones are descriptions.
+        fields = [field.with_type(columns[field.name].type) for field in batch.schema]
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def _assignment(finder: FieldFinder, column: str, value: object) -> _Assignment:
+    if not isinstance(column, str):
+        raise InvalidInputError(f"{column!r} is no name of a column")
+    fields = finder.find(finder.names(column))
+    for parent in fields[:-1]:
+        if is_blob(parent):
+            raise InvalidInputError(f"{column!r} is a part of the blob {parent.name!r}; assign its bytes")
+        if parent.logical_type != "struct":
+            raise InvalidInputError(
+                f"{column!r} leads into {parent.name!r}, which is not a struct; assign it as a whole"
+            )
+    if is_blob(fields[-1]):
+        return _Assignment(fields, _blob(value, fields[-1], column))
+    if isinstance(value, str):
+        return _Assignment(fields, parse(value))
+    if isinstance(value, Expr):
+        return _Assignment(fields, value)
+    return _Assignment(fields, _constant(value, fields[-1], column))
+
+
+def _blob(value: object, field: Field, column: str) -> pa.Array:
+    """An array of one blob: bytes, None, or a mapping of `uri`, `position` and `size`."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        value = {"data": bytes(value)}
+    if isinstance(value, str) and value.strip().upper() == "NULL":
+        value = None
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInputError(f"column {column!r} has blobs: assign bytes or None, not {value!r}")
+    if is_blob_v1(field) and value is not None:
+        value = value.get("data")
+    return _nested(value, field, column)
+
+
+def _constant(value: object, field: Field, column: str) -> Expr | pa.Array:
+    """The value as a literal, or, of a nested type, as an array of length 1."""
+    type_ = to_arrow_type(field)
+    while isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not pa.types.is_nested(type_):
+        return literal(value)
+    return _nested(value, field, column)
+
+
+def _nested(value: object, field: Field, column: str) -> pa.Array:
+    """The value of a nested type as an array of length 1."""
+    type_ = to_arrow_type(field)
+    try:
+        if isinstance(value, pa.Scalar):
+            # Arrow makes no array of a null list.
+            return pa.array([value]).cast(type_) if value.is_valid else pa.nulls(1, type_)
+        check_value(value, type_, column)
+        array = pa.array([value], type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"column {column!r} of type {type_} cannot hold {value!r}: {error}") from error
+    check_lengths(array, to_arrow_field(field), column)
+    return array
+
+
+def _replaced(values: pa.Array, field: Field, below: Sequence[Field], new: pa.Array) -> pa.Array:
+    """`values` of `field` with `new` for the field at the end of `below`."""
+    if not below:
+        return new
+    child, *deeper = below
+    parts = values.flatten()  # Children with the nulls of the struct, so that it may lose its own.
+    names = [values.type.field(number).name for number in range(values.type.num_fields)]
+    place = names.index(child.name)
+    parts[place] = _replaced(parts[place], child, deeper, new)
+    return pa.StructArray.from_arrays(parts, fields=list(values.type))

@@ -10,37 +10,51 @@ import pyarrow as pa
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.schema.arrow import to_arrow_field
 from lance_spark.schema.field import LanceSchema
+from lance_spark.table.commits.retry import retry_on_conflict
 from lance_spark.table.row_level.key_index import KeyIndex
 from lance_spark.table.row_level.merge import InsertedKeys, key_rows
-from lance_spark.table.row_level.row_target import RowTarget, Version, Written
+from lance_spark.table.row_level.row_writer import WrittenSplit
+from lance_spark.table.row_level.write_target import Version, WriteTarget
 from lance_spark.table.rows.row_address import UInt64Array
+from lance_spark.table.writing.save import CommitOptions
 
 
 def replace_keys(
-    target: RowTarget[Version, Written], keys: pa.Table, written: Written, written_keys: pa.Table
+    target: WriteTarget[Version],
+    keys: pa.Table,
+    written: Sequence[WrittenSplit],
+    written_keys: pa.Table,
+    options: CommitOptions,
 ) -> Version:
-    """The version after `target` with the rows `written`, and without the other rows that have one of `keys`.
+    """Commits new files, and deletes the other rows with one of `keys`; after a conflict on the newest version.
+
+    After an error the files stay.
 
     Args:
+        target: the version that the files were written for.
         keys: the key columns of rows that are replaced or deleted, without nulls; they are top-level columns.
         written_keys: those of the written rows, which are among `keys`.
 
     Raises:
         RetryableConflictError: another writer has changed one of the rows, or added a row with one of the keys.
-        Others as `RowTarget.commit`.
+        IncompatibleConflictError: another writer has changed the columns.
+        Others as `WriteTarget.change_rows`.
     """
     paths = [(name,) for name in keys.column_names]
     index = KeyIndex(_columns(keys), keys.column_names)
-    splits = target.splits()
-    deleted: dict[str | None, UInt64Array] = {}
-    for split in splits:
-        rows = key_rows(target.lance_schema, split, paths, index, matched_only=True)
-        found = [addresses[numbers >= 0] for addresses, numbers in rows.read(split.manifest.fragments)]
-        found.append(np.empty(0, np.uint64))
-        deleted[split.key] = np.sort(np.concatenate(found))
-    check = InsertedKeys(target, splits, _columns(written_keys), paths)
-    fields = [node.id for field in target.lance_schema.fields for node in field.walk()]
-    return target.commit(deleted, written, changed_fields=fields, check=check)
+
+    def attempt(version: Version) -> Version:
+        current = target.at(version)
+        files, splits = current.fitting(written, target), current.splits()
+        deleted: dict[str | None, UInt64Array] = {}
+        for split in splits:
+            rows = key_rows(current.lance_schema, split, paths, index, matched_only=True)
+            matches = [addresses[numbers >= 0] for addresses, numbers in rows.read(split.manifest.fragments)]
+            deleted[split.key] = np.sort(np.concatenate([np.empty(0, np.uint64), *matches]))
+        check = InsertedKeys(current, splits, _columns(written_keys), paths)
+        return current.change_rows(deleted, files, options, check=check)
+
+    return retry_on_conflict(attempt, target.version, target.newest, options.policy)
 
 
 def _columns(keys: pa.Table) -> list[pa.Array]:

@@ -200,19 +200,9 @@ class IdentityValues:
             rows = self._with_values(rows, place, column, is_new)
         return rows
 
-    def source(self, source: RowSource) -> RowSource:
-        """The new rows of a source with their values."""
-        if not self._columns:
-            return source
-        return RowSource(self._identity.with_columns(source.schema), map(self, source.batches))
-
     def used(self) -> UsedByTask:
         """The numbers taken so far."""
         return UsedByTask(self._task, self._num_tasks, tuple(self._counts))
-
-    def mark(self) -> IdentityMark | None:
-        """Config mark of the commit, if this is the only task."""
-        return self._identity.mark([self.used()])
 
     def _with_values(
         self, rows: pa.RecordBatch, place: int, column: _Column, is_new: BoolArray | None

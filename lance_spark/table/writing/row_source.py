@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from lance_spark.errors import InvalidInputError
 from lance_spark.table.reading.exchange_verbs import ExchangeVerbs, Scanner
-from lance_spark.table.writing.conform import converted
+from lance_spark.table.writing.conform import converted, stored_field
 from lance_spark.table.writing.python_values import table_of_columns, table_of_rows
-from lance_spark.table.writing.stored_types import stored_field
 
 _PANDAS_METADATA = b"pandas"
 _PIECE_BYTES = 512 << 20

@@ -1,20 +1,20 @@
-"""Writes rows to a table: the three modes, and their two steps, writing fragments and committing them."""
+"""Writes to a plain table: the plan of a write in one of three modes, and the commits of its fragments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lance_spark.errors import CommitStateUnknownError, InvalidInputError, LanceError, NotFoundError
 from lance_spark.file.writable import WRITABLE_VERSIONS, require_writable
 from lance_spark.file_version import FileVersion
-from lance_spark.progress import progress
 from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.blob import as_blob_v2, has_blobs
-from lance_spark.schema.constraints import checks_of, has_new_checks
+from lance_spark.schema.constraints import has_new_checks
 from lance_spark.schema.field import LanceSchema
-from lance_spark.schema.generated import generated_of
-from lance_spark.table.bases import BasePath, Bases
+from lance_spark.table.bases import BasePath
 from lance_spark.table.commits.commit import Commit, NewTable, RetryPolicy
 from lance_spark.table.commits.retry import cleanup_on_failure
 from lance_spark.table.location import TableLocation
@@ -28,18 +28,14 @@ from lance_spark.table.operations import Append, Merge, Overwrite
 from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.rows.fragment import DataFragment
 from lance_spark.table.writing.base_selection import require_same_bases
-from lance_spark.table.writing.conform import Conformer, same_columns
-from lance_spark.table.writing.identity import IdentityColumns, without_identities
-from lance_spark.table.writing.row_source import RowSource
+from lance_spark.table.writing.conform import same_columns
+from lance_spark.table.writing.identity import IdentityColumns
+from lance_spark.table.writing.row_pipeline import RowPipeline
 from lance_spark.table.writing.schema_merge import MapFiles, append_evolving, evolved_schema
-from lance_spark.table.writing.write import FileLimits, num_rows_of, remove_fragments, write_fragments
 
 CREATE, APPEND, OVERWRITE = "create", "append", "overwrite"
 MODES = (CREATE, APPEND, OVERWRITE)
 DEFAULT_FILE_VERSION = FileVersion.V2_2
-
-
-_NAMESPACE_FOLDER = "__manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +53,6 @@ class CommitOptions:
         identity: the values of identity columns that the rows have.
         zone_maps: the columns that get zone maps; None for what the table's config or properties say. Those of a plain
             table are built by what follows the commit (`after_commit.zoned`).
-        check_columns: called before rows are written, with the columns that the table will have; raises if they do not
-            suit what follows the commit.
     """
 
     message: str | None = None
@@ -70,7 +64,6 @@ class CommitOptions:
     mark: EpochMark | None = None
     identity: IdentityMark | None = None
     zone_maps: str | None = None
-    check_columns: Callable[[LanceSchema], None] | None = None
 
     def marks(self) -> tuple[CommitMark, ...]:
         """Config marks that the commit sets."""
@@ -87,43 +80,36 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """The plan for writing rows of one schema. Made by the driver; tasks need `schema`, `file_version` and `conform`.
+    """The plan for writing rows of one schema. Travels to the tasks.
 
     Attributes:
-        base: the version to build on; None if there is no table.
-        appends: whether the rows are appended.
         schema: the columns of the data files, with their field ids.
+        table_schema: the columns of the table once the rows are in it.
         file_version: version of the data files.
-        conform: converts batches to the table's types; None if they have them already.
-        evolved: the new schema of the table, if the rows have new columns.
+        pipeline: completes and checks the rows.
+        evolved: the new schema of the table, if appended rows have new columns.
     """
 
-    base: Manifest | None
-    appends: bool
     schema: LanceSchema
+    table_schema: LanceSchema
     file_version: FileVersion
-    conform: Conformer | None = None
+    pipeline: RowPipeline
     evolved: LanceSchema | None = None
-
-    @property
-    def table_schema(self) -> LanceSchema:
-        """The columns of the table once the rows are in it."""
-        if not self.appends or self.base is None:
-            return self.schema
-        return self.evolved or self.base.schema
 
 
 def plan_write(
     base: Manifest | None,
-    source: RowSource,
+    columns: pa.Schema,
     *,
     mode: str,
+    identity: IdentityColumns | None = None,
     file_format_version: str | None = None,
     merge_schema: History | None = None,
 ) -> WritePlan:
-    """The plan for writing the rows of `source` to the table whose newest version is `base`.
+    """The plan for writing rows with the columns `columns` to the table whose newest version is `base`.
 
     Args:
+        identity: the identity columns whose values new rows get.
         merge_schema: the history of the table, if an append may add columns.
 
     Raises:
@@ -136,26 +122,24 @@ def plan_write(
         raise InvalidInputError("the table exists; use mode 'append' or 'overwrite'")
     if base is not None:
         check_writable(base.writer_flags, "the table")
-    asked = None if file_format_version is None else FileVersion.parse(file_format_version)
+    chosen = None if file_format_version is None else FileVersion.parse(file_format_version)
     if mode == APPEND and base is not None:
-        evolved = None if merge_schema is None else evolved_schema(merge_schema, base, source.schema)
-        conform = Conformer.of(evolved or base.schema, source.schema)
-        file_version = asked or data_format(base) or DEFAULT_FILE_VERSION
-        plan = WritePlan(base, True, conform.schema, file_version, conform, evolved)
+        # New rows have a value in each identity column.
+        given_columns = columns if identity is None else identity.with_columns(columns)
+        evolved = None if merge_schema is None else evolved_schema(merge_schema, base, given_columns)
+        pipeline = RowPipeline.of(evolved or base.schema, columns, identity)
+        file_version = chosen or data_format(base) or DEFAULT_FILE_VERSION
+        plan = WritePlan(pipeline.schema, evolved or base.schema, file_version, pipeline, evolved)
     else:
-        kept = None if base is None else data_format(base)
-        kept = kept if kept in WRITABLE_VERSIONS else None
+        current = None if base is None else data_format(base)
+        current = current if current in WRITABLE_VERSIONS else None
         # In a table that records its field ids not even an overwrite reuses one.
         used = None if base is None else base.max_allocated_field_id
-        schema = from_arrow_schema(source.schema, first_id=0 if used is None else used + 1)
-        file_version = asked or kept or DEFAULT_FILE_VERSION
-        conform = None
+        schema = from_arrow_schema(columns, first_id=0 if used is None else used + 1)
+        file_version = chosen or current or DEFAULT_FILE_VERSION
         if file_version is FileVersion.V2_2 and any(has_blobs(field) for field in schema.fields):
             schema = as_blob_v2(schema)
-            conform = Conformer(schema, source.schema)
-        elif checks_of(schema) or generated_of(schema):
-            conform = Conformer(schema, source.schema)
-        plan = WritePlan(base, False, schema, file_version, conform)
+        plan = WritePlan(schema, schema, file_version, RowPipeline(schema, columns, identity))
     require_writable(plan.schema, plan.file_version)
     return plan
 
@@ -195,9 +179,9 @@ def commit_append(
     new_table, marks = NewTable(file_version), options.marks()
     with cleanup_on_failure(maps.remove):
         transaction = Transaction.new(base.version, on_version(base), options.all_properties())
-        made = Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=marks).run()
-    maps.remove(but_those_of=made)
-    return made
+        committed = Commit(table.history, base, transaction, new_table, options.policy, on_version, marks=marks).run()
+    maps.remove(but_those_of=committed)
+    return committed
 
 
 def commit_overwrite(
@@ -223,81 +207,24 @@ def commit_overwrite(
     return Commit(table.history, base, transaction, new_table, options.policy, keeps_bases, marks=options.marks()).run()
 
 
-def save(
-    table: TableLocation,
-    source: RowSource,
-    *,
-    mode: str = CREATE,
-    file_format_version: str | None = None,
-    limits: FileLimits | None = None,
-    options: CommitOptions | None = None,
-    merge_schema: bool = False,
-    target_bases: Sequence[str] = (),
-) -> Manifest:
-    """Writes and commits; returns the new version. After an error no files are left.
-
-    Args:
-        merge_schema: whether an append may add columns to the table.
-        target_bases: names of the base paths that get the data files in turn; none for the table's root.
-
-    Raises: as `plan_write`, `write_fragments` and the commits.
-    """
-    options = options or CommitOptions()
-    base = table.latest()
-    if base is not None and options.stable_row_ids and not base.has_stable_row_ids:
-        raise InvalidInputError("stable row ids are chosen when a table is created; this one has none")
-    if base is not None and options.initial_bases:
-        raise InvalidInputError("the table exists; add_bases adds base paths to it")
-    if base is None:
-        _require_no_namespace(table)
-    history = table.history if merge_schema else None
-    identity = IdentityColumns().values()
-    if mode == APPEND and base is not None:
-        identity = IdentityColumns.of_version(base).values()
-        source = identity.source(source)
-    else:
-        source = without_identities(source)
-    plan = plan_write(base, source, mode=mode, file_format_version=file_format_version, merge_schema=history)
-    if options.check_columns is not None:
-        options.check_columns(plan.table_schema)
-    table.history.check_commits()
-    bases = Bases(table.store, options.initial_bases if base is None else base.base_paths, table.storage_options)
-    with progress("Writing") as bar:
-        fragments = write_fragments(
-            bar.track(source.batches, size=num_rows_of),
-            table.store,
-            plan.schema,
-            file_version=plan.file_version,
-            limits=limits,
-            convert=plan.conform,
-            targets=bases.targets(target_bases),
-        )
-    with cleanup_on_failure(lambda: remove_fragments(table.store, fragments, bases)):
-        return commit_planned(table, plan, fragments, mode, replace(options, identity=identity.mark()))
-
-
-def _require_no_namespace(table: TableLocation) -> None:
-    """Refuses a new table in the root of a namespace, where it would lie beside the tables or partitions of that."""
-    if next(iter(table.store.list(f"{_NAMESPACE_FOLDER}/_versions")), None) is not None:
-        raise InvalidInputError(
-            f"{table.uri} is the root of a namespace or of a partitioned table. Name a table in the namespace, or "
-            "write to the partitioned table: lance_spark.open(...).append(rows)"
-        )
-
-
 def commit_planned(
-    table: TableLocation, plan: WritePlan, fragments: Sequence[DataFragment], mode: str, options: CommitOptions
+    table: TableLocation,
+    base: Manifest | None,
+    plan: WritePlan,
+    fragments: Sequence[DataFragment],
+    mode: str,
+    options: CommitOptions,
 ) -> Manifest:
-    """Commits fragments written by `plan`; returns the new version. On an error the files are kept.
+    """Commits fragments written by `plan` for `base`; returns the new version. On an error the files are kept.
 
     An append that was to create the table becomes a normal append if another writer has created an equal one.
 
     Raises: as `commit_append` and `commit_overwrite`.
     """
-    if plan.appends and plan.base is not None:
-        return commit_append(table, plan.base, fragments, options, plan.evolved)
+    if mode == APPEND and base is not None:
+        return commit_append(table, base, fragments, options, plan.evolved)
     try:
-        return commit_overwrite(table, plan.base, fragments, plan.schema, plan.file_version, options)
+        return commit_overwrite(table, base, fragments, plan.schema, plan.file_version, options)
     except CommitStateUnknownError:
         raise
     except LanceError:

@@ -7,15 +7,19 @@ files holds these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from lance_spark._proto import table_pb2
 from lance_spark.file_version import FileVersion
 from lance_spark.schema.arrow import to_arrow_field
+from lance_spark.schema.columns import paths
 from lance_spark.schema.evolution import with_added
-from lance_spark.schema.field import Field, LanceSchema
+from lance_spark.schema.field import Field, FieldId, LanceSchema
+from lance_spark.schema.projection import prune
+from lance_spark.table.bases import Bases
 from lance_spark.table.commits.field_ids import next_field_id
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.history import History
@@ -30,9 +34,9 @@ from lance_spark.table.operations.manifest_builder import (
     with_row_ids,
 )
 from lance_spark.table.operations.update import completed_lineage
+from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.rows.fragment import DataFragment, FragmentId, FragmentList
-from lance_spark.table.writing.column_files import ColumnFiles
-from lance_spark.table.writing.whole_maps import WholeMaps
+from lance_spark.table.writing.column_files import ColumnFiles, NewColumns, physical_batches
 
 
 def evolved_schema(history: History, base: Manifest, source: pa.Schema) -> LanceSchema | None:
@@ -116,13 +120,13 @@ def merge_operation(manifest: Manifest, update: Update, schema: LanceSchema, map
     new = assign_fragment_ids(update.new_fragments, largest_fragment_id(manifest))
     if manifest.has_stable_row_ids:
         new, _ = completed_lineage(new, checked_row_id(manifest), manifest.version + 1)
-    kept = FragmentList(
+    fragments = FragmentList(
         with_deletions(message, updated.get(FragmentId(message.id)))
         for message in maps.added_to(manifest).messages
         if message.id not in removed
     )
     return Merge(
-        kept.appended(new),
+        fragments.appended(new),
         LanceSchema(schema.fields, manifest.schema.metadata),
         preserves_nullability=True,
         recomputed=Recomputed.ALWAYS,
@@ -153,3 +157,38 @@ def _lacking(field: Field | None, column: pa.Field) -> pa.Field | None:
             key, value = (to_arrow_field(known) if part is None else part for known, part in pair)
             return column.with_type(pa.map_(key.with_nullable(False), value))
     return None
+
+
+def incomplete_maps(field: Field, held: Collection[int]) -> Iterator[FieldId]:
+    """The leaves of the outermost maps of which some leaves are in files, but not all.
+
+    Args:
+        held: the fields that files hold.
+    """
+    if field.logical_type != "map":
+        for child in field.children:
+            yield from incomplete_maps(child, held)
+        return
+    leaves = [path[-1].id for path in paths(field)]
+    if any(leaf in held for leaf in leaves) and not all(leaf in held for leaf in leaves):
+        yield from leaves
+
+
+def held_fields(message: table_pb2.DataFragment) -> set[int]:
+    """The fields that the files of a fragment hold."""
+    return {field_id for file in message.files for field_id in file.fields if field_id >= 0}
+
+
+class WholeMaps:
+    """The maps that a fragment needs a file for, each inside its parent fields; new parts are null."""
+
+    def __init__(self, schema: LanceSchema) -> None:
+        self._fields = schema.fields
+
+    def __call__(self, fragment: DataFragment, bases: Bases) -> NewColumns | None:
+        held = held_fields(fragment.to_proto())
+        needed = {leaf for field in self._fields for leaf in incomplete_maps(field, held)}
+        columns = prune(self._fields, needed)
+        if not columns:
+            return None
+        return NewColumns(LanceSchema(columns, {}), physical_batches(FragmentReader(fragment, bases), columns))

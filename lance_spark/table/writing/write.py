@@ -6,7 +6,7 @@ write them; `DataFragment.to_bytes` sends the result to the process that commits
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -20,7 +20,7 @@ from lance_spark.schema.blob import blob_columns
 from lance_spark.schema.field import LanceSchema
 from lance_spark.storage.base import ObjectStore
 from lance_spark.storage.deletion import delete_quietly
-from lance_spark.table.bases import Bases, DataTarget
+from lance_spark.table.bases import DataTarget
 from lance_spark.table.paths import DATA, is_of_job, new_data_file_name
 from lance_spark.table.rows.fragment import DataFile, DataFragment, FragmentId
 
@@ -149,28 +149,23 @@ def write_fragments(
     *,
     file_version: FileVersion = FileVersion.V2_2,
     limits: FileLimits | None = None,
-    convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
-    job: str | None = None,
-    targets: Sequence[DataTarget] = (),
 ) -> list[DataFragment]:
     """New fragments with the rows of `batches`, not yet part of the table. On an error no files are left.
 
     Args:
-        batches: rows in the columns of `schema`, after `convert` if there is one.
+        batches: rows in the columns of `schema`.
         store: the table's root.
         schema: the columns to write, with the table's field ids.
         file_version: version of the data files.
-        job: the write job of this call (`paths.new_job`).
-        targets: base paths that get the data files in turn; none for the table's root.
 
     Raises:
         InvalidInputError: a batch does not match the schema.
         UnsupportedFeatureError: files of this version do not support the schema.
         StorageError: the store failed.
     """
-    with FragmentWriter(store, schema, file_version=file_version, limits=limits, job=job, targets=targets) as writer:
+    with FragmentWriter(store, schema, file_version=file_version, limits=limits) as writer:
         for batch in batches:
-            writer.write(batch if convert is None else convert(batch))
+            writer.write(batch)
         return writer.close()
 
 
@@ -179,19 +174,13 @@ def num_rows_of(batch: pa.RecordBatch) -> int:
     return int(batch.num_rows)
 
 
-def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment], bases: Bases | None = None) -> None:
+def remove_fragments(store: ObjectStore, fragments: Iterable[DataFragment]) -> None:
     """Removes the data files of fragments that no version references; a clean-up finds those that cannot be removed.
 
-    Args:
-        bases: for fragments that were written to other base paths; without it their files are kept.
+    Files in other base paths stay.
     """
-    fragments = list(fragments)
     for path in _paths(fragments):
         delete_data_file(store, path)
-    if bases is None:
-        return
-    for file in (file for fragment in fragments for file in fragment.files if file.base_id is not None):
-        delete_data_file(*bases.data_file(file))
 
 
 def delete_data_file(store: ObjectStore, path: str) -> None:

@@ -11,8 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
+from tests.partitioned.verbs import save_rows
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from pyspark.sql.functions import udf
 import lance_spark
 from lance_spark.namespace.directory import DirectoryNamespace
 from lance_spark.partitioned.columns import edit_columns
-from lance_spark.partitioned.save import delete_rows
 from lance_spark.partitioned.table import PartitionedTable, open_partitioned
 from lance_spark.schema.evolution import with_added
+from tests.partitioned.verbs import delete_rows
 from tests.support.connector.row_level import (
     file_names,
     forget_sizes,

@@ -31,13 +31,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_spark.partitioned.evolution import set_partitioning
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.partitioned.transforms.truncate import Truncate
+from tests.partitioned.verbs import save_rows
 from tests.support.connector.plans import plan
 
 pytestmark = pytest.mark.tasks

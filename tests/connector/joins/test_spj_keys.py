@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lance_spark.partitioned.evolution import set_partitioning
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.base import Transform
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.date_part import Day, Hour, Month, Year, ordinals
@@ -19,6 +19,7 @@ from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.partitioned.transforms.truncate import Truncate
 from lance_spark.spark.connector.scan.common_keys import common_keys
 from lance_spark.spark.connector.scan.partition_keys import texts
+from tests.partitioned.verbs import save_rows
 
 pytestmark = pytest.mark.tasks
 

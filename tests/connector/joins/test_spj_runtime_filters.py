@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType
 
 from lance_spark.partitioned.evolution import set_partitioning
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark.connector.scan import runtime_filters
+from tests.partitioned.verbs import save_rows
 from tests.support.connector.plans import plan
 from tests.support.connector.runtime_filters import PRUNING, load, result, scans
 

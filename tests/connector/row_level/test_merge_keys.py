@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lance_spark
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
+from tests.partitioned.verbs import save_rows
 
 ENABLED = "spark.sql.lance.mergeKeys.enabled"
 ROWS = 120_000

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from lance_spark.partitioned.columns import add_columns
 from lance_spark.partitioned.evolution import set_partitioning
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, delete_rows, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
@@ -24,6 +24,7 @@ from lance_spark.spark.connector.channel.registry import Call, Session
 from lance_spark.spark.connector.scan.aggregates import Aggregate
 from lance_spark.spark.connector.scan.planner import ScanPlanner
 from lance_spark.spark.connector.scan.requests import AggregateRequest, ScanRequest
+from tests.partitioned.verbs import delete_rows, save_rows
 from tests.support.connector.plans import plan
 
 ENABLED = "spark.sql.sources.v2.bucketing.enabled"

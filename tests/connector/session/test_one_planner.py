@@ -16,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 import lance_spark
 from lance_spark.expr.literals import literal
 from lance_spark.expr.nodes import Column, Comparison, ComparisonOp
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.table import open_partitioned
 from lance_spark.partitioned.transforms.bucket import Bucket
 from lance_spark.partitioned.transforms.identity import Identity
 from lance_spark.spark.connector.scan.requests import decoded_filter
+from tests.partitioned.verbs import save_rows
 from tests.support.connector.plans import plan
 from tests.support.connector.scan_requests import aggregated, ask, compare, planned
 

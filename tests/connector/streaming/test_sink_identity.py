@@ -61,7 +61,7 @@ def marked(table: Any) -> Any:
     """`table` with epoch 3 of the query."""
     options = CommitOptions(mark=EpochMark("query", 3))
     actions = MergeActions.of("update", "insert", None)
-    return table._change_rows(lambda target: merge_once(target, ROWS.slice(0, 1), "id", actions), options)
+    return table._of_version(merge_once(table.write_target(), ROWS.slice(0, 1), "id", actions, options))
 
 
 @pytest.mark.parametrize("versions", [2, 3, 5])

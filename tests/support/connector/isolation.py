@@ -52,8 +52,8 @@ def meanwhile(spark: SparkSession, uri: str, act: Callable[[], object], times: i
 def append(uri: str, key: int, part: str = "a") -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.partitioned.save import save_rows
         from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+        from tests.partitioned.verbs import save_rows
 
         rows = pa.table({"id": [key], "k": [part], "v": [100]})
         if is_partitioned_table(uri):
@@ -66,8 +66,8 @@ def append(uri: str, key: int, part: str = "a") -> Callable[[], object]:
 def delete(uri: str, condition: str) -> Callable[[], object]:
     def act() -> object:
         import lance_spark
-        from lance_spark.partitioned.save import delete_rows
         from lance_spark.partitioned.table import is_partitioned_table, open_partitioned
+        from tests.partitioned.verbs import delete_rows
 
         if is_partitioned_table(uri):
             return delete_rows(open_partitioned(uri), condition)

@@ -18,9 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import lance_spark
 from lance_spark.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lance_spark.table.dataset import Dataset
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.row_verbs import write_rows
+from lance_spark.table.row_level.write_target import WriteMode
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import APPEND, CommitOptions, commit_planned, plan_write
-from lance_spark.table.writing.write import FileLimits, remove_fragments, write_fragments
+from lance_spark.table.writing.save import CommitOptions
+from lance_spark.table.writing.write import FileLimits
 from tests.support.model import Row, State, shown_table
 
 WRITERS = st.integers(0, 2)
@@ -140,21 +143,9 @@ class Histories(RuleBasedStateMachine):
         written = self.arrow(rows, self.seen(writer))
 
         def step(base: Dataset) -> Dataset:
-            source = RowSource.of(written, None)
-            plan = plan_write(base.manifest, source, mode=APPEND)
-            fragments = write_fragments(
-                source.batches,
-                base.location.store,
-                plan.schema,
-                file_version=plan.file_version,
-                limits=FileLimits(4),
-                convert=plan.conform,
-            )
-            try:
-                return Dataset(base.location, commit_planned(base.location, plan, fragments, APPEND, CommitOptions()))
-            except CommitConflictError:
-                remove_fragments(base.location.store, fragments)
-                raise
+            target = PlainTarget.of(base.location, base.manifest).taking(written.schema, FileLimits(4))
+            made = write_rows(target, RowSource.of(written), CommitOptions(), WriteMode.APPEND)
+            return Dataset(base.location, made)
 
         keys = set(self.seen(writer).names)
         kept = [{key: value for key, value in row.items() if key in keys} for row in rows]

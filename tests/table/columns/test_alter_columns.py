@@ -21,9 +21,9 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.operations import Merge, UpdateConfig
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import save
 from tests.support.column_tables import KINDS, checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
+from tests.support.row_verbs import save
 
 WIDENINGS = {
     "i8": (pa.int8(), pa.int64(), [1, None, -128]),

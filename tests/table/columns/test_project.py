@@ -24,9 +24,9 @@ from lance_spark.table.columns.alter_column import Alteration, alter_column
 from lance_spark.table.columns.schema_changes import project
 from lance_spark.table.operations import Merge, Project
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import save
 from tests.support.column_tables import KINDS, checked, make, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, with_faults
+from tests.support.row_verbs import save
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,8 +15,9 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.harmed_tables import NO_WAIT, PUT, with_faults
+from tests.support.row_verbs import save
 
 
 def rows(*values: int) -> pa.Table:

@@ -31,8 +31,9 @@ from lance_spark.table.manifests.history import History
 from lance_spark.table.manifests.manifest_file import ManifestFile
 from lance_spark.table.manifests.manifest_store import ManifestLocation
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.harmed_tables import NO_WAIT, PUT, files, with_faults
+from tests.support.row_verbs import save
 from tests.support.threads import all_at_once
 
 MANIFESTS = "_versions/"

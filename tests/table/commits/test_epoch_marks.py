@@ -32,8 +32,9 @@ from lance_spark.table.manifests.epoch_mark import (
     committed_epochs,
 )
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.harmed_tables import NO_WAIT, files, with_faults
+from tests.support.row_verbs import save
 from tests.support.table.epoch_marks import HARMS, PUT_HARMS
 
 QUERY = "3f6b-query"

@@ -16,8 +16,9 @@ from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.marks import used_values
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.harmed_tables import NO_WAIT, files, with_faults
+from tests.support.row_verbs import save
 from tests.support.table.epoch_marks import HARMS, PUT_HARMS
 
 IDENTITY_COLUMN = Identity(0, 1, False, "k")

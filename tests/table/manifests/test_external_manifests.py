@@ -26,8 +26,9 @@ from lance_spark.table.manifests.external_manifests import ExternalManifests
 from lance_spark.table.manifests.history import History
 from lance_spark.table.paths import ManifestNaming
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import CommitOptions, save
+from lance_spark.table.writing.save import CommitOptions
 from tests.support.manifest_tables import MemoryManifestTable, TableFault, TableHarm
+from tests.support.row_verbs import save
 from tests.support.threads import all_at_once
 
 NO_WAIT = RetryPolicy(sleep=lambda seconds: None)

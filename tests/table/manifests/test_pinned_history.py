@@ -14,9 +14,9 @@ from lance_spark.storage.base import PutResult
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.manifest_store import ManifestLocation
-from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import APPEND, CREATE, commit_append, save
+from lance_spark.table.writing.save import APPEND, CREATE, commit_append
+from tests.support.row_verbs import delete_rows, save
 
 
 def rows(*values: int) -> RowSource:

@@ -16,8 +16,9 @@ from lance.dataset import ColumnOrdering
 import lance_spark
 from lance_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
+from tests.partitioned.verbs import save_rows
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,11 @@ import pytest
 import lance_spark
 from lance_spark import Dataset
 from lance_spark.errors import NotFoundError
-from lance_spark.partitioned.save import SaveMode, create_partitioned, save_rows
+from lance_spark.partitioned.save import create_partitioned
 from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.table.row_level.write_target import WriteMode
 from tests.partitioned.fixtures import BY_COUNTRY, SCHEMA, rows
-from tests.partitioned.verbs import vacuum
+from tests.partitioned.verbs import save_rows, vacuum
 
 REMOVED = r"version 1 of .*/t was removed by VACUUM .* while it was read\. Run the query again; .* tag"
 
@@ -82,7 +83,7 @@ def test_tagged_version_is_read_on(uri: str, old: Dataset) -> None:
 
 def test_reader_of_a_partitioned_table_hears_the_version_of_the_whole(uri: str) -> None:
     old: PartitionedTable = save_rows(create_partitioned(uri, SCHEMA, BY_COUNTRY), rows(1, 2))
-    save_rows(old, rows(3), SaveMode.OVERWRITE)
+    save_rows(old, rows(3), WriteMode.OVERWRITE)
     opened = old.open_all(old.partitions())
     vacuum(old.newest(), timedelta(0), delete_unverified=True)
     plan = pickle.loads(pickle.dumps(old.plan(opened[0])))

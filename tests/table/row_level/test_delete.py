@@ -26,11 +26,10 @@ from lance_spark.table.dataset import Dataset
 from lance_spark.table.location import TableLocation
 from lance_spark.table.manifests.features import FeatureFlag
 from lance_spark.table.operations import Delete
-from lance_spark.table.row_level.delete import delete_rows
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import save
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
 from tests.support.keyed_rows import read_by_both, rows
+from tests.support.row_verbs import delete_rows, save
 from tests.support.threads import all_at_once
 
 

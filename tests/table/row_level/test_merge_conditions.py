@@ -13,8 +13,9 @@ import pytest
 import lance_spark
 from lance_spark.errors import InvalidInputError, NotFoundError
 from lance_spark.partitioned.dataset import PartitionedDataset
-from lance_spark.partitioned.save import PartitionBy, create_partitioned, save_rows
+from lance_spark.partitioned.save import PartitionBy, create_partitioned
 from lance_spark.partitioned.transforms.identity import Identity
+from tests.partitioned.verbs import save_rows
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("s", pa.string()), ("p", pa.int32())])
 

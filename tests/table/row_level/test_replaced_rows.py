@@ -14,11 +14,11 @@ from lance_spark.expr.sql.parse import condition_of
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.columns.check_constraints import add_check
 from lance_spark.table.dataset import Dataset
-from lance_spark.table.row_level.replace import replace_where
+from lance_spark.table.row_level.row_verbs import RowsToWrite
 from lance_spark.table.writing.row_source import RowSource
 from lance_spark.table.writing.write import FileLimits
-from lance_spark.table.writing.write_verbs import RowsToWrite
 from tests.support.harmed_tables import PUT, QUIET, assert_nothing_left_over, with_faults
+from tests.support.row_verbs import replace_where
 
 
 def rows(*keys: int) -> pa.Table:

@@ -14,9 +14,9 @@ from lance_spark.errors import InvalidInputError, RetryableConflictError
 from lance_spark.storage.faults import Fault, Harm
 from lance_spark.table.operations import Append, Merge
 from lance_spark.table.writing.row_source import RowSource
-from lance_spark.table.writing.save import save
 from tests.support.column_tables import checked, make, named_files, operation_of, rows
 from tests.support.harmed_tables import PUT, QUIET, files, with_faults
+from tests.support.row_verbs import save
 
 WIDER = pa.table(
     {

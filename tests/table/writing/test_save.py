@@ -274,7 +274,7 @@ def test_stable_row_ids_are_given_anew_when_an_append_is_rebased(uri: str) -> No
     location = TableLocation(uri)
     base = location.latest()
     assert base is not None
-    plan = plan_write(base, RowSource.of(rows(7)), mode="append")
+    plan = plan_write(base, rows(7).schema, mode="append")
     fragments = write_fragments(rows(7).to_batches(), location.store, plan.schema)
     lance.write_dataset(rows(2, 3, 4), uri, mode="append")
     commit_append(location, base, fragments)
@@ -396,7 +396,7 @@ def test_an_error_in_the_data_leaves_nothing_behind(uri: str) -> None:
 def test_tasks_write_and_the_driver_commits(uri: str) -> None:
     location = TableLocation(uri)
     source = RowSource.of(wide(0))
-    plan = plan_write(location.latest(), source, mode="create")
+    plan = plan_write(location.latest(), source.schema, mode="create")
     results = []
     for task in range(3):
         store = open_store(uri)
@@ -413,7 +413,7 @@ def test_tasks_write_and_the_driver_commits(uri: str) -> None:
 def test_a_fragment_writer_that_is_given_up_removes_its_files() -> None:
     uri = f"memory://writer-{uuid.uuid4().hex}"
     store = open_store(uri)
-    plan = plan_write(None, RowSource.of(rows()), mode="create")
+    plan = plan_write(None, rows().schema, mode="create")
     writer = FragmentWriter(store, plan.schema, limits=FileLimits(max_rows=2))
     writer.write(rows(1, 2, 3).to_batches()[0])
     assert list(store.list("data"))

@@ -38,9 +38,7 @@ from lance_spark.spark.connector.catalog.resolve import (
     open_namespace,
     requested_place,
 )
-from lance_spark.spark.connector.catalog.staged import StagedTable
-from lance_spark.spark.connector.catalog.staged_partitioned import NewPartitionedTable, StagedPartitionedTable
-from lance_spark.spark.connector.catalog.staged_plain import StagedPlainTable
+from lance_spark.spark.connector.catalog.staged import NewPartitionedTable, StagedTable
 from lance_spark.spark.connector.catalog.table import (
     EVOLVES,
     READS,
@@ -53,8 +51,7 @@ from lance_spark.spark.connector.channel.handles import CatalogSettings, Staged,
 from lance_spark.spark.connector.channel.registry import Call, Done, operation
 from lance_spark.spark.connector.write.tables import table_of
 from lance_spark.spark.constraints import TableConstraint
-from lance_spark.spark.jobs.plain_target import plan_plain_write
-from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.jobs.write_plans import TableDefinition, plan_write
 from lance_spark.spark.options.options import StateOptions, WriteOptions
 from lance_spark.spark.options.table_properties import TableProperties
 from lance_spark.spark.predicates import SparkExpression
@@ -63,6 +60,8 @@ from lance_spark.spark.types.generated import check_generated, expressions_of, w
 from lance_spark.storage.paths import with_absolute_path
 from lance_spark.table.dataset import Dataset
 from lance_spark.table.manifests.manifest import Manifest
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.write_target import WriteMode
 
 _log = logging.getLogger(__name__)
 
@@ -232,8 +231,8 @@ def of_session_catalog(request: SessionTableRequest, _call: Call) -> LoadReply:
             raise NotFoundError(f"there is no Lance table at {with_absolute_path(uri)}")
         _check_definitions(request.schema)
         parsed = TableProperties.parse(properties, uri, {})
-        job = plan_plain_write(location, None, request.schema, WriteMode.CREATE, parsed.options, config=parsed.config)
-        made = job.commit([])
+        target, definition = PlainTarget.of(location, None), TableDefinition(parsed.config)
+        made = plan_write(target, request.schema, WriteMode.CREATE, parsed.options, definition=definition).commit([])
         assert isinstance(made, Manifest), "a table that is made has a version"
         manifest = made
     description = describe(place, Dataset(location, manifest), READS + WRITES + EVOLVES)
@@ -366,4 +365,4 @@ def _stage_elsewhere(staged: Staged, table: TableName) -> TableHandle:
 
 def staged_table(handle: TableHandle) -> StagedTable:
     """The table of `handle`, which a statement is about to make or replace."""
-    return StagedPartitionedTable(handle) if handle.partitioned else StagedPlainTable(handle)
+    return StagedTable(handle)

@@ -31,7 +31,7 @@ from lance_spark.spark.connector.procedures.procedure_types import (
     quoted,
 )
 from lance_spark.spark.connector.scan.local_rows import LocalRows, row_type
-from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_partitioned_changeable
+from lance_spark.spark.connector.write.tables import PARTITION_ROW_ID, ROW_ID, check_identifiable
 from lance_spark.spark.jobs.backfill_job import AnyTable, BackfillJob, plan_columns, plan_values
 from lance_spark.spark.jobs.compaction_job import AnyDataset
 from lance_spark.spark.types.descriptions import check_no_descriptions
@@ -113,7 +113,7 @@ def _table(call: Invocation) -> AnyDataset:
     """
     table = call.table()
     if table.has_split_keys:
-        check_partitioned_changeable(table)
+        check_identifiable(table.stored_schema, PARTITION_ROW_ID)
     table.versions_location.history.check_commits()
     return table
 

@@ -18,12 +18,10 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, oper
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.streaming.upsert import brought_columns, plan_upsert, with_extra_columns
-from lance_spark.spark.connector.write.blob_inputs import blob_inputs
-from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
+from lance_spark.spark.connector.write.job_task import JobTask, Written, blob_inputs, counts_of, unpickle_results
 from lance_spark.spark.connector.write.overwrite_mode import OVERWRITE_ROWS
-from lance_spark.spark.connector.write.tables import AskedMode, Layout, table_of
+from lance_spark.spark.connector.write.tables import Layout, RequestedMode, table_of
 from lance_spark.spark.connector.write.write import WriteSummary
-from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import STATIC
@@ -157,7 +155,7 @@ def plan_sink(request: SinkRequest, call: Call) -> Reply:
     if options.key is not None:
         return _plan_upsert(request, options, write, blob_inputs(call.session, request.sources))
     asked = OVERWRITE_ROWS if request.mode == COMPLETE else APPEND
-    mode = table.write_mode(AskedMode(asked, _EVERYTHING, None, STATIC))
+    mode = table.write_mode(RequestedMode(asked, _EVERYTHING, None, STATIC))
     job = table.plan_write(request.columns, mode, write, None)
     options_of_commit = replace(job.commit_options, mark=request.mark())
     job = replace(job, commit_options=options_of_commit, blobs=blob_inputs(call.session, request.sources))

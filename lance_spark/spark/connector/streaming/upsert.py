@@ -15,7 +15,7 @@ from lance_spark.schema.blob import has_blobs
 from lance_spark.schema.field import LanceSchema
 from lance_spark.schema.generated import generated_of
 from lance_spark.spark.connector.channel.handles import TableHandle
-from lance_spark.spark.connector.write.tables import AskedMode, table_of
+from lance_spark.spark.connector.write.tables import RequestedMode, table_of
 from lance_spark.spark.jobs.upsert_job import UpsertJob
 from lance_spark.spark.option_values import STATIC
 from lance_spark.spark.options.options import WriteOptions
@@ -85,7 +85,7 @@ def plan_upsert(
     stored = _stored_columns(handle, columns)
     _refuse_collations(stored, columns, options)
     table = table_of(handle)
-    append = table.plan_write(stored, table.write_mode(AskedMode("append", (), None, STATIC)), write, None)
+    append = table.plan_write(stored, table.write_mode(RequestedMode("append", (), None, STATIC)), write, None)
     if append.target.identity:
         raise UnsupportedFeatureError(
             f"{handle.display_name} has an identity column, whose value a row would lose when another one with its key "

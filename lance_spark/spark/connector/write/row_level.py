@@ -17,12 +17,10 @@ from lance_spark.spark.connector.channel.registry import Call, Done, Reply, oper
 from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
-from lance_spark.spark.connector.write.blob_inputs import blob_inputs
-from lance_spark.spark.connector.write.job_task import JobTask, unpickle_results
-from lance_spark.spark.connector.write.search_cost import CHEAP_SPLITS, is_cheap_to_search
+from lance_spark.spark.connector.write.job_task import JobTask, Written, blob_inputs, counts_of, unpickle_results
+from lance_spark.spark.connector.write.row_search import CHEAP_SPLITS, is_cheap_to_search
 from lance_spark.spark.connector.write.statement_reads import isolation_of, reads_of
 from lance_spark.spark.connector.write.tables import table_of
-from lance_spark.spark.connector.write.written import Written, counts_of
 from lance_spark.spark.jobs.row_change_job import RowChangeJob, properties_of
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
@@ -149,8 +147,8 @@ def newest(request: NewestRequest, _call: Call) -> NewestReply:
         IncompatibleConflictError: somebody has changed the columns that the statement was analysed with.
         NotFoundError: the table no longer exists.
     """
-    found = table_of(request.handle).newest()
-    return NewestReply(found, str(found.version))
+    newest_handle = table_of(request.handle).newest()
+    return NewestReply(newest_handle, str(newest_handle.version))
 
 
 @operation("row_level.can_evolve")
@@ -224,11 +222,11 @@ def commit(request: CommitRequest, call: Call) -> Written:
     counted = counts_of(results)
     reads = reads_of(statement.target, request.reads, call.session.time_zone)
     try:
-        made = statement.job.commit(results, properties_of(statement.command, request.counts), reads=reads)
+        committed = statement.job.commit(results, properties_of(statement.command, request.counts), reads=reads)
     except EpochCommittedError as error:
         _log.info("a statement is not run again: %s", error)
         return Written({})
-    return Written({**counted, "commits_of_others": statement.job.others_commits(made)})
+    return Written({**counted, "commits_of_others": statement.job.others_commits(committed)})
 
 
 @operation("row_level.abort")
@@ -260,7 +258,7 @@ def _condition(request: DeleteRequest) -> Expr | None:
     """The filter of the deleted rows; None if Spark's has no exact counterpart."""
     names = table_of(request.handle).delete_columns()
     terms = [to_filter(predicate, names) for predicate in request.predicates]
-    known = tuple(term for term in terms if term is not None)
-    if len(known) < len(terms):
+    exact = tuple(term for term in terms if term is not None)
+    if len(exact) < len(terms):
         return None
-    return conjunction(known) or TRUE
+    return conjunction(exact) or TRUE

@@ -1,23 +1,16 @@
-"""The versions of tables that statements write to: what plain and partitioned tables do differently on the driver.
-
-`table_of` is the one place of this package that asks for the kind of a table.
-"""
+"""Versions of tables that statements write to, opened from their handles: modes, jobs and deletions on the driver."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lance_spark.errors import IncompatibleConflictError, InvalidInputError, NotFoundError
+from lance_spark.errors import IncompatibleConflictError, InvalidInputError
 from lance_spark.expr.nodes import Expr
-from lance_spark.partitioned.commit import Check
-from lance_spark.partitioned.read_conflicts import partition_check_of
-from lance_spark.partitioned.save import delete_rows as delete_partitioned_rows
-from lance_spark.partitioned.table import PartitionedTable
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
 from lance_spark.spark.connector.channel.handles import TableHandle
 from lance_spark.spark.connector.channel.tasks import PARTITION_COLUMN
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform, write_transforms
@@ -27,26 +20,16 @@ from lance_spark.spark.connector.write.overwrite_mode import (
     is_everything,
     overwrite_mode,
 )
-from lance_spark.spark.jobs.partitioned_target import (
-    PartitionedTarget,
-    plan_partitioned_changes,
-    plan_partitioned_write,
-)
-from lance_spark.spark.jobs.plain_target import check_plain_changeable, plan_plain_changes, plan_plain_write
 from lance_spark.spark.jobs.row_change_job import RowChangeJob
-from lance_spark.spark.jobs.target import WriteMode
 from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.jobs.write_plans import plan_changes, plan_write
 from lance_spark.spark.options.options import TableDefaults, WriteOptions
 from lance_spark.spark.predicates import SparkExpression
 from lance_spark.spark.table_view import written_columns
-from lance_spark.storage.paths import with_absolute_path
-from lance_spark.table.manifests.manifest import Manifest
-from lance_spark.table.operations.manifest_builder import data_format
 from lance_spark.table.reading.system_columns import ROW_ADDRESS
-from lance_spark.table.row_level.delete import delete_rows
-from lance_spark.table.row_level.read_conflicts import ReadRows, check_of
-from lance_spark.table.row_level.row_changes import NewerVersionCheck
-from lance_spark.table.source import Split, TableSource
+from lance_spark.table.row_level.plain_target import PlainTarget
+from lance_spark.table.row_level.write_target import AnyTarget, WriteMode
+from lance_spark.table.source import Split
 from lance_spark.table.writing.save import CommitOptions
 
 ROW_ID = (ROW_ADDRESS,)
@@ -65,7 +48,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMode:
+class RequestedMode:
     """Write mode that Spark requests.
 
     Attributes:
@@ -79,43 +62,95 @@ class AskedMode:
     option: str | None
     session: str
 
-    def conditional(self) -> WriteMode:
-        """The mode of an overwrite of some rows.
+    def of_plain(self, handle: TableHandle) -> WriteMode:
+        """The mode for a table without partitions, which is one partition.
 
         Raises:
-            InvalidInputError: it is not one.
+            InvalidInputError: no such mode.
         """
-        if self.mode != OVERWRITE_ROWS:
+        if self.mode == "append":
+            return WriteMode.APPEND
+        if self.mode == OVERWRITE_DYNAMIC or is_everything(self.predicates):
+            replaces_columns = handle.replaces_schema or handle.version is None
+            return WriteMode.OVERWRITE if replaces_columns else WriteMode.TRUNCATE
+        return self._of_some_rows(self.mode)
+
+    def of_partitioned(self, handle: TableHandle) -> WriteMode:
+        """The mode for a partitioned table.
+
+        Raises:
+            InvalidInputError: no such mode, or option and statement contradict each other.
+        """
+        mode = overwrite_mode(
+            handle.open_partitioned(),
+            self.mode,
+            self.predicates,
+            option=self.option,
+            session=self.session,
+            by_path=handle.by_path,
+        )
+        if mode == "append":
+            return WriteMode.APPEND
+        if mode == OVERWRITE_DYNAMIC:
+            return WriteMode.OVERWRITE_PARTITIONS
+        if mode == OVERWRITE_ROWS and is_everything(self.predicates):
+            return WriteMode.TRUNCATE
+        return self._of_some_rows(mode)
+
+    def _of_some_rows(self, mode: str) -> WriteMode:
+        if mode != OVERWRITE_ROWS:
             raise InvalidInputError(f"unknown mode {self.mode!r} of a write")
         return WriteMode.REPLACE_WHERE
 
 
-class WritableTable(ABC):
-    """A version of a table, for a statement that writes to it.
+def write_target(handle: TableHandle) -> AnyTarget:
+    """The version of `handle`, with the columns that the statement brings.
 
-    Attributes:
-        row_id: the columns that identify rows.
+    Raises:
+        NotFoundError: it was cleaned up, or the table was replaced by another one.
     """
+    if handle.partitioned:
+        return PartitionedTarget.of(handle.open_partitioned())
+    if handle.version is None:
+        return PlainTarget.of(handle.location(), None)
+    return PlainTarget.of(*replace(handle, evolved=None).open(), handle.evolved_schema())
 
-    row_id: tuple[str, ...]
+
+class WritableTable:
+    """A version of a table, for a statement that writes to it."""
 
     def __init__(self, handle: TableHandle) -> None:
         self.handle = handle
 
-    @abstractmethod
+    @property
+    def row_id(self) -> tuple[str, ...]:
+        """The columns that identify rows."""
+        return PARTITION_ROW_ID if self.handle.partitioned else ROW_ID
+
     def newest(self) -> TableHandle:
         """The newest version, with the columns that the statement brings.
 
         Raises:
-            IncompatibleConflictError: somebody has changed the columns that the statement was analysed with.
+            IncompatibleConflictError: another writer has changed the columns that the statement was analysed with.
             NotFoundError: the table no longer exists.
         """
+        target = write_target(replace(self.handle, evolved=None))
+        newest = target.at(target.newest())
+        if not newest.has_columns_of(target):
+            raise IncompatibleConflictError(
+                f"another writer has changed the columns of {self.handle.uri}, so it cannot go on. Run the statement "
+                "again",
+                table_version=newest.base_version,
+            )
+        return replace(self.handle, version=newest.base_version, timestamp_nanos=newest.committed_nanos)
 
-    @abstractmethod
     def delete_columns(self) -> pa.Schema:
         """The columns that the filter of a DELETE on the driver may name."""
+        if self.handle.partitioned:
+            # Not system columns: whether all rows of a partition match is decided by its values alone.
+            return self.handle.source().stored_schema
+        return self.handle.filterable()
 
-    @abstractmethod
     def check_changeable(self) -> None:
         """Passes if rows can be identified and changed.
 
@@ -123,210 +158,75 @@ class WritableTable(ABC):
             InvalidInputError: a column of the table hides one that identifies rows.
             UnsupportedFeatureError: this release cannot write to the table.
         """
+        write_target(self.handle).check_commits()
+        check_identifiable(self.handle.source().stored_schema, self.row_id)
 
-    @abstractmethod
     def splits(self, filter: Expr, most: int) -> Sequence[Split] | None:
         """The splits that may hold rows of `filter`; None if they are more than `most`."""
+        return write_target(self.handle).few_splits(filter, most)
 
-    @abstractmethod
     def delete(self, filter: Expr, options: CommitOptions, *, is_serializable: bool) -> bool:
         """Deletes the rows of `filter`; false if there are none.
 
         Args:
             is_serializable: whether nobody else may have added rows of `filter` meanwhile.
         """
+        target = write_target(self.handle)
+        committed = target.delete_rows(filter, options, is_serializable=is_serializable)
+        return bool(committed.version != target.base_version)
 
-    @abstractmethod
     def truncate(self) -> bool:
         """Removes all rows of the newest version; false if there are none."""
+        newest = self.handle.dataset().newest()
+        columns = written_columns(newest.lance_schema, newest.file_version, newest.properties)
+        options = WriteOptions.parse({"path": self.handle.uri})
+        return plan_write(newest.write_target(), columns, WriteMode.TRUNCATE, options).commit([]) is not None
 
-    @abstractmethod
-    def write_mode(self, asked: AskedMode) -> WriteMode:
+    def write_mode(self, requested: RequestedMode) -> WriteMode:
         """Resolves the mode that Spark requests.
 
         Raises:
             InvalidInputError: no such mode, or option and statement contradict each other.
         """
+        return (requested.of_partitioned if self.handle.partitioned else requested.of_plain)(self.handle)
 
-    @abstractmethod
     def plan_write(
         self, columns: StructType, mode: WriteMode, options: WriteOptions, replaced: Expr | None
     ) -> WriteJob:
-        """The job of a write. Raises as `plan_plain_write` and `plan_partitioned_write`."""
+        """The job of a write. Raises as `write_plans.plan_write`."""
+        return plan_write(write_target(self.handle), columns, mode, options, replaced=replaced, from_query=True)
 
-    @abstractmethod
     def plan_changes(self, columns: StructType, options: WriteOptions) -> RowChangeJob:
-        """The job of a DELETE, UPDATE or MERGE. Raises as `plan_plain_changes` and `plan_partitioned_changes`."""
+        """The job of a DELETE, UPDATE or MERGE. Raises as `check_changeable` and `write_plans.plan_changes`."""
+        self.check_changeable()
+        return plan_changes(write_target(self.handle), columns, options)
 
-    @abstractmethod
     def layout(self, job: WriteJob, options: WriteOptions) -> Layout:
         """Distribution of the rows of `job` to its tasks.
 
         Raises:
             InvalidInputError: an option does not apply to the table.
         """
-
-    def _columns_changed(self, version: int) -> IncompatibleConflictError:
-        return IncompatibleConflictError(
-            f"another writer has changed the columns of {self.handle.uri}, so it cannot go on. Run the statement again",
-            table_version=version,
-        )
-
-
-def table_of(handle: TableHandle) -> WritableTable:
-    """The table of `handle`."""
-    return _Partitioned(handle) if handle.partitioned else _Plain(handle)
-
-
-class _Plain(WritableTable):
-    row_id = ROW_ID
-
-    def newest(self) -> TableHandle:
-        location, base = replace(self.handle, evolved=None).open()
-        found = location.latest()
-        if found is None:
-            raise NotFoundError(f"the table {location.uri} no longer exists")
-        if found.schema.fields != base.schema.fields:
-            raise self._columns_changed(found.version)
-        return replace(self.handle, version=found.version, timestamp_nanos=found.timestamp_nanos)
-
-    def delete_columns(self) -> pa.Schema:
-        return self.handle.filterable()
-
-    def check_changeable(self) -> None:
-        check_plain_changeable(*self.handle.open())
-
-    def splits(self, filter: Expr, most: int) -> Sequence[Split] | None:
-        return [Split(*self.handle.open())]
-
-    def delete(self, filter: Expr, options: CommitOptions, *, is_serializable: bool) -> bool:
-        self.check_changeable()
-        location, base = self.handle.open()
-
-        def check(version: Manifest) -> NewerVersionCheck | None:
-            return check_of(location, [ReadRows(version.version, filter)], version.schema)
-
-        return delete_rows(location, base, filter, options, check=check if is_serializable else None) is not base
-
-    def truncate(self) -> bool:
-        location = self.handle.location()
-        newest = location.latest()
-        if newest is None:
-            raise NotFoundError(f"there is no Lance table at {with_absolute_path(location.uri)}")
-        columns = written_columns(newest.schema, data_format(newest), newest.config)
-        options = WriteOptions.parse({"path": location.uri})
-        return plan_plain_write(location, newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None
-
-    def write_mode(self, asked: AskedMode) -> WriteMode:
-        if asked.mode == "append":
-            return WriteMode.APPEND
-        # A table without partitions is one partition.
-        if asked.mode == OVERWRITE_DYNAMIC or is_everything(asked.predicates):
-            replaces_columns = self.handle.replaces_schema or self.handle.version is None
-            return WriteMode.OVERWRITE if replaces_columns else WriteMode.TRUNCATE
-        return asked.conditional()
-
-    def plan_write(
-        self, columns: StructType, mode: WriteMode, options: WriteOptions, replaced: Expr | None
-    ) -> WriteJob:
-        return plan_plain_write(
-            self.handle.location(),
-            None if self.handle.version is None else self.handle.open()[1],
-            columns,
-            mode,
-            options,
-            replaced=replaced,
-            evolved=self.handle.evolved_schema(),
-            from_query=True,
-        )
-
-    def plan_changes(self, columns: StructType, options: WriteOptions) -> RowChangeJob:
-        return plan_plain_changes(*self.handle.open(), columns, options, self.handle.evolved_schema())
-
-    def layout(self, job: WriteJob, options: WriteOptions) -> Layout:
-        options.check_without_partitions()
-        return Layout()
-
-
-class _Partitioned(WritableTable):
-    row_id = PARTITION_ROW_ID
-
-    def newest(self) -> TableHandle:
-        base = replace(self.handle, evolved=None).open_partitioned()
-        found = base.newest()
-        if found.specs != base.specs:
-            raise self._columns_changed(found.version)
-        return replace(self.handle, version=found.version, timestamp_nanos=found.versions_manifest.timestamp_nanos)
-
-    def delete_columns(self) -> pa.Schema:
-        # Not system columns: whether all rows of a partition match is decided by its values alone.
-        return self.handle.open_partitioned().stored_schema
-
-    def check_changeable(self) -> None:
-        check_partitioned_changeable(self.handle.open_partitioned())
-
-    def splits(self, filter: Expr, most: int) -> Sequence[Split] | None:
-        table = self.handle.open_partitioned()
-        partitions = table.partitions(filter)
-        return table.open_all(partitions) if len(partitions) <= most else None
-
-    def delete(self, filter: Expr, options: CommitOptions, *, is_serializable: bool) -> bool:
-        table = self.handle.open_partitioned()
-
-        def check(version: PartitionedTable) -> Check | None:
-            return partition_check_of(version, [ReadRows(version.version, filter)])
-
-        made = delete_partitioned_rows(table, filter, options, check=check if is_serializable else None)
-        return made is not table
-
-    def truncate(self) -> bool:
-        newest = self.handle.open_partitioned().newest()
-        columns, options = (
-            written_columns(newest.lance_schema, newest.file_version, newest.properties),
-            WriteOptions.parse({"path": self.handle.uri}),
-        )
-        return plan_partitioned_write(newest, columns, WriteMode.TRUNCATE, options).commit([]) is not None
-
-    def write_mode(self, asked: AskedMode) -> WriteMode:
-        mode = overwrite_mode(
-            self.handle.open_partitioned(),
-            asked.mode,
-            asked.predicates,
-            option=asked.option,
-            session=asked.session,
-            by_path=self.handle.by_path,
-        )
-        if mode == "append":
-            return WriteMode.APPEND
-        if mode == OVERWRITE_DYNAMIC:
-            return WriteMode.OVERWRITE_PARTITIONS
-        if mode == OVERWRITE_ROWS and is_everything(asked.predicates):
-            return WriteMode.TRUNCATE
-        return asked.conditional()
-
-    def plan_write(
-        self, columns: StructType, mode: WriteMode, options: WriteOptions, replaced: Expr | None
-    ) -> WriteJob:
-        return plan_partitioned_write(self.handle.open_partitioned(), columns, mode, options, replaced=replaced)
-
-    def plan_changes(self, columns: StructType, options: WriteOptions) -> RowChangeJob:
-        self.check_changeable()
-        return plan_partitioned_changes(self.handle.open_partitioned(), columns, options)
-
-    def layout(self, job: WriteJob, options: WriteOptions) -> Layout:
-        assert isinstance(job.target, PartitionedTarget), "the table is partitioned"
-        table = job.target.table()
+        if not isinstance(job.target, PartitionedTarget):
+            options.check_without_partitions()
+            return Layout()
+        table = job.target.version
         distribution = options.distribution or TableDefaults.of(table.properties).distribution or "hash"
         return Layout(distribution, tuple(write_transforms(table.specs.current, table.lance_schema)))
 
 
-def check_partitioned_changeable(table: TableSource) -> None:
-    """Passes if rows of `table` can be identified.
+def table_of(handle: TableHandle) -> WritableTable:
+    """The table of `handle`."""
+    return WritableTable(handle)
+
+
+def check_identifiable(columns: pa.Schema, row_id: Sequence[str]) -> None:
+    """Passes if rows of a table with `columns` can be identified by the columns `row_id`.
 
     Raises:
-        InvalidInputError: a column of the table hides one that identifies rows.
+        InvalidInputError: a column of the table hides one of them.
     """
-    hidden = set(PARTITION_ROW_ID) & set(table.stored_schema.names)
+    hidden = set(row_id) & set(columns.names)
     if hidden:
         raise InvalidInputError(
             f"rows of a table with a column {min(hidden)!r} cannot be identified; rename the column"

@@ -18,20 +18,26 @@ from lance_spark.spark.connector.channel.tasks import MESSAGE_TYPE, command
 from lance_spark.spark.connector.scan.partition_keys import SparkTransform
 from lance_spark.spark.connector.scan.requests import ScanRequest
 from lance_spark.spark.connector.scan.scan import Taken
-from lance_spark.spark.connector.write.blob_inputs import blob_inputs
-from lance_spark.spark.connector.write.job_task import JobTask, pickle_job, unpickle_job, unpickle_results
+from lance_spark.spark.connector.write.job_task import (
+    JobTask,
+    Written,
+    blob_inputs,
+    counts_of,
+    pickle_job,
+    unpickle_job,
+    unpickle_results,
+)
 from lance_spark.spark.connector.write.overwrite_mode import is_everything
 from lance_spark.spark.connector.write.row_search import search_job
 from lance_spark.spark.connector.write.statement_reads import reads_of
-from lance_spark.spark.connector.write.tables import AskedMode, table_of
-from lance_spark.spark.connector.write.written import Written, counts_of
-from lance_spark.spark.jobs.target import WriteMode
+from lance_spark.spark.connector.write.tables import RequestedMode, table_of
 from lance_spark.spark.jobs.task_result import deleted_rows
 from lance_spark.spark.jobs.write_job import WriteJob
 from lance_spark.spark.option_values import DYNAMIC, STATIC
 from lance_spark.spark.options.options import WriteOptions
 from lance_spark.spark.predicates import SparkExpression, to_filter
 from lance_spark.spark.types.texts import with_declared_types
+from lance_spark.table.row_level.write_target import WriteMode
 
 _log = logging.getLogger(__name__)
 
@@ -148,20 +154,22 @@ def search(_request: SearchRequest, call: Call) -> Reply:
 @operation("write.commit")
 def commit(request: CommitRequest, call: Call) -> Written:
     """Commits what the tasks wrote, if it changes anything."""
-    attachments, found = call.attachments, None
+    attachments, matching = call.attachments, None
     if request.num_found is not None:
         first = len(attachments) - request.num_found
-        attachments, found = attachments[:first], attachments[first:]
+        attachments, matching = attachments[:first], attachments[first:]
     job, results = unpickle_job(attachments[0]), unpickle_results(attachments[1:])
     # Counted first: nothing may fail after the commit.
     counted = counts_of(results)
     reads = () if request.target is None else reads_of(request.target, request.reads, call.session.time_zone)
     try:
-        made = job.commit(results, found=None if found is None else deleted_rows(unpickle_results(found)), reads=reads)
+        committed = job.commit(
+            results, matching=None if matching is None else deleted_rows(unpickle_results(matching)), reads=reads
+        )
     except EpochCommittedError as error:
         _log.info("a write is not done again: %s", error)
         return Written({})
-    return Written({**counted, "commits_of_others": job.others_commits(made)})
+    return Written({**counted, "commits_of_others": job.others_commits(committed)})
 
 
 @operation("write.metrics")
@@ -184,10 +192,10 @@ def _job(request: WriteRequest) -> WriteJob:
         columns = with_declared_types(request.columns, handle.staged.columns)
         return staged_table(handle).job(columns, request.options, from_query=True)
     table = table_of(handle)
-    asked = AskedMode(
+    requested = RequestedMode(
         request.mode, request.predicates, options.partition_overwrite_mode, request.session_overwrite_mode
     )
-    mode = table.write_mode(asked)
+    mode = table.write_mode(requested)
     replaced = _required_filter(request) if mode is WriteMode.REPLACE_WHERE else None
     return table.plan_write(request.columns, mode, options, replaced)
 
@@ -201,9 +209,9 @@ def _required_filter(request: WriteRequest) -> Expr:
     """The filter of the replaced rows."""
     names = request.handle.filterable()
     terms = [to_filter(predicate, names) for predicate in request.predicates]
-    known = tuple(term for term in terms if term is not None)
-    replaced = conjunction(known)
-    if replaced is None or len(known) != len(terms):
+    exact = tuple(term for term in terms if term is not None)
+    replaced = conjunction(exact)
+    if replaced is None or len(exact) != len(terms):
         raise UnsupportedFeatureError(
             "this condition does not say exactly which rows to replace; DELETE them and INSERT",
             feature="overwrite by filter",

@@ -1,4 +1,4 @@
-"""Appends to a table find again what was checked for the last one, unless the table or the rows differ."""
+"""Appends share the row pipeline of the last one, unless the table or the rows differ."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lance_spark.schema.arrow import from_arrow_schema
 from lance_spark.schema.constraints import CHECK_PREFIX
 from lance_spark.schema.field import LanceSchema
 from lance_spark.table.columns.check_constraints import add_check
-from lance_spark.table.writing import conform
-from lance_spark.table.writing.conform import Conformer
+from lance_spark.table.writing import row_pipeline
+from lance_spark.table.writing.row_pipeline import RowPipeline
 
 GIVEN = pa.schema([pa.field("a", pa.int64()), pa.field("s", pa.string())])
 
@@ -25,8 +25,8 @@ def _now() -> datetime.datetime:
 
 def test_the_same_columns_and_an_equal_schema() -> None:
     table = from_arrow_schema(GIVEN)
-    made = Conformer.of(table, GIVEN)
-    assert Conformer.of(LanceSchema(table.fields, {}), pa.schema(list(GIVEN))) is made
+    made = RowPipeline.of(table, GIVEN)
+    assert RowPipeline.of(LanceSchema(table.fields, {}), pa.schema(list(GIVEN))) is made
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_the_same_columns_and_an_equal_schema() -> None:
 )
 def test_another_schema_of_the_rows(given: pa.Schema) -> None:
     table = from_arrow_schema(GIVEN)
-    assert Conformer.of(table, GIVEN) is not Conformer.of(table, given)
+    assert RowPipeline.of(table, GIVEN) is not RowPipeline.of(table, given)
 
 
 def test_another_table() -> None:
     table = from_arrow_schema(GIVEN)
-    made = Conformer.of(table, GIVEN)
-    assert Conformer.of(from_arrow_schema(GIVEN), GIVEN) is not made
-    assert Conformer.of(LanceSchema(table.fields, {f"{CHECK_PREFIX}c": b"a > 0"}), GIVEN) is not made
+    made = RowPipeline.of(table, GIVEN)
+    assert RowPipeline.of(from_arrow_schema(GIVEN), GIVEN) is not made
+    assert RowPipeline.of(LanceSchema(table.fields, {f"{CHECK_PREFIX}c": b"a > 0"}), GIVEN) is not made
 
 
 def test_a_condition_on_the_time_is_of_each_append() -> None:
@@ -63,8 +63,8 @@ def test_a_condition_on_the_time_is_of_each_append() -> None:
 def test_only_the_last_ones_are_kept() -> None:
     for number in range(20):
         given = pa.schema([pa.field(f"c{number}", pa.int64())])
-        Conformer.of(from_arrow_schema(given), given)
-    assert len(conform._recent) <= 8
+        RowPipeline.of(from_arrow_schema(given), given)
+    assert len(row_pipeline._recent) <= 8
 
 
 def test_a_constraint_counts_from_the_next_append_on() -> None:

@@ -1,0 +1,155 @@
+"""Plans writes and row changes of Spark: from columns and options to a job on a `WriteTarget`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lance_spark.errors import InvalidInputError, UnsupportedFeatureError
+from lance_spark.expr.nodes import Expr
+from lance_spark.partitioned.partitioned_target import PartitionedTarget
+from lance_spark.schema.arrow import to_arrow_schema
+from lance_spark.spark.constraints import TableConstraint, with_constraints
+from lance_spark.spark.jobs.original_values import OriginalValues
+from lance_spark.spark.jobs.row_change_job import RowChangeJob
+from lance_spark.spark.jobs.write_job import WriteJob
+from lance_spark.spark.options.options import WriteOptions
+from lance_spark.spark.types.schemas import exchanged_schema, table_types, with_comments, written_schema
+from lance_spark.table.indexes.auto_zonemap import AUTO_ZONEMAP, check_zone_columns
+from lance_spark.table.maintenance.after_commit import zoned
+from lance_spark.table.row_level.plain_target import NEW_COLUMNS, PlainTarget
+from lance_spark.table.row_level.write_target import AnyTarget, WriteMode
+from lance_spark.table.writing.identity import schema_without_identities
+from lance_spark.table.writing.save import CommitOptions
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """Definition of a plain table that a statement makes or replaces.
+
+    Attributes:
+        config: entries that the table's config gets with the commit.
+        like: columns of another table, whose types those of a new table get.
+        constraints: of the new table.
+    """
+
+    config: Mapping[str, str]
+    like: pa.Schema | None = None
+    constraints: Sequence[TableConstraint] = ()
+
+
+def plan_write(
+    target: AnyTarget,
+    columns: StructType,
+    mode: WriteMode,
+    options: WriteOptions,
+    *,
+    definition: TableDefinition | None = None,
+    replaced: Expr | None = None,
+    from_query: bool = False,
+) -> WriteJob:
+    """The job that writes rows with `columns` to `target`.
+
+    Args:
+        definition: of a plain table that a statement makes or replaces.
+        replaced: which rows are replaced, with REPLACE_WHERE.
+        from_query: whether `columns` are those of a query; then columns that it makes are nullable, as in Spark.
+
+    Raises:
+        InvalidInputError: the columns do not fit the table.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns, or not with such options.
+    """
+    target.check_commits()
+    exists = target.base_version is not None
+    makes_columns = isinstance(target, PlainTarget) and (not exists or mode in NEW_COLUMNS)
+    if from_query and makes_columns:
+        columns = columns.toNullable()
+    _check_creation_options(target, options)
+    like = None if definition is None else definition.like
+    types = table_types(
+        written_schema(columns),
+        to_arrow_schema(target.lance_schema) if exists and mode is not WriteMode.CREATE else like,
+        options.column_properties,
+        replaces=makes_columns,
+        large=options.use_large_var_types,
+    )
+    if from_query or definition is None:
+        types = schema_without_identities(types)
+    defined = types
+    if makes_columns and mode in NEW_COLUMNS:
+        # A statement that defines the table has its properties too; rows by path keep the comments.
+        defined = with_comments(types, columns, replaces=definition is not None)
+        defined = with_constraints(defined, () if definition is None else definition.constraints)
+    planned = target.taking(
+        defined,
+        options.limits(target.table_properties if definition is None else {}),
+        mode=mode,
+        merge_schema=options.merge_schema,
+        file_format_version=options.file_format_version,
+    )
+    config = None if definition is None else definition.config
+    check_zone_columns(planned.table_schema, ((config or target.changed_properties) or {}).get(AUTO_ZONEMAP))
+    commit = replace(_commit_options(options), stable_row_ids=bool(options.enable_stable_row_ids), config=config)
+    return WriteJob(_zoned(planned, options), types, commit, mode, replaced)
+
+
+def plan_changes(target: AnyTarget, columns: StructType, options: WriteOptions) -> RowChangeJob:
+    """The statement that changes rows of `target` and writes rows with `columns`, none if it only deletes.
+
+    Raises:
+        InvalidInputError: the columns do not fit the table.
+        UnsupportedFeatureError: this release cannot write to the table, or not such columns.
+    """
+    target.check_commits()
+    shown = exchanged_schema(columns)
+    types = table_types(shown, to_arrow_schema(target.lance_schema))
+    if columns.fields:
+        target = target.taking(types, options.limits(target.table_properties))
+    return RowChangeJob(_zoned(target, options), types, _commit_options(options), OriginalValues.of(shown, types))
+
+
+def _commit_options(options: WriteOptions) -> CommitOptions:
+    return CommitOptions(message=options.commit_message, mark=options.mark(), zone_maps=options.auto_zonemap)
+
+
+def _zoned(target: AnyTarget, options: WriteOptions) -> AnyTarget:
+    """The target whose commit builds zone maps of the columns that the options name."""
+    schema = target.lance_schema if target.job is None else target.table_schema
+    check_zone_columns(schema, options.auto_zonemap)
+    if isinstance(target, PlainTarget):
+        return replace(target, location=zoned(target.location, options.auto_zonemap))
+    return target
+
+
+def _check_creation_options(target: AnyTarget, options: WriteOptions) -> None:
+    """Refuses options that apply when a table is made, where they contradict the existing table.
+
+    Raises:
+        InvalidInputError, UnsupportedFeatureError: there is such an option.
+    """
+    if target.base_version is None:
+        return
+    stable, version = options.enable_stable_row_ids, options.file_format_version
+    has_stable = target.has_stable_row_ids
+    if not isinstance(target, PartitionedTarget):
+        if stable not in (None, has_stable):
+            raise InvalidInputError(
+                "option enable_stable_row_ids: stable row ids are chosen when a table is created, and this one "
+                f"{'has them' if has_stable else 'has none'}; leave the option out, or DROP the table first"
+            )
+        return
+    hint = (
+        "it is decided when the table is made, before Spark hands over the options of the write; make the table with "
+        "this property, such as by writeTo(...).tableProperty(...)"
+    )
+    if stable not in (None, has_stable):
+        raise UnsupportedFeatureError(f"option enable_stable_row_ids is {stable}: {hint}", feature="stable row ids")
+    current = target.version.file_version.value
+    if version not in (None, current):
+        raise UnsupportedFeatureError(
+            f"option file_format_version is {version}, the partitioned table has {current}: {hint}",
+            feature="file format version of a partitioned table",
+        )
