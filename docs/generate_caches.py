@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "design" / "041-process-wide-caches.md"
 
 _MEMOS = ("lru_cache", "cache")
 _CONTAINERS = ("dict", "list", "set", "OrderedDict", "defaultdict")
-_CACHES = ("Cache", "LruCache", "Remembered", "PerProcess")
+_CACHES = ("Cache", "LruCache", "PerProcess")
 _STORED = ("cached_by_path", "cached_parts_by_path", "cached_by_etag", "put_by_etag", "cached_part", "cached_parts")
 
 _REGISTRIES = frozenset(
@@ -38,12 +38,11 @@ _OWNERS: dict[tuple[str, str], tuple[str, str, str]] = {
     ("file/metadata.py", "_columns"): ("message of a column, its place", "4096 columns", "emptied when full"),
     ("kernels/jit.py", "_pointer_functions"): ("name of a function", "the functions of one module", "never"),
     ("schema/wire.py", "_messages"): ("identity of the fields, which it holds", "16 lists", "the oldest goes"),
-    ("spark/connector/channel/handles.py", "_manifests"): (
+    ("spark/connector/channel/handles.py", "_versions"): (
         "table, version, moment",
-        "64",
+        "32",
         "the least recently used goes",
     ),
-    ("spark/connector/channel/handles.py", "_partitioned"): ("as above", "32", "the least recently used goes"),
     ("spark/connector/scan/planner.py", "_blob_sizes"): ("version, columns", "32", "the least recently used goes"),
     ("spark/connector/scan/planner.py", "_digests"): ("version", "32", "the least recently used goes"),
     ("spark/connector/scan/planner.py", "_searched_filters"): ("version, filter", "32", "the least recently used goes"),
@@ -54,15 +53,9 @@ _OWNERS: dict[tuple[str, str], tuple[str, str, str]] = {
         "256 MiB, or `LANCE_SPARK_CACHE_BYTES`",
         "the least recently used goes; a fork begins empty",
     ),
-    ("storage/exclusive_create.py", "_trusted"): ("service", "the stores of the process", "never"),
+    ("storage/conditional_put.py", "_trusted"): ("service", "the stores of the process", "never"),
     ("storage/overlap.py", "_pool"): ("process", "one pool", "a fork makes its own"),
     ("storage/s3/dynamodb.py", "_trusted"): ("client and table", "the tables of the process", "never"),
-    ("table/reading/decoding/few_rows.py", "_copies"): ("identity of columns and bases", "64", "emptied when full"),
-    ("table/reading/decoding/single_rows.py", "_prepared"): (
-        "identity of columns and fragment",
-        "64, of 64 MiB",
-        "emptied when full",
-    ),
 }
 """Key, bound and who empties it, of containers that live as long as the process; a new one must be added here."""
 
