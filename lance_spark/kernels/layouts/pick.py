@@ -296,31 +296,62 @@ def _value_of_row(data, data_size, start, size, held, place, pages, num_pages, p
 
 
 @inlined
+def _num_side_by_side(rows, i, num_rows, end):
+    """The number of rows from number `i` on that follow each other, up to row `end`."""
+    count = np.int64(1)
+    while i + count < num_rows and rows[i + count] == rows[i] + count and rows[i] + count < end:
+        count += 1
+    return count
+
+
+@inlined
+def _plain_values(chunk, size, held, first, count, pages, num_pages, page, taken, room, values):
+    """The most bytes of values side by side of a chunk without levels; -1 if it is broken."""
+    size_bytes = _number(pages, num_pages, page, SIZE_BYTES)
+    position = parts_begin(size, 0, _num_value_parts(pages, num_pages, page), size_bytes)
+    if position < 0:
+        return np.int64(-1)
+    return _chunk_values(
+        chunk, size, 0, position, held, first, count, pages, num_pages, page, taken, room, values
+    )  # fmt: skip
+
+
+@inlined
 def _pick_values(data, data_size, pages, num_pages, chunks, num_chunks, rows, num_rows, defs, values, owners, totals):
     """`pick` without lists: each row is one slot with one value."""
     of_chunk, ends = pointer_i64(chunks), pointer_i64(chunks + 32 * num_chunks)
     row_at, total = pointer_i64(rows), pointer_i64(totals)
-    near = most = np.int64(0)
-    for i in range(num_rows):
+    near = most = i = np.int64(0)
+    while i < num_rows:
         row = row_at[i]
         if row < 0 or num_chunks == 0 or row >= ends[num_chunks - 1]:
-            return ~np.int64(i)
+            return ~i
         near = chunk = chunk_of(ends, num_chunks, row, near)
         page, start, size = of_chunk[chunk], of_chunk[num_chunks + chunk], of_chunk[2 * num_chunks + chunk]
         held = of_chunk[3 * num_chunks + chunk]
-        place = row - (ends[chunk] - held)
+        place, count, level = row - (ends[chunk] - held), np.int64(1), np.int64(0)
         if _is_outside(start, size, data_size) or place < 0:
-            return ~np.int64(i)
-        level, bound = _value_of_row(
-            data, data_size, start, size, held, place, pages, num_pages, page, np.int64(i), num_rows, defs, values
-        )  # fmt: skip
+            return ~i
+        is_chunk = _number(pages, num_pages, page, LAYOUT) == CHUNKS
+        if is_chunk and _number(pages, num_pages, page, DEF_BITS) == NO_LEVELS:
+            count = _num_side_by_side(row_at, i, num_rows, ends[chunk])
+            bound = _plain_values(
+                data + start, size, held, place, count, pages, num_pages, page, i, num_rows, values
+            )  # fmt: skip
+            level = min(bound, np.int64(0))
+        else:
+            level, bound = _value_of_row(
+                data, data_size, start, size, held, place, pages, num_pages, page, i, num_rows, defs, values
+            )  # fmt: skip
         if level < 0:
-            return ~np.int64(i)
+            return ~i
         most += bound
-        if defs:
-            pointer_u16(defs)[i] = np.uint16(level)
-        if owners:
-            pointer_i64(owners)[i] = page
+        for k in range(i, i + count):
+            if defs:
+                pointer_u16(defs)[k] = np.uint16(level)
+            if owners:
+                pointer_i64(owners)[k] = page
+        i += count
     total[0], total[1] = num_rows, most
     return num_rows
 
