@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_spark.cached import cached_property
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import CorruptFileError, UnsupportedFeatureError
+from lance_spark.layouts.arrow_values import null_rows
 from lance_spark.layouts.base import EncodedColumn
 from lance_spark.layouts.merge import merge_paths
 from lance_spark.layouts.page_form import ListedValues
@@ -71,7 +72,7 @@ class Nulls(PreparedField):
     def _pick(self, data: pa.Buffer, rows: Int64Array) -> pa.Array | None:
         if int(rows.min()) < 0 or int(rows.max()) >= self.num_rows:
             return None
-        return pa.nulls(len(rows), self.data_type)
+        return null_rows(len(rows), self.data_type)
 
 
 @dataclass(frozen=True)
