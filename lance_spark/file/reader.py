@@ -5,7 +5,7 @@ Opening takes one read of the end of the file, which usually contains all metada
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class FileReader(DataFileReader):
         self._footer = footer
         self._columns: dict[int, EncodedColumn] = {}
         self._bytes_of_columns = 0
-        self._prepared_fields: dict[tuple[tuple[FieldId, str, int], ...], PreparedField | None] = {}
+        self._prepared_fields: dict[Hashable, PreparedField | None] = {}
         places, buffers = self._offset_tables()
         columns, size = footer.num_columns, footer.file_size
         self._column_places = OffsetTable(*places, columns, size, "column metadata")
@@ -132,8 +132,7 @@ class FileReader(DataFileReader):
         Raises:
             CorruptFileError: the metadata of a column contradicts the format.
         """
-        # Structs can have some of their members.
-        key = tuple([(node.id, node.logical_type, column_indices.get(node.id, -1)) for node in field.walk()])
+        key = field.array_key, tuple([column_indices.get(node.id, -1) for node in field.walk()])
         if key not in self._prepared_fields:
             data = self.in_memory()
             if data is None:

@@ -6,7 +6,7 @@ the wire format is always 0 in real files, so the kind of a field follows from `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NewType
 
@@ -76,6 +76,13 @@ class Field:
         yield self
         for child in self.children:
             yield from child.walk()
+
+    @property
+    def array_key(self) -> tuple[Hashable, ...]:
+        """Equal for fields whose arrays have one type and are read from the same columns of a file."""
+        return tuple(
+            [(node.id, node.name, node.logical_type, node.nullable, *node.metadata.items()) for node in self.walk()]
+        )
 
     def with_children(self, children: tuple[Field, ...]) -> Field:
         """This field with other children."""

@@ -115,9 +115,9 @@ class CompactionBudget:
 
     >>> sizes = {number: Size(10, 10, 100) for number in range(6)}
     >>> tasks = [CompactionTask(1, ids, CompactionOptions()) for ids in ((0, 1), (2, 3, 4, 5))]
-    >>> [task.fragment_ids for task in Budget(1000, 650).take(tasks, sizes)]
+    >>> [task.fragment_ids for task in CompactionBudget(1000, 650).take(tasks, sizes)]
     [(2, 3, 4, 5), (0, 1)]
-    >>> [task.fragment_ids for task in Budget(1000, 350).take(tasks, sizes)]
+    >>> [task.fragment_ids for task in CompactionBudget(1000, 350).take(tasks, sizes)]
     [(2, 3, 4)]
     """
 

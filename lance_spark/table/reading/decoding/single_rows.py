@@ -181,11 +181,7 @@ class SingleRowColumns:
         reader = self.opened(fragment)
         if isinstance(field, str):
             return reader.kept((field, self.stable_row_ids), lambda: self._system(fragment, reader, field))
-        key: tuple[object, ...] = (field.id, field.logical_type)
-        if field.children:
-            # Structs can have some of their members.
-            key = *key, *[(node.id, node.logical_type) for node in field.walk()]
-        return reader.kept(key, lambda: self._prepared(fragment, reader, field))
+        return reader.kept(field.array_key, lambda: self._prepared(fragment, reader, field))
 
     def _system(self, fragment: DataFragment, reader: FragmentReader, name: str) -> tuple[_Column, int]:
         lineage = RowLineage(fragment, reader, self.stable_row_ids)
@@ -196,7 +192,8 @@ class SingleRowColumns:
         """A column in the one file that has it, nulls if there is none; None if the page reader has to read it."""
         leaves = {path[-1].id for path in paths(field)}
         files = [file for file in fragment.files if not leaves.isdisjoint(file.fields)]
-        if not files and field.nullable and fragment.physical_rows:
+        # A file of version 2.0 can have a struct or list without having one of its members.
+        if not files and field.nullable and fragment.physical_rows and not field.children:
             return (Nulls(to_arrow_type(field), fragment.physical_rows), EMPTY), _KEPT_BYTES
         if len(files) != 1:
             return None, _KEPT_BYTES
