@@ -127,9 +127,12 @@ def plan_write(
         # New rows have a value in each identity column.
         given_columns = columns if identity is None else identity.with_columns(columns)
         evolved = None if merge_schema is None else evolved_schema(merge_schema, base, given_columns)
-        pipeline = RowPipeline.of(evolved or base.schema, columns, identity)
-        file_version = chosen or data_format(base) or DEFAULT_FILE_VERSION
-        plan = WritePlan(pipeline.schema, evolved or base.schema, file_version, pipeline, evolved)
+        schema, file_version = evolved or base.schema, chosen or data_format(base) or DEFAULT_FILE_VERSION
+        # Before the rows are compared with them: no rows fit columns that are not written.
+        names = frozenset(columns.names)
+        require_writable(LanceSchema(tuple([field for field in schema.fields if field.name in names])), file_version)
+        pipeline = RowPipeline.of(schema, columns, identity)
+        plan = WritePlan(pipeline.schema, schema, file_version, pipeline, evolved)
     else:
         current = None if base is None else data_format(base)
         current = current if current in WRITABLE_VERSIONS else None
