@@ -86,7 +86,8 @@ def test_steps_grow_with_the_columns(name: str) -> None:
     WORK[name](stored(20), 20)  # Kernels are compiled and modules imported by then.
     counts = [steps(lambda table=table, n=n: WORK[name](table, n)) for table, n in ((few, FEW), (many, MANY))]
     assert counts[0] > FEW, "nothing was counted"
-    assert counts[1] <= 1.1 * MANY / FEW * counts[0], counts
+    # A file of few columns lies in the end that opening reads; of many columns, ranges have to be fetched too.
+    assert counts[1] <= 1.15 * MANY / FEW * counts[0], counts
 
 
 def _manifest(fields: int, *, in_struct: bool) -> table_pb2.Manifest:

@@ -127,7 +127,6 @@ def test_locations_for_commits_name_what_follows_a_commit() -> None:
         "partitioned/maintenance/vacuum.py",
         "spark/blobs/references.py",
         "spark/connector/procedures/catalog_procedures.py",
-        "spark/connector/procedures/column_procedures.py",
         "spark/plugin/reader.py",
         "spark/streaming/history.py",
         "table/refs/clone_tags.py",  # Tags are no commits.
