@@ -17,7 +17,9 @@ def take(array: pa.Array, places: Int64Array) -> pa.Array:
     with nulls. Slices of such arrays are concatenated instead.
     """
     if not _has_nested_fixed_size_list(array.type) or len(places) == 0:
-        return pc.take(array, pa.array(places), boundscheck=False)
+        # `pa.array` imports pandas, which takes a second.
+        data = pa.py_buffer(np.ascontiguousarray(places, np.int64))
+        return pc.take(array, pa.Array.from_buffers(pa.int64(), len(places), [None, data]), boundscheck=False)
     breaks = np.flatnonzero(np.diff(places) != 1) + 1
     starts = np.concatenate([[0], breaks])
     lengths = np.diff(np.append(starts, len(places)))
