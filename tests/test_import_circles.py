@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import lance_spark
+from tests.support.circles import circle
 
 PACKAGE = Path(lance_spark.__file__).parent
 
@@ -33,15 +33,6 @@ def imported(path: Path, known: set[str]) -> set[str]:
                 inner = f"{node.module}.{item.name}"
                 found.add(inner if inner in known else node.module)
     return found & known
-
-
-def circle(graph: dict[str, set[str]]) -> list[str] | None:
-    """The modules of one circle; None if there is none."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return None
 
 
 def test_circle_is_found() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
 from lance_spark.spark.jvm import build
+from tests.support.circles import circle
 
 OURS = "io.lancespark"
 
@@ -36,7 +36,7 @@ def classes() -> dict[str, str]:
 
 
 def uses(name: str, source: str, known: set[str]) -> set[str]:
-    """Those of the classes `known` that a source imports, names in full, or shares a package with and names."""
+    """Classes of `known` that a source imports, names in full, or shares a package with and names."""
     package = name.rpartition(".")[0]
     text = without_comments_and_texts(source)
     words = set(re.findall(r"\w+", text))
@@ -49,15 +49,6 @@ def uses(name: str, source: str, known: set[str]) -> set[str]:
 def class_graph() -> dict[str, set[str]]:
     sources = classes()
     return {name: uses(name, source, set(sources)) for name, source in sources.items()}
-
-
-def circle(graph: dict[str, set[str]]) -> list[str] | None:
-    """The nodes of one circle; None if there is none."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return None
 
 
 def test_uses_are_imports_and_names_of_the_package() -> None:

@@ -5,8 +5,10 @@ Since file version 2.1 only leaves own a column (`ColumnWriter`); in 2.0 structs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,32 +38,47 @@ MAX_PAGE_ROWS = 1 << 24
 
 _END_BYTES = 8
 
+Piece = TypeVar("Piece")
 
-class ColumnWriter:
-    """Splits one leaf column into pages of about `page_bytes` bytes, at row boundaries.
+
+class PageWriter(ABC, Generic[Piece]):
+    """Splits one column into pages of about `page_bytes` bytes, at row boundaries.
 
     Args:
-        path: the fields from the top-level field to the leaf.
-        steps: the child indices of that path.
-        version: file version, 2.1 or 2.2.
+        leaf: the field that owns the column.
+        steps: the child indices from the top-level field to it.
         page_bytes: bytes of Arrow values in a page; a larger row is a page by itself.
     """
 
-    def __init__(self, path: tuple[Field, ...], steps: tuple[int, ...], version: FileVersion, page_bytes: int) -> None:
-        self.leaf = path[-1]
-        self.slots_per_row = slots_per_row(path)
+    def __init__(self, leaf: Field, steps: tuple[int, ...], page_bytes: int) -> None:
+        self.leaf = leaf
         self._steps = steps
-        self._settings = PageSettings(version, path[-1].metadata, lasting_codes(path))
         self._page_bytes = page_bytes
-        self._pieces: list[Shredded] = []
+        self._pieces: list[Piece] = []
         self._gathered_bytes = 0
         self._gathered_rows = 0
 
+    @abstractmethod
     def append(self, array: pa.Array) -> Iterator[PageBytes]:
         """Appends values of the top-level field; yields the pages that became full."""
-        if self._append_whole(array):
-            return
-        sizes = RowSizes(array, self._steps)
+
+    @abstractmethod
+    def flush(self) -> Iterator[PageBytes]:
+        """The pages of the buffered rows."""
+
+    @abstractmethod
+    def _piece(self, rows: pa.Array) -> Piece:
+        """The values of some rows of the top-level field."""
+
+    @abstractmethod
+    def _detached(self, piece: Piece) -> Piece:
+        """A copy of the values of `piece` that shares no memory with their batch."""
+
+    @abstractmethod
+    def _joined(self, pieces: list[Piece]) -> list[Piece]:
+        """Pieces with the same values, as few as possible."""
+
+    def _append_sized(self, array: pa.Array, sizes: RowSizes) -> Iterator[PageBytes]:
         start = 0
         while start < len(array):
             room = self._page_bytes - self._gathered_bytes
@@ -69,13 +86,46 @@ class ColumnWriter:
             if stop == start and not self._pieces:
                 stop = start + 1
             if stop > start:
-                self._pieces.append(shred(array.slice(start, stop - start), self._steps))
+                self._pieces.append(self._piece(array.slice(start, stop - start)))
                 self._gathered_bytes += sizes.before(stop) - sizes.before(start)
                 self._gathered_rows += stop - start
             if stop < len(array) or self._gathered_bytes >= self._page_bytes:
                 yield from self.flush()
             start = stop
-        self._detach()
+        if self._pieces:
+            # The columns of a batch can share one allocation, which a single narrow column would keep alive.
+            self._pieces[-1] = self._detached(self._pieces[-1])
+        self._join_many()
+
+    def _join_many(self) -> None:
+        if len(self._pieces) >= MAX_PIECES:
+            self._pieces = self._joined(self._pieces)
+
+    def _taken(self) -> list[Piece]:
+        """The buffered pieces, joined, which the buffer then no longer has."""
+        pieces = self._joined(self._pieces) if self._pieces else []
+        self._pieces = []
+        self._gathered_bytes = self._gathered_rows = 0
+        return pieces
+
+
+class ColumnWriter(PageWriter[Shredded]):
+    """Writes one leaf column.
+
+    Args:
+        path: the fields from the top-level field to the leaf.
+        version: file version, 2.1 or 2.2.
+        Others as `PageWriter`.
+    """
+
+    def __init__(self, path: tuple[Field, ...], steps: tuple[int, ...], version: FileVersion, page_bytes: int) -> None:
+        super().__init__(path[-1], steps, page_bytes)
+        self.slots_per_row = slots_per_row(path)
+        self._settings = PageSettings(version, path[-1].metadata, lasting_codes(path))
+
+    def append(self, array: pa.Array) -> Iterator[PageBytes]:
+        if not self._append_whole(array):
+            yield from self._append_sized(array, RowSizes(array, self._steps))
 
     def _append_whole(self, array: pa.Array) -> bool:
         """Appends values of one size that fit into the page with room to spare."""
@@ -85,48 +135,25 @@ class ColumnWriter:
         if not bits or num_bytes >= self._page_bytes or num_rows > MAX_PAGE_ROWS:
             return False
         if len(array):
-            # A copy, as `_detach` makes one.
+            # A copy, as `_detached` makes one.
             self._pieces.append(shred(pa.concat_arrays([array]), ()))
             self._gathered_bytes, self._gathered_rows = num_bytes, num_rows
             self._join_many()
         return True
 
-    def _detach(self) -> None:
-        """Copies the buffered values out of their batch, into few pieces.
-
-        The columns of a batch can share one allocation, which a single narrow column would keep alive.
-        """
-        if self._pieces:
-            last = self._pieces[-1]
-            values = pa.concat_arrays([last.values])
-            self._pieces[-1] = Shredded(
-                last.lists, last.present, last.num_rows, last.num_items, last.reps, last.codes, values
-            )
-        self._join_many()
-
-    def _join_many(self) -> None:
-        if len(self._pieces) >= MAX_PIECES:
-            self._pieces = _joined(self._pieces)
-
     def flush(self) -> Iterator[PageBytes]:
-        """The pages of the buffered rows."""
-        if self._pieces:
-            pieces = _joined(self._pieces)
-            self._pieces = []
-            self._gathered_bytes = self._gathered_rows = 0
-            for rows in pieces:
-                yield from encode_pages(rows, self._settings)
+        for rows in self._taken():
+            yield from encode_pages(rows, self._settings)
 
+    def _piece(self, rows: pa.Array) -> Shredded:
+        return shred(rows, self._steps)
 
-def _joined(pieces: list[Shredded]) -> list[Shredded]:
-    """Concatenates the pieces; several remain where joined dictionaries would exceed the range of their indices."""
-    try:
-        return [Shredded.concat(pieces)]
-    except pa.ArrowInvalid:
-        if len(pieces) == 1:
-            raise
-    half = len(pieces) // 2
-    return [*_joined(pieces[:half]), *_joined(pieces[half:])]
+    def _detached(self, piece: Shredded) -> Shredded:
+        values = pa.concat_arrays([piece.values])
+        return Shredded(piece.lists, piece.present, piece.num_rows, piece.num_items, piece.reps, piece.codes, values)
+
+    def _joined(self, pieces: list[Shredded]) -> list[Shredded]:
+        return joined(pieces, Shredded.concat)
 
 
 def slots_per_row(path: tuple[Field, ...]) -> int:
@@ -148,55 +175,29 @@ class _Values:
     lengths: Int64Array | None = None
 
 
-class ArrayColumnWriter:
-    """Splits one column into pages of about `page_bytes` bytes, at row boundaries.
-
-    The column of a struct is one page: the reference library reads no other.
+class ArrayColumnWriter(PageWriter[_Values]):
+    """Writes one column of version 2.0. The column of a struct is one page: the reference library reads no other.
 
     Args:
         path: the fields from the top-level field to the one that owns the column.
-        steps: the child indices of that path.
-        page_bytes: bytes of Arrow values in a page; a larger row is a page by itself.
+        Others as `PageWriter`.
     """
 
     slots_per_row = 1
 
     def __init__(self, path: tuple[Field, ...], steps: tuple[int, ...], page_bytes: int) -> None:
-        self.leaf = path[-1]
+        super().__init__(path[-1], steps, page_bytes)
         self._is_leaf = is_array_leaf(self.leaf)
         self._is_list = not self._is_leaf and self.leaf.logical_type != "struct"
-        self._steps = steps
-        self._page_bytes = page_bytes
-        self._pieces: list[_Values] = []
-        self._gathered_bytes = 0
-        self._gathered_rows = 0
 
     def append(self, array: pa.Array) -> Iterator[PageBytes]:
-        """Appends values of the top-level field; yields the pages that became full."""
-        if not (self._is_leaf or self._is_list):
-            self._pieces = _joined_values([*self._pieces, self._values(array)])
-            return
-        sizes = RowSizes(array, self._steps, None if self._is_leaf else _END_BYTES)
-        start = 0
-        while start < len(array):
-            room = self._page_bytes - self._gathered_bytes
-            stop = min(sizes.rows_within(start, room), start + MAX_PAGE_ROWS - self._gathered_rows)
-            if stop == start and not self._pieces:
-                stop = start + 1
-            if stop > start:
-                self._pieces.append(self._values(array.slice(start, stop - start)))
-                self._gathered_bytes += sizes.before(stop) - sizes.before(start)
-                self._gathered_rows += stop - start
-            if stop < len(array) or self._gathered_bytes >= self._page_bytes:
-                yield from self.flush()
-            start = stop
-        self._detach()
+        if self._is_leaf or self._is_list:
+            yield from self._append_sized(array, RowSizes(array, self._steps, None if self._is_leaf else _END_BYTES))
+        else:
+            self._pieces = self._joined([*self._pieces, self._piece(array)])
 
     def flush(self) -> Iterator[PageBytes]:
-        """The pages of the buffered rows."""
-        pieces, self._pieces = self._pieces, []
-        self._gathered_bytes = self._gathered_rows = 0
-        for values in _joined_values(pieces) if pieces else []:
+        for values in self._taken():
             if values.array is not None and is_blob(self.leaf):
                 yield encode_blob_page(values.array, values.num_rows)
             elif values.array is not None:
@@ -206,29 +207,28 @@ class ArrayColumnWriter:
             else:
                 yield encode_struct_page(values.num_values, values.num_rows)
 
-    def _values(self, rows: pa.Array) -> _Values:
+    def _piece(self, rows: pa.Array) -> _Values:
         values = node_values(rows, self._steps)
         if self._is_leaf:
             return _Values(len(rows), len(values), array=without_null_entries(values))
         return _Values(len(rows), len(values), lengths=list_lengths(values) if self._is_list else None)
 
-    def _detach(self) -> None:
-        """Copies the buffered values out of their batch, which a single narrow column would keep in memory."""
-        if self._pieces and self._pieces[-1].array is not None:
-            self._pieces[-1].array = pa.concat_arrays([self._pieces[-1].array])
-        if len(self._pieces) >= MAX_PIECES:
-            self._pieces = _joined_values(self._pieces)
+    def _detached(self, piece: _Values) -> _Values:
+        return piece if piece.array is None else replace(piece, array=pa.concat_arrays([piece.array]))
+
+    def _joined(self, pieces: list[_Values]) -> list[_Values]:
+        return list(pieces) if len(pieces) == 1 else joined(pieces, _concatenated)
 
 
-def _joined_values(pieces: Sequence[_Values]) -> list[_Values]:
+def joined(pieces: Sequence[Piece], concatenated: Callable[[Sequence[Piece]], Piece]) -> list[Piece]:
     """Concatenates the pieces; several remain where joined dictionaries would exceed the range of their indices."""
-    if len(pieces) == 1:
-        return list(pieces)
     try:
-        return [_concatenated(pieces)]
+        return [concatenated(pieces)]
     except pa.ArrowInvalid:
-        half = len(pieces) // 2
-        return [*_joined_values(pieces[:half]), *_joined_values(pieces[half:])]
+        if len(pieces) == 1:
+            raise
+    half = len(pieces) // 2
+    return [*joined(pieces[:half], concatenated), *joined(pieces[half:], concatenated)]
 
 
 def _concatenated(pieces: Sequence[_Values]) -> _Values:

@@ -23,7 +23,7 @@ from lance_spark.storage.cache import cached_by_path, cached_part, cached_parts,
 Value = TypeVar("Value")
 
 _FEW_ROWS = 1 << 13
-"""Up to this many rows are picked, where files are mapped."""
+"""Maximum rows that are picked, where files are mapped."""
 
 
 class IndexFiles:

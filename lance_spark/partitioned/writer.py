@@ -29,7 +29,7 @@ from lance_spark.table.reading.blobs.signed_sources import SignedSources
 from lance_spark.table.row_level.rewritten_rows import MovedRowWriter, NewFragment
 from lance_spark.table.row_level.row_writer import RowOrigins, RowWriter, WrittenSplit
 from lance_spark.table.writing.row_pipeline import TaskRows
-from lance_spark.table.writing.write import FileLimits, remove_fragments
+from lance_spark.table.writing.write import FileLimits, FragmentWriter, remove_fragments
 
 MAX_OPEN_FILES = 64
 """The number of partitions that one task writes at the same time; sorted rows need one."""
@@ -112,7 +112,7 @@ class PartitionWriter(RowWriter):
             existing = self._table.index.find(place)
             new = existing or self._table.index.new_partition(self._spec, part.values, self._job)
             self._partitions[place] = new
-        writer = self._open[place] = MovedRowWriter(
+        fragments = FragmentWriter(
             self._store(place),
             self._schema,
             file_version=self._table.file_version,
@@ -120,6 +120,7 @@ class PartitionWriter(RowWriter):
             job=self._job,
             blob_source=self._blob_source() if self._copies_blobs else None,
         )
+        writer = self._open[place] = MovedRowWriter(fragments)
         return writer
 
     def _blob_source(self) -> BlobSource:

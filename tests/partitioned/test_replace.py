@@ -39,7 +39,7 @@ def table(root: str) -> PartitionedTable:
 
 
 def written(target: PartitionedTarget, rows: pa.Table) -> tuple[WrittenPartition, ...]:
-    """As a task writes them, which gets the target over the wire."""
+    """Writes rows like a task, which gets the target over the wire."""
     with pickle.loads(pickle.dumps(target)).writer() as writer:
         for batch in rows.to_batches():
             writer.write(batch)

@@ -52,10 +52,10 @@ repetition level.
 LAYOUT, KIND, WIDTH, SIZE_BYTES, REP_BITS, DEF_BITS, SYMBOLS, OTHER, OTHER_BYTES = range(PAGE_NUMBERS)
 
 MOST_SLOTS = 1 << 24
-"""Of all rows; where lists have more, whole chunks are decoded."""
+"""Maximum slots of all rows; where lists have more, whole chunks are decoded."""
 
 SYMBOLS_BYTES = 256 * (MAX_SYMBOL_BYTES + 1)
-"""Of a table of symbols: u64[256], their bytes, and u8[256], their lengths, 0 for codes without a symbol."""
+"""Size of a table of symbols: u64[256], their bytes, and u8[256], their lengths, 0 for codes without a symbol."""
 
 
 @inlined

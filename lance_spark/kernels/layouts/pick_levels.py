@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, unpack_block, unpack_chunk
+from lance_spark.kernels.bitpack import (
+    BLOCK_BYTES_PER_BIT,
+    BLOCK_VALUES,
+    out_of_line_value,
+    packed_value,
+    unpack_block,
+    unpack_chunk,
+)
 from lance_spark.kernels.bits import num_ones
 from lance_spark.kernels.jit import copy_bytes, inlined, pointer_u8, pointer_u16
 from lance_spark.kernels.layouts.levels import BLOCK, count_equal, count_up_to
-from lance_spark.kernels.packed_values import out_of_line_value, packed_value
 from lance_spark.kernels.words import read_word
 
 LEVEL_BITS = 16
 
 NO_LEVELS = -1
-"""In place of a width: a page without levels of this kind."""
+"""Stands for a width: a page without levels of this kind."""
 
 PACKED_LEVELS = -2
-"""In place of a width: one block of inline bit packing; more levels than that are out of line."""
+"""Stands for a width: one block of inline bit packing; more levels than that are out of line."""
 
 RUN_LEVELS = -3
-"""In place of a width: levels in a block of runs."""
+"""Stands for a width: levels in a block of runs."""
 
 MAX_CHUNK_LEVELS = 1 << 16
 """More levels than a chunk can count."""

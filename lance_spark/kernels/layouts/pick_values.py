@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES
+from lance_spark.kernels.bitpack import BLOCK_BYTES_PER_BIT, BLOCK_VALUES, packed_value
 from lance_spark.kernels.compression.fsst import MAX_SYMBOL_BYTES
 from lance_spark.kernels.jit import copy_bytes, inlined, pointer_i64, pointer_u8
 from lance_spark.kernels.layouts.pick_levels import run_at
-from lance_spark.kernels.packed_values import packed_value
 from lance_spark.kernels.words import read_word, write_word
 
 PACKED = 0

@@ -30,7 +30,7 @@ from lance_spark.layouts.v2_0.nodes import LeafNode, ListNode, Node, StructNode
 from lance_spark.layouts.v2_0.nullable import AllNull, NoNull, Nullable, SomeNull
 
 _END_BITS = 64
-"""Of the end of a string or list."""
+"""Size of the end of a string or list."""
 
 _FEW_ITEMS = 64
 """Items are picked one by one up to this many in a list, on average; the page reader copies them list by list."""

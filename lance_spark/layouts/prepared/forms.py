@@ -28,7 +28,7 @@ from lance_spark.layouts.repdef import LevelScheme, RepDefLayer
 
 _NO_INDEX = -1
 _MAX_NULL_BITS = 1 << 17
-"""Of a null without bytes in the file: room for a few thousand of them is allocated."""
+"""Maximum bits of a null without bytes in the file: room for a few thousand of them is allocated."""
 
 _INDEX_TYPES = {bits: pa.type_for_alias(f"uint{bits}") for bits in (8, 16, 32, 64)}
 
@@ -51,7 +51,7 @@ class FixedWidth:
 
     @classmethod
     def of(cls, data_type: pa.DataType, bits: int, items: int = 1) -> FixedWidth | None:
-        """None for types of other kinds, and for other widths."""
+        """Returns None for types of other kinds, and for other widths."""
         if items < 1:
             # Only damaged schemas have such lists. To kernels, values without bytes are bits.
             return None

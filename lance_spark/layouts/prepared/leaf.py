@@ -25,7 +25,7 @@ MAX_PAGES = 256
 """Columns of more pages are not prepared: their layouts would all be parsed for a read of few rows."""
 
 _MAX_DICTIONARY_BYTES = 1 << 20
-"""Of the dictionaries of a run, in the file and decoded."""
+"""Maximum size of the dictionaries of a run, in the file and decoded."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from lance_spark.layouts.repdef import LevelScheme
 from lance_spark.layouts.unravel import SlotLevels, unravel, visible_validity
 
 _MAX_BYTES = 16 << 20
-"""Of all strings that are copied at once; the memory is allocated for the most that they can have."""
+"""Maximum size of all strings that are copied at once; the memory is allocated for the most that they can have."""
 
 _SPARE_SLOTS = 64
 """Room beyond what rows of average length need; where it is not enough, they are picked once more."""

@@ -29,18 +29,18 @@ from lance_spark.table.reading.window import Window, fits_one_window
 from lance_spark.table.rows.fragment import DataFragment
 
 _SCATTERED_WINDOWS = 8
-"""How many times as many rows are read at a time where only some of them are selected."""
+"""Factor of the rows that are read at a time where only some of them are selected."""
 
 _OF_ONE_FRAGMENT = (CorruptFileError, InvalidInputError, NotFoundError, UnsupportedFeatureError)
 """Errors that one of several fragments causes; a failure of the store is not repeated."""
 
 _FEW_ROWS = 64
 _FEW_BYTES = 1 << 20
-"""Up to this many rows and bytes, all columns are read with those of the filter, which spares a step."""
+"""Maximum rows and bytes of which all columns are read with those of the filter, which spares a step."""
 
 _FEW_IN_A_RUN = 16384
 _FEW_BYTES_IN_A_RUN = 32
-"""The same for this many rows side by side, such as those of zones, of no more bytes each."""
+"""Maximum rows side by side, such as those of zones, and bytes of each, for the same."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from lance_spark.table.writing.save import (
     commit_planned,
     plan_write,
 )
-from lance_spark.table.writing.write import FileLimits, delete_data_file
+from lance_spark.table.writing.write import FileLimits, FragmentWriter, delete_data_file
 
 NEW_COLUMNS = (WriteMode.CREATE, WriteMode.OVERWRITE)
 """Modes that give the table the columns of the rows."""
@@ -195,7 +195,7 @@ class PlainTarget(WriteTarget[Manifest]):
 
     def writer(self, task: int = 0, num_tasks: int = 1, blobs: OtherTables | None = None) -> RowWriter:
         plan = self._plan()
-        writer = MovedRowWriter(
+        fragments = FragmentWriter(
             self.location.store,
             plan.schema,
             file_version=plan.file_version,
@@ -204,7 +204,7 @@ class PlainTarget(WriteTarget[Manifest]):
             targets=() if self.bases is None else self.bases.targets(self.target_bases),
             blob_source=None if blobs is None else self._blob_source(plan, blobs),
         )
-        return _PlainWriter(plan.pipeline.start(task, num_tasks), writer)
+        return _PlainWriter(plan.pipeline.start(task, num_tasks), MovedRowWriter(fragments))
 
     def _blob_source(self, plan: WritePlan, blobs: OtherTables) -> BlobSource | None:
         """Finds the files of the blobs of this table and of others, and the objects that rows name."""

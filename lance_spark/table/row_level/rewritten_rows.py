@@ -15,11 +15,7 @@ import pyarrow as pa
 
 from lance_spark.encodings.blocks import Int64Array
 from lance_spark.errors import InvalidInputError
-from lance_spark.file.blob_writer import BlobSource
-from lance_spark.file_version import FileVersion
-from lance_spark.schema.field import LanceSchema
-from lance_spark.storage.base import ObjectStore
-from lance_spark.table.bases import Bases, DataTarget
+from lance_spark.table.bases import Bases
 from lance_spark.table.manifests.manifest import Manifest
 from lance_spark.table.reading.fragment_reader import FragmentReader
 from lance_spark.table.reading.system_columns import RowLineage
@@ -28,7 +24,7 @@ from lance_spark.table.rows.fragment_runs import by_fragment
 from lance_spark.table.rows.row_address import UInt64Array, is_strictly_ascending
 from lance_spark.table.rows.row_ids import RowIdSequence, check_ids_left
 from lance_spark.table.rows.row_versions import RowDatasetVersionSequence
-from lance_spark.table.writing.write import FileLimits, FragmentWriter
+from lance_spark.table.writing.write import FragmentWriter
 
 NO_ORIGIN = (1 << 64) - 1
 """Instead of an address: the row is a new one."""
@@ -85,31 +81,14 @@ def _unpacked(fragment: bytes, packed: PackedAddresses | None) -> NewFragment:
 
 
 class MovedRowWriter:
-    """A `FragmentWriter` whose fragments have the source addresses of their rows.
+    """A writer of fragments that have the source addresses of their rows.
 
     Args:
-        store: the table's root.
-        schema: all columns of the table.
-        file_version: version of the data files.
-        job: the write job that this is a part of (`paths.new_job`).
-        targets: base paths that get the data files in turn; none for the table's root.
-        blob_source: finds the data files of blobs that are copied from other files.
+        writer: writes the rows; this object closes and aborts it.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        schema: LanceSchema,
-        *,
-        file_version: FileVersion,
-        limits: FileLimits | None = None,
-        job: str | None = None,
-        targets: Sequence[DataTarget] = (),
-        blob_source: BlobSource | None = None,
-    ) -> None:
-        self._writer = FragmentWriter(
-            store, schema, file_version=file_version, limits=limits, job=job, targets=targets, blob_source=blob_source
-        )
+    def __init__(self, writer: FragmentWriter) -> None:
+        self._writer = writer
         self._num_rows: list[int] = []
         self._source_addresses: list[UInt64Array | None] = []
 

@@ -121,7 +121,7 @@ def test_statement_that_shows_a_table_makes_it_again(spark: SparkSession, clause
 
 
 def test_settings(spark: SparkSession, table: str) -> None:
-    """Those of the session, in whatever statement; also one that an earlier release had."""
+    """Settings of the session are refused in each statement; also one that an earlier release had."""
     wrong = {"topn.enabled": "mean .*topN.enabled", "inlineByte": "mean .*inlineBytes", "zoneMaps": "known are .*topN"}
     for name, hint in wrong.items():
         other = spark.newSession()

@@ -480,7 +480,7 @@ def test_wrong_options(copy: Callable[..., Copy], options: dict[str, object], me
 
 @pytest.mark.slow
 def test_options_choose_the_types_of_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """As in a batch."""
+    """Options mean in a stream what they mean in a batch."""
     uri = str(tmp_path / "documents")
     lance.write_dataset(pa.table({"id": [1], "doc": pa.array(['{"a":1}'], pa.json_())}), uri)
     frame = spark.readStream.format("lance").option("json_as", "string").load(uri)

@@ -32,10 +32,10 @@ from lance_spark.table.rows.fragment import DataFragment
 MOST_ROWS = 16384
 _MOST_COLUMNS = 16
 _MOST_FRAGMENTS = 16
-"""Beyond these the page reader is as fast, which decodes columns and fragments together."""
+"""Limits of a pick; beyond them the page reader is as fast, which decodes columns and fragments together."""
 
 _KEPT_BYTES = 1 << 10
-"""What a column of an open fragment takes beside what its file has prepared."""
+"""Size of a column of an open fragment, beside what its file has prepared."""
 
 
 @dataclass(frozen=True)
