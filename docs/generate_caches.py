@@ -35,6 +35,11 @@ _REGISTRIES = frozenset(
 """Tables that imports fill, and the objects of `memory://`: no caches."""
 
 _OWNERS: dict[tuple[str, str], tuple[str, str, str]] = {
+    ("table/writing/row_pipeline.py", "_recent"): (
+        "columns and metadata of table and rows",
+        "8 pipelines",
+        "the oldest goes",
+    ),
     ("file/metadata.py", "_columns"): ("message of a column, its place", "4096 columns", "emptied when full"),
     ("kernels/jit.py", "_pointer_functions"): ("name of a function", "the functions of one module", "never"),
     ("schema/wire.py", "_messages"): ("identity of the fields, which it holds", "16 lists", "the oldest goes"),
@@ -110,9 +115,13 @@ def memos() -> list[Memo]:
 
 def containers() -> list[Container]:
     """Variables of modules that begin as an empty container, or are a cache; without registries."""
-    found = [
-        Container(path, name) for path, module in modules() for name, value in _assigned(module) if _is_container(value)
-    ]
+    found = []
+    for path, module in modules():
+        # A tuple that begins empty, and is replaced by longer ones.
+        replaced = {name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names}
+        for name, value in _assigned(module):
+            if _is_container(value) or (name in replaced and isinstance(value, ast.Tuple)):
+                found.append(Container(path, name))
     return [item for item in found if (item.path, item.name) not in _REGISTRIES]
 
 

@@ -72,7 +72,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """The tables of `kernels.fsst_encode` for symbols (little-endian u64) and their lengths."""
+    """The tables of `kernels.compression.fsst_encode` for symbols (little-endian u64) and their lengths."""
 
     symbols: UInt64Array
     lengths: Int64Array

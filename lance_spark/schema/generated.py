@@ -1,7 +1,7 @@
 """Columns whose values writers make: generated columns (a SQL expression) and identity columns (ascending numbers).
 
 The metadata of their fields describes them. Lance has no such columns, so other libraries neither show nor compute
-them. All writers of this package do (`table/writing/generated.py`, `table/writing/identity.py`).
+them. All writers of this package do (`table/writing/row_pipeline.py`, `table/writing/identity.py`).
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class RemoteStore(ABC):
         with self._translated(path):
             return self._etag(key)
 
-    # The interface of `exclusive_create`, on paths below the root.
+    # The interface `conditional_put.Creating`, on paths below the root.
 
     @property
     def service(self) -> Hashable:

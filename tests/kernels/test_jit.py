@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -84,3 +85,23 @@ except MemoryError as error:
 """
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert "of address space" in result.stdout
+
+
+_KEPT = {"held.setdefault", "code_classes"}
+"""Calls whose arrays somebody keeps."""
+
+
+def test_no_address_is_of_an_array_that_nobody_keeps() -> None:
+    """`address_of(np.array(...))` is the address of memory that is free again before a kernel reads it."""
+    package = Path(jit.__file__).parents[1]
+    calls = [
+        f"{path.relative_to(package)}:{node.lineno}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "address_of"
+        and isinstance(node.args[0], (ast.Call, ast.BinOp))
+        and not (isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) in _KEPT)
+    ]
+    assert calls == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from lance_spark.analysis.analyzer import Analyzer, Token
 from lance_spark.analysis.parameters import JSON, TextParameters
 from lance_spark.index.text.json_documents import JsonAnalyzer, value_start
@@ -12,6 +14,7 @@ def analyzer_of(parameters: TextParameters) -> Analyzer:
     return (JsonAnalyzer if parameters.lance_tokenizer == JSON else Analyzer)(parameters)
 
 
+@functools.lru_cache(maxsize=64)
 def query_tokens(parameters: TextParameters, text: str) -> tuple[Token, ...]:
     """The terms of the text of a query.
 

@@ -273,7 +273,7 @@ class Partition(TextPart):
         return Postings(docs, freqs)
 
     def _measured(self, terms: Sequence[int], average: np.float32) -> list[tuple[SearchedTerm, int]]:
-        norms = address_of(self.norms(average))
+        norms = self.norms(average)
         scratch = np.empty(2 * self.block, np.int32)
         docs, freqs = address_of(scratch), address_of(scratch) + 4 * self.block
         measured = []
@@ -283,7 +283,7 @@ class Partition(TextPart):
             is_frequent = stored.count * _RARE_SHARE >= self.num_docs
             members = np.zeros((self.num_docs + 7) // 8, np.uint8) if is_frequent else None
             bits = 0 if members is None else address_of(members)
-            most = measure_blocks(*blocks, norms, docs, freqs, bits, address_of(bounds))
+            most = measure_blocks(*blocks, address_of(norms), docs, freqs, bits, address_of(bounds))
             if most < 0:
                 raise self.lists_file.damaged(f"the posting list of term {term} is damaged")
             fields = fields_of(blocks[:5], address_of(bounds), bits)

@@ -118,7 +118,7 @@ class GraphNodes:
     """The rows of a partition as a walk through its graph compares them.
 
     Attributes:
-        kind: a constant of `kernels.vector_graph`.
+        kind: a constant of `kernels.vector.vector_graph`.
         payload: vectors or codes, row by row.
         width: values or codes of a row.
         query: float32: what they are compared with.

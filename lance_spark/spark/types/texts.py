@@ -1,7 +1,7 @@
 """CHAR and VARCHAR: strings whose length Spark checks; Lance keeps the declared type in the metadata of the field.
 
 Spark inserts the checks, and pads values of CHAR, where the metadata of a top-level column names the declared type. The
-engine checks the lengths too (`table/writing/text_lengths.py`); other libraries see strings.
+engine checks the lengths too (`table/writing/row_pipeline.py`); other libraries see strings.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class _Nodes:
 
     @cached_property
     def rows(self) -> list[tuple[int, str | int]]:
-        """The parent and the step of each node, depth first; children in the order of `kernels.variant`."""
+        """The parent and the step of each node, depth first; children in the order of `kernels.documents.variant`."""
         found: list[tuple[int, str | int]] = [(-1, "")]
 
         def visit(tree: PathTree, parent: int) -> None:

@@ -68,6 +68,7 @@ class RowPipeline:
                 return recent
         new = cls(table, columns)
         if not new._checks.has_moment:
+            # Threads may lose a pipeline of each other, which is then built again.
             _recent = (*_recent[1 - _MAX_RECENT :], new)
         return new
 

@@ -56,3 +56,17 @@ def test_batches_are_as_large_as_their_rows_in_memory(
         assert (max(batches) == PARTITIONS) == (num_bytes >= ROWS * BYTES[kind])
         batches.clear()
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_many_partitions_are_compared_by_one_call(tmp_path: Path, metric: str) -> None:
+    partitions = 200
+    values = np.random.default_rng(2).normal(size=(6000, DIMENSION)).astype("f4")
+    uri = str(tmp_path / "t")
+    write(uri, vectors(values))
+    lance.dataset(uri).create_index("v", "IVF_SQ", metric=metric, num_partitions=partitions)
+    dataset = lance_spark.open(uri)
+    for query in values[:20]:
+        options: dict[str, Any] = {"columns": ["id"], "metric": metric, "k": 10}
+        near = dataset.nearest("v", query, nprobes=partitions, refine_factor=10, **options)
+        assert near["id"] == dataset.nearest("v", query, use_index=False, **options)["id"]

@@ -93,9 +93,10 @@ class _ScalarScorer(Scorer):
         out = np.empty(parts.num_rows, np.float32)
         partitions = cast("Sequence[ScalarPartition]", parts.partitions)
         squares = [] if is_dot else [rows.squares for rows in partitions]
+        addresses_of_squares = np.array([address_of(array) for array in squares], np.int64)
         byte_estimates(
             address_of(parts.addresses),
-            address_of(np.array([address_of(array) for array in squares], np.int64)),
+            address_of(addresses_of_squares),
             address_of(parts.lengths),
             len(parts.lengths),
             len(self.query),
