@@ -9,6 +9,9 @@ export SPARK_LOCAL_IP := 127.0.0.1
 # Where it is set, each Python worker of Spark compiles the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Ends a process that is in a native call for 15 minutes, where the timeout of a test cannot interrupt it.
+STUCK := -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
+
 .PHONY: help quickstart jar test check test-engine test-connector test-docs durations bare soak fuzz mutants lint integration bench compare proto docs clean
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -48,10 +51,10 @@ check: $(VENV)/.dev ## all that CI runs: lint, every test, the documents, the wh
 		LANCE_TIER=check $(MAKE) --no-print-directory --keep-going test-engine test-connector && exit $$status
 
 test-engine: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 tests --ignore=tests/connector --ignore=tests/docs
+	$(BIN)/python -m pytest -n 2 $(STUCK) tests --ignore=tests/connector --ignore=tests/docs
 
 test-connector: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 tests/connector
+	$(BIN)/python -m pytest -n 2 $(STUCK) tests/connector
 
 # In a process of its own, because documents show what a new catalog has.
 test-docs: $(VENV)/.dev

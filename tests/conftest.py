@@ -84,5 +84,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return scope(nodeid)
 
+        # xdist 3.8 gives a test that ended its process to the next process, which it ends too, and work to processes
+        # that are not ready yet. A test that takes all memory then ran until CI ended.
+        def remove_node(self, node: Any) -> str | None:
+            work = [tests for tests in self.assigned_work[node].values() if not all(tests.values())]
+            if not work:
+                return super().remove_node(node)
+            crashed = next(name for name, completed in work[0].items() if not completed)
+            work[0][crashed] = True
+            super().remove_node(node)
+            return crashed
+
+        def _reschedule(self, node: Any) -> None:
+            if node in self.registered_collections:
+                super()._reschedule(node)
+
     config.option.loadscopereorder = False
     return ByScope(config, log)
